@@ -1,5 +1,5 @@
-// A flash sale: several processes sell the same stock, first under one lock, then under one that is split in segments.
-// Shows a progress bar, the two rates, and the proof that nothing was sold twice or lost.
+// A flash sale: several processes sell the same stock, first under one lock, then under a lock in segments.
+// Shows a progress bar, both rates, and a check that nothing was sold twice or lost.
 //
 //   CONCH_URL=redis://127.0.0.1:6379 conch-flash-sale [--items 1000] [--order-ms 20] [--segments 20] ...
 
@@ -43,20 +43,20 @@ T run(asio::io_context& ctx, asio::awaitable<T> what) {
   return done.get();
 }
 
-/// A process of the shop: its buyers, until everything is sold; then its tally as a line on `out`.
+/// Runs the buyers of one process until everything is sold, then writes its tally as a line to `out`.
 int sell_all(settings const& s, int number, int out) try {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   asio::io_context ctx;
   http_counter::redis_values values{ctx, http_counter::parse_address(s.url), store_limit};
   conch::client client{ctx.get_executor(), s.url};
   tally t{s};
-  int inside = s.buyers;
-  auto leave = [&](std::exception_ptr failure) {
+  int running = s.buyers;
+  auto on_done = [&](std::exception_ptr failure) {
     if (failure) ++t.mistakes;
-    if (--inside == 0) client.async_close(1s, [](conch::error_code) {});
+    if (--running == 0) client.async_close(1s, [](conch::error_code) {});
   };
   for (int i = 0; i < s.buyers; ++i) {
-    asio::co_spawn(ctx, flash_sale::buy(s, client, values, number * s.buyers + i, t), leave);
+    asio::co_spawn(ctx, flash_sale::buy(s, client, values, number * s.buyers + i, t), on_done);
   }
   ctx.run();
   ::dprintf(out, "%d %d %d %d\n", t.orders, t.sold, t.moved_on, t.mistakes);
@@ -76,10 +76,10 @@ void draw(settings const& s, stock_report const& r, steady::time_point began, bo
   std::fflush(stdout);
 }
 
-/// One sale. False: something was sold twice, lost, or below zero.
+/// Runs one sale. Returns false if something was sold twice or lost, or a stock fell below zero.
 bool sale(settings const& s, int processes) {
   std::cout << (s.segments == 1 ? "one lock" : std::to_string(s.segments) + " segments") << ", " << processes << " processes with " << s.buyers
-            << " buyers each, " << s.order.count() << " ms an order\n";
+            << " buyers each, " << s.order.count() << " ms per order\n";
   int to_parent[2];
   if (::pipe(to_parent) != 0) throw std::runtime_error{"pipe"};
   {
@@ -105,9 +105,9 @@ bool sale(settings const& s, int processes) {
   http_counter::redis_values values{ctx, http_counter::parse_address(s.url), store_limit};
   stock_report r;
   auto sold_out = began;
-  double items_a_second = 0;  // while there was something left in each segment
+  double items_a_second = 0;  // until a quarter of the stock was left
   int ended = 0;
-  bool good = true;
+  bool ok = true;
   while (ended < processes) {
     r = run(ctx, flash_sale::count(s, values));
     if (r.left > 0) sold_out = steady::now();
@@ -117,7 +117,7 @@ bool sale(settings const& s, int processes) {
     for (pid_t& pid : children) {
       int status = 0;
       if (pid != 0 && ::waitpid(pid, &status, WNOHANG) == pid) {
-        good = good && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+        ok = ok && WIFEXITED(status) && WEXITSTATUS(status) == 0;
         pid = 0;
         ++ended;
       }
@@ -140,12 +140,12 @@ bool sale(settings const& s, int processes) {
 
   double const seconds = std::chrono::duration<double>(sold_out - began).count();
   double const while_plenty = all.sold == 0 ? 0 : items_a_second * all.orders / all.sold;
-  std::printf("\n  %d orders in %.2f s: %.0f a second (%.0f until a quarter of the stock was left); %d times a segment had too little\n", all.orders,
-              seconds, all.orders / seconds, while_plenty, all.moved_on);
+  std::printf("\n  %d orders in %.2f s: %.0f per second (%.0f until a quarter of the stock was left); %d times a segment had too little\n",
+              all.orders, seconds, all.orders / seconds, while_plenty, all.moved_on);
   bool const adds_up = r.sold + r.left == s.items && r.sold == all.sold && !r.negative && all.mistakes == 0;
   std::printf("  sold %d + left %d = %d of %d; the buyers have %d; %s\n", r.sold, r.left, r.sold + r.left, s.items, all.sold,
-              good && adds_up ? "nothing sold twice, nothing lost, never below zero" : "THIS DOES NOT ADD UP");
-  return good && adds_up;
+              ok && adds_up ? "nothing sold twice, nothing lost, never below zero" : "THIS DOES NOT ADD UP");
+  return ok && adds_up;
 }
 
 }  // namespace
@@ -157,13 +157,17 @@ int main(int argc, char** argv) try {
   int order_ms = 20;
   int processes = 4;
   std::string which = "both";
-  po::options_description known{"conch-flash-sale: sells the same stock under one lock, and under one in segments"};
-  known.add_options()("help", "this text")("url", po::value(&url),
-                                           "the Redis of the locks and the stock; default: $CONCH_URL, where a password belongs")(
-      "name", po::value(&s.name), "of the lock; its keys begin with it")("items", po::value(&s.items), "to sell")(
-      "order-ms", po::value(&order_ms), "what an order takes")("segments", po::value(&s.segments), "of the split lock")(
-      "processes", po::value(&processes), "that sell")("buyers", po::value(&s.buyers), "in each process")("only", po::value(&which),
-                                                                                                          "one | segments: one of the two sales");
+  po::options_description known{"conch-flash-sale: sells the same stock under one lock, then under a lock in segments"};
+  auto add = known.add_options();
+  add("help", "print this");
+  add("url", po::value(&url), "the Redis server for the locks and the stock; default: $CONCH_URL (use it if the URL has a password)");
+  add("name", po::value(&s.name), "name of the lock; all keys begin with it");
+  add("items", po::value(&s.items), "number of items to sell");
+  add("order-ms", po::value(&order_ms), "how long an order takes");
+  add("segments", po::value(&s.segments), "number of segments of the split lock");
+  add("processes", po::value(&processes), "number of processes");
+  add("buyers", po::value(&s.buyers), "buyers per process");
+  add("only", po::value(&which), "one | segments: run only this sale");
   po::variables_map given;
   po::store(po::parse_command_line(argc, argv, known), given);
   po::notify(given);
@@ -172,23 +176,23 @@ int main(int argc, char** argv) try {
     return 0;
   }
   if (url.find('@') != url.npos) {
-    std::cerr << "conch-flash-sale: --url: a URL with a password belongs in the environment, as CONCH_URL; everybody can read arguments\n";
+    std::cerr << "conch-flash-sale: --url: set a URL with a password in the environment as CONCH_URL; all users of the machine can read arguments\n";
     return 2;
   }
-  if (char const* const set = std::getenv("CONCH_URL"); url.empty() && set != nullptr && *set != '\0') url = set;
+  if (char const* const env_url = std::getenv("CONCH_URL"); url.empty() && env_url != nullptr && *env_url != '\0') url = env_url;
   if (!url.empty()) s.url = url;
   if (s.items < 1 || order_ms < 1 || s.segments < 2 || processes < 1 || s.buyers < 1 || s.url.starts_with("memory:")) {
-    std::cerr << "conch-flash-sale: at least 2 segments, 1 of everything else, and a Redis (the processes share it)\n";
+    std::cerr << "conch-flash-sale: needs at least 2 segments, 1 of everything else, and a Redis server (processes cannot share memory://)\n";
     return 2;
   }
   s.order = std::chrono::milliseconds{order_ms};
   settings one = s;
   one.segments = 1;
   one.name += ":one";
-  bool good = true;
-  if (which != "segments") good = sale(one, processes) && good;
-  if (which != "one") good = sale(s, processes) && good;
-  return good ? 0 : 1;
+  bool ok = true;
+  if (which != "segments") ok = sale(one, processes) && ok;
+  if (which != "one") ok = sale(s, processes) && ok;
+  return ok ? 0 : 1;
 } catch (std::exception const& error) {
   std::cerr << "conch-flash-sale: " << error.what() << '\n';
   return 2;

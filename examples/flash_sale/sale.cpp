@@ -26,11 +26,11 @@ void note(tally& t, std::uint32_t segment, int left) {
   if (t.looked) t.looked(segment, left);
 }
 
-/// One order under the lock of a segment: looks, takes payment, writes.
+/// One order under the lock of a segment: reads the stock, takes the payment, writes the stock.
 asio::awaitable<segment_verdict> sell(settings const& s, http_counter::value_store& values, conch::hold& lock, std::uint32_t segment, int items,
                                       tally& t) {
   if (t.known.empty()) {
-    co_return segment_verdict::done;  // the buyers of this process have looked everywhere, each somewhere
+    co_return segment_verdict::done;  // together, the buyers of this process have seen that all segments are empty
   }
   if (t.known.most(segment) < items) {
     ++t.moved_on;
@@ -65,7 +65,7 @@ asio::awaitable<segment_verdict> sell(settings const& s, http_counter::value_sto
   co_return segment_verdict::done;
 }
 
-/// A lock that is any segment but some.
+/// Makes with_lock acquire any segment except those in `but`.
 struct another_segment {
   conch::striped_mutex& of;
   std::vector<std::uint32_t> const& but;
@@ -76,7 +76,7 @@ struct another_segment {
   }
 };
 
-/// One order, wherever there is enough for it.
+/// One order, in any segment that has enough.
 asio::awaitable<void> order(settings const& s, conch::client& client, http_counter::value_store& values, int items, tally& t) {
   if (s.segments == 1) {
     conch::mutex lock{client, s.name};
@@ -84,7 +84,7 @@ asio::awaitable<void> order(settings const& s, conch::client& client, http_count
     co_await conch::with_lock(lock, body);
     co_return;
   }
-  // As with_any_segment does, which knows only what this one buyer has visited.
+  // Like with_any_segment, which would know only the segments that this one buyer has visited.
   conch::striped_mutex lock{client, s.name, s.segments};
   auto body = [&](conch::hold& h) -> asio::awaitable<segment_verdict> { return sell(s, values, h, h.segment(), items, t); };
   auto verdict = segment_verdict::not_enough;

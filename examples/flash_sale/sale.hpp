@@ -20,13 +20,13 @@ struct settings {
   std::string url = "redis://127.0.0.1:6379";
   std::string name = "flash-sale";
   int items = 1000;
-  std::chrono::milliseconds order{20};  ///< what one order takes, under the lock
+  std::chrono::milliseconds order{20};  ///< how long one order takes, under the lock
   std::uint32_t segments = 20;          ///< 1: one lock for the whole stock
-  int buyers = 50;                      ///< at the same time, in each process
+  int buyers = 50;                      ///< concurrent buyers in each process
 };
 
-/// What the buyers of one process tell each other: how much they have last seen in each segment. A stock only becomes smaller, so
-/// there is never more. Without this each buyer would have to visit every segment itself to learn that nothing is left.
+/// What the buyers of one process know together: the least stock that they have seen in each segment. A stock only shrinks, so this is an
+/// upper bound. Without it, each buyer would have to visit every segment to learn that nothing is left.
 class shelf {
  public:
   explicit shelf(settings const& s) : most_(s.segments, s.items), filled_(s.segments) {}
@@ -40,23 +40,23 @@ class shelf {
 
  private:
   std::vector<int> most_;
-  std::uint32_t filled_;  ///< segments that may have something
+  std::uint32_t filled_;  ///< segments that may have items
 };
 
-/// What the buyers of one process have done.
+/// The results of the buyers of one process.
 struct tally {
   explicit tally(settings const& s) : known(s) {}
 
   int orders = 0;
   int sold = 0;
-  int moved_on = 0;  ///< times that a segment had too little
-  int mistakes = 0;  ///< a negative stock, a hold that was lost: must be 0
+  int moved_on = 0;  ///< how often a segment had too little
+  int mistakes = 0;  ///< negative stocks and lost holds: must be 0
   shelf known;
-  std::function<void(std::uint32_t segment, int left)> looked;  ///< told of each look at a segment, if it is set
+  std::function<void(std::uint32_t segment, int left)> looked;  ///< if set: called after each read of a segment's stock
 };
 
-/// The stock is kept in Redis, a number for each segment, with plain reads and writes: without the lock items would be sold
-/// twice, or lost.
+/// Redis keeps the stock, one number per segment, with plain reads and writes. Without the lock, items would be sold twice or
+/// lost.
 std::string stock_key(settings const& s, std::uint32_t segment);
 std::string sold_key(settings const& s, std::uint32_t segment);
 
@@ -71,7 +71,7 @@ struct stock_report {
 asio::awaitable<stock_report> count(settings const& s, http_counter::value_store& values);
 asio::awaitable<void> clear(settings const& s, http_counter::value_store& values);
 
-/// Orders until everything is sold. Most orders are for one item, every tenth for three.
+/// Places orders until everything is sold: most for one item, every tenth for three.
 asio::awaitable<void> buy(settings const& s, conch::client& client, http_counter::value_store& values, int buyer, tally& t);
 
 }  // namespace flash_sale

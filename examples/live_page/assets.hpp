@@ -4,7 +4,7 @@
 
 namespace live_page {
 
-// page.html, page.css and page.js, as the build has embedded them.
+// The build embeds page.html, page.css and page.js.
 extern std::string_view const page_html;
 extern std::string_view const page_css;
 extern std::string_view const page_js;

@@ -27,7 +27,7 @@ void check(int error, char const* what) {
   if (error != 0) throw std::system_error(error, std::generic_category(), what);
 }
 
-/// A child with `in` and `out` as its standard input and output, in a process group of its own: Ctrl-C is not meant for it.
+/// Starts a child with `in` and `out` as standard input and output, in its own process group, so that Ctrl-C does not reach it.
 pid_t spawn(int in, int out) {
   posix_spawn_file_actions_t files;
   posix_spawnattr_t attributes;
@@ -50,13 +50,13 @@ pid_t spawn(int in, int out) {
   int const error = ::posix_spawn(&child, "/proc/self/exe", &files, &attributes, words, environ);
   ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&files);
-  check(error, "the program cannot be started again as a worker");
+  check(error, "cannot start a worker");
   return child;
 }
 
 }  // namespace
 
-crew::crew(strand where, std::size_t count, std::string const& first) : strand_(std::move(where)), last_gone_(strand_) {
+crew::crew(strand where, std::size_t count, std::string const& first) : strand_(std::move(where)), all_ended_(strand_) {
   for (std::size_t i = 0; i < count; ++i) {
     start(first);
   }
@@ -95,8 +95,8 @@ void crew::start(std::string const& first) {
   tell(workers_.size(), first);
 }
 
-void crew::listen(hears who) {
-  hears_ = std::move(who);
+void crew::listen(line_handler on_line) {
+  on_line_ = std::move(on_line);
   for (std::size_t i = 1; i <= workers_.size(); ++i) {
     asio::co_spawn(strand_, read(i), asio::detached);
   }
@@ -116,7 +116,7 @@ asio::awaitable<void> crew::read(std::size_t worker) {
     more = !std::get<0>(got);
     std::size_t begin = 0;
     for (auto end = input.find('\n'); end != input.npos; end = input.find('\n', begin)) {
-      hears_(worker, std::string_view(input).substr(begin, end - begin));
+      on_line_(worker, std::string_view(input).substr(begin, end - begin));
       begin = end + 1;
     }
     input.erase(0, begin);
@@ -124,11 +124,11 @@ asio::awaitable<void> crew::read(std::size_t worker) {
   from.here = false;
   from.to.close();
   from.from.close();
-  hears_(worker, {});
-  if (here() == 0) last_gone_.cancel();
+  on_line_(worker, {});
+  if (here() == 0) all_ended_.cancel();
 }
 
-// A worker reads at once what it is told, or has been stopped and is told little: the pipe has room.
+// The pipe never fills up: a running worker reads at once, and a frozen one gets few orders.
 void crew::tell(std::size_t worker, std::string const& line) {
   member& to = *workers_[worker - 1];
   boost::system::error_code ignored;
@@ -145,9 +145,9 @@ asio::awaitable<void> crew::dismiss(std::chrono::milliseconds grace) {
     ::kill(each->process, SIGCONT);
     each->to.close();
   }
-  last_gone_.expires_after(grace);
+  all_ended_.expires_after(grace);
   if (here() != 0) {
-    co_await last_gone_.async_wait(asio::as_tuple(asio::use_awaitable));
+    co_await all_ended_.async_wait(asio::as_tuple(asio::use_awaitable));
   }
   for (auto const& each : workers_) {
     if (each->here) ::kill(each->process, SIGKILL);

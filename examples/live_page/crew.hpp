@@ -19,32 +19,31 @@ namespace live_page {
 
 using strand = boost::asio::strand<boost::asio::io_context::executor_type>;
 
-/// The workers: this program, started again as `--worker`, each a process of its own. They get orders and give reports, a line of JSON each,
-/// over pipes. All functions are to be called on the strand. The destructor kills those that are left; so does the kernel if this process ends.
+/// The workers: processes that run this program again with `--worker`. They read orders and write reports, one line of JSON each, over pipes.
+/// Call all functions on the strand. The destructor kills workers that are left; the kernel kills them if this process dies.
 class crew {
  public:
-  /// Called on the strand with each line; with an empty one when the worker has ended.
-  using hears = std::function<void(std::size_t worker, std::string_view line)>;
+  /// Called on the strand with each line of a worker, and with an empty line when it has ended.
+  using line_handler = std::function<void(std::size_t worker, std::string_view line)>;
 
-  /// Starts them: from a thread that lives as long as they shall. `first`: what each is told first.
-  /// Throws `std::system_error`.
+  /// Starts the workers and sends `first` to each. Call it in a thread that outlives them: they die with it. Throws `std::system_error`.
   crew(strand where, std::size_t count, std::string const& first);
   ~crew();
   crew(crew const&) = delete;
   crew& operator=(crew const&) = delete;
 
-  void listen(hears who);
+  void listen(line_handler on_line);
 
-  /// Workers have numbers from 1.
+  /// Workers are numbered from 1.
   std::size_t size() const noexcept { return workers_.size(); }
   pid_t process(std::size_t worker) const { return workers_[worker - 1]->process; }
   bool is_here(std::size_t worker) const { return workers_[worker - 1]->here; }
   std::size_t here() const noexcept;
 
   void tell(std::size_t worker, std::string const& line);
-  void signal(std::size_t worker, int number);  ///< to nobody, if that one has ended or is 0
+  void signal(std::size_t worker, int number);  ///< does nothing if the worker has ended or is 0
 
-  /// They finish what they do and give back what they hold. Ends when all have ended, or after `grace`.
+  /// Lets the workers finish and release their holds, and waits for their end. Kills those that are left after `grace`.
   boost::asio::awaitable<void> dismiss(std::chrono::milliseconds grace);
 
  private:
@@ -62,8 +61,8 @@ class crew {
 
   strand strand_;
   std::vector<std::unique_ptr<member>> workers_;
-  boost::asio::steady_timer last_gone_;
-  hears hears_;
+  boost::asio::steady_timer all_ended_;
+  line_handler on_line_;
 };
 
 }  // namespace live_page

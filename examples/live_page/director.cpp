@@ -30,12 +30,12 @@ namespace {
 
 constexpr auto as_tuple = asio::as_tuple(asio::use_awaitable);
 
-constexpr int target = 1000;   // increments of a count
+constexpr int target = 1000;   // increments per count
 constexpr int coroutines = 5;  // in each worker
 constexpr auto round_limit = 60s;
-constexpr auto after_the_next = 2s;    // a stopped worker goes on so long after another has the lock,
-constexpr auto stopped_at_most = 15s;  // and in any case after this
-constexpr auto look_every = 500ms;     // at the server of the lock, while somebody looks at the page
+constexpr auto after_successor = 2s;   // a frozen worker wakes up this long after another worker got the lock,
+constexpr auto stopped_at_most = 15s;  // and after this long in any case
+constexpr auto inspect_every = 500ms;  // asks the lock's server while the page has viewers
 
 flash_sale::settings sale_settings(std::string const& name) {
   flash_sale::settings s;
@@ -45,7 +45,7 @@ flash_sale::settings sale_settings(std::string const& name) {
   return s;
 }
 
-/// Without a query, which may name files.
+/// The query may name local files.
 std::string without_query(std::string const& url) { return url.substr(0, url.find('?')); }
 
 /// The sale locks segments (conch::striped_mutex), which not every kind of server offers.
@@ -57,7 +57,7 @@ std::string why_no_sale(http_counter::options const& chosen) {
   return {};
 }
 
-/// Takes as long for every wrong token.
+/// Takes the same time for every wrong token of a length, so that timing does not reveal its correct part.
 bool is_same(std::string_view given, std::string_view wanted) {
   unsigned different = given.size() == wanted.size() ? 0 : 1;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
@@ -88,7 +88,7 @@ director::director(asio::io_context& ctx, conch::client& locks, http_counter::va
     for (std::size_t i = 1; i <= crew_->size(); ++i) {
       scene_.joined(i, crew_->process(i));
     }
-    crew_->listen([this](std::size_t worker, std::string_view line) { heard(worker, line); });
+    crew_->listen([this](std::size_t worker, std::string_view line) { on_report(worker, line); });
   }
   scene_.no_sale(no_sale_);
   scene_.kill_command(chosen.kill_command);
@@ -99,11 +99,11 @@ director::director(asio::io_context& ctx, conch::client& locks, http_counter::va
 void director::start(asio::awaitable<void> what) { asio::co_spawn(strand_, std::move(what), asio::detached); }
 
 asio::awaitable<void> director::stop() {
-  auto ended = asio::co_spawn(strand_, dismiss(), asio::use_awaitable);
+  auto ended = asio::co_spawn(strand_, stop_workers(), asio::use_awaitable);
   co_await std::move(ended);
 }
 
-asio::awaitable<void> director::dismiss() {
+asio::awaitable<void> director::stop_workers() {
   stopping_ = true;
   for (auto* const timer : {&next_, &next_look_, &round_end_, &stop_end_}) timer->cancel();
   if (crew_) {
@@ -111,9 +111,9 @@ asio::awaitable<void> director::dismiss() {
   }
 }
 
-// ---- what is seen ---------------------------------------------------------------------------------------
+// ---- reports and the feed -------------------------------------------------------------------------------
 
-void director::heard(std::size_t worker, std::string_view line) {
+void director::on_report(std::size_t worker, std::string_view line) {
   auto const now = steady::now();
   changed_ = true;
   if (line.empty()) {
@@ -121,8 +121,8 @@ void director::heard(std::size_t worker, std::string_view line) {
   } else if (auto const r = parse_report(line)) {
     bool const was_replaced = scene_.is_replaced();
     scene_.heard(worker, *r, now);
-    if (r->what == "granted" && r->round && std::exchange(wants_holder_, false)) stop_worker(worker);
-    if (!was_replaced && scene_.is_replaced()) after(stop_end_, after_the_next, [this] { go_on(); });
+    if (r->what == "granted" && r->round && std::exchange(stop_next_holder_, false)) stop_worker(worker);
+    if (!was_replaced && scene_.is_replaced()) restart(stop_end_, after_successor, [this] { continue_worker(); });
   }
   for (bool const locked : {true, false}) {
     if (scene_.count_is_complete(locked) && !std::exchange(ending_count_[locked], true)) start(end_count(locked));
@@ -162,7 +162,7 @@ std::vector<lock_server> director::servers(bool answered) const {
   return all;
 }
 
-// A quorum tells nothing about a lock, and a client connects when it is used: a lock of the page's own shows which servers answer.
+// A quorum cannot inspect a lock, and a client connects only when it is used. So the page tries a lock of its own to see which servers answer.
 asio::awaitable<void> director::touch_servers() {
   if (locks_.stats().servers.empty()) co_return;
   conch::mutex own(locks_, name_ + ":page");
@@ -171,7 +171,7 @@ asio::awaitable<void> director::touch_servers() {
   if (hold) co_await hold.async_release(as_tuple);
 }
 
-// No worker reports what other clients do with the lock.
+// The workers report only their own holds, so ask the server about other clients.
 asio::awaitable<void> director::inspect() {
   while (!stopping_) {
     if (feed_.listeners() != 0) {
@@ -193,7 +193,7 @@ asio::awaitable<void> director::inspect() {
       changed_ = true;
     }
     if (!stopping_) {
-      next_look_.expires_after(look_every);
+      next_look_.expires_after(inspect_every);
       co_await next_look_.async_wait(as_tuple);
     }
   }
@@ -214,14 +214,14 @@ asio::awaitable<http_counter::page::outcome> director::act(route asked) {
     co_return outcome{http::status::conflict, "this server has no workers: start it with --workers"};
   }
   if (!is_same(asked.token, token_)) {
-    co_return outcome{http::status::forbidden, "this needs the token that the server has printed at its start"};
+    co_return outcome{http::status::forbidden, "this needs the token that the server printed when it started"};
   }
-  auto done = asio::co_spawn(strand_, obey(std::move(asked)), asio::use_awaitable);
+  auto done = asio::co_spawn(strand_, run_button(std::move(asked)), asio::use_awaitable);
   outcome const result = co_await std::move(done);
   co_return result;
 }
 
-asio::awaitable<http_counter::page::outcome> director::obey(route asked) {
+asio::awaitable<http_counter::page::outcome> director::run_button(route asked) {
   outcome result{http::status::conflict, "all workers have ended"};
   changed_ = true;
   if (stopping_ || crew_->here() == 0) {
@@ -244,10 +244,10 @@ void director::tell_all(boost::json::object const& order) {
 
 asio::awaitable<http_counter::page::outcome> director::count(bool locked) {
   if (scene_.counts(locked)) {
-    co_return outcome{http::status::conflict, "it runs already"};
+    co_return outcome{http::status::conflict, "it is already running"};
   }
   if (locked && scene_.stopped_worker() != 0) {
-    co_return outcome{http::status::conflict, "a worker is stopped: wait until it goes on"};
+    co_return outcome{http::status::conflict, "a worker is frozen: wait until it wakes up"};
   }
   if (locked && scene_.round_goes()) round(false);
   scene_.count_begins(locked, target, crew_->here());
@@ -295,7 +295,7 @@ asio::awaitable<void> director::end_count(bool locked) {
 
 asio::awaitable<http_counter::page::outcome> director::sale() {
   if (scene_.sale_goes()) {
-    co_return outcome{http::status::conflict, "it runs already"};
+    co_return outcome{http::status::conflict, "it is already running"};
   }
   if (!no_sale_.empty()) {
     co_return outcome{http::status::conflict, no_sale_};
@@ -347,42 +347,42 @@ asio::awaitable<void> director::end_sale() {
 
 http_counter::page::outcome director::round(bool goes) {
   scene_.round(goes);
-  wants_holder_ = wants_holder_ && goes;
+  stop_next_holder_ = stop_next_holder_ && goes;
   tell_all({{"do", "round"}, {"go", goes}});
   if (goes) {
-    after(round_end_, round_limit, [this] { round(false); });
+    restart(round_end_, round_limit, [this] { round(false); });
   }
   return {};
 }
 
 http_counter::page::outcome director::stop_holder() {
   if (scene_.stopped_worker() != 0) {
-    return {http::status::conflict, "a worker is stopped already"};
+    return {http::status::conflict, "a worker is already frozen"};
   }
   if (crew_->here() < 2) {
-    return {http::status::conflict, "that needs two workers"};
+    return {http::status::conflict, "this needs at least two workers"};
   }
   if (scene_.counts(true)) {
-    return {http::status::conflict, "a count with the lock runs: wait for its end"};
+    return {http::status::conflict, "a count with the lock is running: wait for its end"};
   }
   round(true);
-  wants_holder_ = true;  // one that has just got it: it holds the lock for half a second
+  stop_next_holder_ = true;  // a worker that has just got the lock holds it for another half second
   return {};
 }
 
 void director::stop_worker(std::size_t worker) {
   crew_->signal(worker, SIGSTOP);
   scene_.stopped(worker, steady::now());
-  after(stop_end_, stopped_at_most, [this] { go_on(); });
+  restart(stop_end_, stopped_at_most, [this] { continue_worker(); });
 }
 
-void director::go_on() {
+void director::continue_worker() {
   crew_->signal(scene_.stopped_worker(), SIGCONT);
   scene_.continued(steady::now());
 }
 
-/// Instead of what the timer was for before.
-void director::after(asio::steady_timer& timer, std::chrono::milliseconds time, std::function<void()> then) {
+/// Replaces the timer's previous action.
+void director::restart(asio::steady_timer& timer, std::chrono::milliseconds time, std::function<void()> then) {
   timer.expires_after(time);
   timer.async_wait([this, then = std::move(then)](boost::system::error_code error) {
     if (error || stopping_) return;

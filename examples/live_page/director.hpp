@@ -20,17 +20,17 @@
 
 namespace live_page {
 
-/// The live page: gives the workers their orders, puts what they report into the scene, and publishes that, at most ten times a second.
+/// Runs the live page: sends orders to the workers, puts their reports into the scene, and publishes the scene at most ten times per second.
 class director : public http_counter::page {
  public:
-  /// Starts the workers: from a thread that lives as long as they shall. Throws `std::system_error`.
+  /// Starts the workers. Call it in a thread that outlives them: they die with it. Throws `std::system_error`.
   director(boost::asio::io_context& ctx, conch::client& locks, http_counter::value_store& values, http_counter::counter& number,
            http_counter::options const& chosen);
 
-  /// What the buttons want to see; empty without workers.
+  /// The token that the buttons need; empty without workers.
   std::string const& token() const noexcept { return token_; }
 
-  /// Ends when the workers have ended.
+  /// Stops the workers and waits for their end.
   boost::asio::awaitable<void> stop();
 
   std::string document(std::string_view nonce) const override;
@@ -39,15 +39,15 @@ class director : public http_counter::page {
   void counted(std::int64_t fence) override;
 
  private:
-  void heard(std::size_t worker, std::string_view line);
+  void on_report(std::size_t worker, std::string_view line);
   void start(boost::asio::awaitable<void> what);
   boost::asio::awaitable<void> publish();
   boost::asio::awaitable<void> inspect();
   boost::asio::awaitable<void> touch_servers();
   std::vector<lock_server> servers(bool answered) const;
-  boost::asio::awaitable<void> dismiss();
+  boost::asio::awaitable<void> stop_workers();
 
-  boost::asio::awaitable<outcome> obey(http_counter::route asked);
+  boost::asio::awaitable<outcome> run_button(http_counter::route asked);
   boost::asio::awaitable<outcome> count(bool locked);
   boost::asio::awaitable<void> begin_count(bool locked);
   boost::asio::awaitable<outcome> sale();
@@ -55,13 +55,13 @@ class director : public http_counter::page {
   outcome round(bool goes);
   outcome stop_holder();
   void stop_worker(std::size_t worker);
-  void go_on();
-  void after(boost::asio::steady_timer& timer, std::chrono::milliseconds time, std::function<void()> then);
+  void continue_worker();
+  void restart(boost::asio::steady_timer& timer, std::chrono::milliseconds time, std::function<void()> then);
   boost::asio::awaitable<void> end_count(bool locked);
   boost::asio::awaitable<void> end_sale();
   void tell_all(boost::json::object const& order);
 
-  strand strand_;  // all below but the feed and the constants belongs to it
+  strand strand_;  // protects everything below except the feed and the constants
   conch::client& locks_;
   conch::mutex lock_;
   http_counter::value_store& values_;
@@ -79,7 +79,7 @@ class director : public http_counter::page {
   boost::asio::steady_timer stop_end_;
   bool changed_ = true;
   bool stopping_ = false;
-  bool wants_holder_ = false;  ///< the next that is granted the lock is to be stopped
+  bool stop_next_holder_ = false;  ///< freeze the next worker that gets the lock
   bool ending_count_[2] = {};
   bool ending_sale_ = false;
 };

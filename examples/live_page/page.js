@@ -1,11 +1,11 @@
 "use strict";
-// Shows what /events sends. Texts go into the page as texts only: a lock may have any name.
+// Shows what /events sends. Uses textContent only, never HTML: a lock may have any name.
 
-const at = (id) => document.getElementById(id);
-const put = (id, text) => { const e = at(id); if (e.textContent !== text) e.textContent = text; };
+const byId = (id) => document.getElementById(id);
+const setText = (id, text) => { const e = byId(id); if (e.textContent !== text) e.textContent = text; };
 const number = (n) => n.toLocaleString("en");
 
-/// As many children of `list` as `count`, made by `make`.
+/// Gives `list` exactly `count` children; `make` creates missing ones.
 function fill(list, count, make) {
   while (list.children.length > count) list.lastElementChild.remove();
   while (list.children.length < count) list.append(make(list.children.length));
@@ -21,7 +21,7 @@ function time(us) {
 let token = "";
 function takeToken(text) {
   token = text.trim();
-  try { sessionStorage.setItem("token", token); } catch { /* it is kept for this page only */ }
+  try { sessionStorage.setItem("token", token); } catch { /* then only this page knows it */ }
 }
 const given = new URLSearchParams(location.hash.slice(1)).get("token");
 if (given) {
@@ -37,7 +37,7 @@ function waiting(s) { return s.workers.reduce((sum, w) => sum + w.waiting, 0); }
 
 function isDown(s) { return s.seen.trouble !== "" && !s.servers.some((one) => one.up); }
 
-/// One holder at most: a worker, or, if no worker holds the lock, another client that the server names.
+/// Names at most one holder: a worker, or, if no worker holds the lock, another client that the server names.
 function sentence(s) {
   const n = waiting(s);
   const queue = n === 0 ? "No worker waits." : n === 1 ? "1 worker waits." : `${n} requests wait.`;
@@ -58,9 +58,9 @@ function sentence(s) {
 const named = (holder) => /^[0-9a-f]{32}$/.test(holder) ? `Another client (${holder.slice(0, 8)}…)` : holder === "this server" ? "The demo's HTTP server" : holder;
 
 function showServers(s) {
-  fill(at("servers"), s.servers.length, () => document.createElement("li"));
+  fill(byId("servers"), s.servers.length, () => document.createElement("li"));
   s.servers.forEach((one, i) => {
-    const li = at("servers").children[i];
+    const li = byId("servers").children[i];
     li.className = one.up ? "up" : "down";
     const text = `${one.url}: ${one.up ? "up" : "down"}`;
     if (li.textContent !== text) li.textContent = text;
@@ -68,26 +68,26 @@ function showServers(s) {
 }
 
 function showNow(s) {
-  put("lock", s.lock);
-  put("kept_by", s.kept_by);
-  put("sentence", sentence(s));
-  at("sentence").classList.toggle("bad", isDown(s));
-  put("trouble", s.seen.trouble ? `The client says: ${s.seen.trouble}` : "");
-  put("passed", number(s.passed));
-  put("refused", number(s.refused));
-  if (s.kill_command) put("kill-command", s.kill_command);
+  setText("lock", s.lock);
+  setText("kept_by", s.kept_by);
+  setText("sentence", sentence(s));
+  byId("sentence").classList.toggle("bad", isDown(s));
+  setText("trouble", s.seen.trouble ? `The client reports: ${s.seen.trouble}` : "");
+  setText("passed", number(s.passed));
+  setText("refused", number(s.refused));
+  if (s.kill_command) setText("kill-command", s.kill_command);
   showServers(s);
-  fill(at("workers"), s.workers.length, () => document.createElement("li"));
+  fill(byId("workers"), s.workers.length, () => document.createElement("li"));
   s.workers.forEach((w, i) => {
-    const li = at("workers").children[i];
+    const li = byId("workers").children[i];
     li.className = w.state === "ended" ? "gone" : w.stopped ? "stopped" : w.holds ? "holds" : "";
     const text = `Worker ${w.number} ${w.does}. Process ${w.process}, ${number(w.grants)} grants${w.waiting ? `, ${w.waiting} waiting` : ""}`;
     if (li.textContent !== text) li.textContent = text;
   });
   const recent = s.recent.slice(-6).reverse();
-  fill(at("fences"), recent.length, () => document.createElement("li"));
+  fill(byId("fences"), recent.length, () => document.createElement("li"));
   recent.forEach(([worker, fence, waited], i) => {
-    at("fences").children[i].textContent = worker === 0 ? `${fence}  HTTP server` : `${fence}  worker ${worker}, waited ${time(waited)}`;
+    byId("fences").children[i].textContent = worker === 0 ? `${fence}  HTTP server` : `${fence}  worker ${worker}, waited ${time(waited)}`;
   });
 }
 
@@ -96,13 +96,13 @@ function showNow(s) {
 function draw(id, values, top) {
   const step = 600 / 59;
   const first = 60 - values.length;
-  at(id).setAttribute("points", values.map((v, i) => `${((first + i) * step).toFixed(1)},${(195 - (v / top) * 185).toFixed(1)}`).join(" "));
+  byId(id).setAttribute("points", values.map((v, i) => `${((first + i) * step).toFixed(1)},${(195 - (v / top) * 185).toFixed(1)}`).join(" "));
 }
 
 for (const y of [10, 102.5, 195]) {
   const line = document.createElementNS("http://www.w3.org/2000/svg", "line");
   for (const [name, value] of [["x1", 0], ["x2", 600], ["y1", y], ["y2", y]]) line.setAttribute(name, value);
-  at("grid").append(line);
+  byId("grid").append(line);
 }
 
 function showChart(s) {
@@ -112,11 +112,11 @@ function showChart(s) {
   draw("line-grants", column(0), topGrants);
   draw("line-p50", column(1), topWait);
   draw("line-p99", column(2), topWait);
-  put("top-grants", number(topGrants));
-  put("top-wait", time(topWait));
+  setText("top-grants", number(topGrants));
+  setText("top-wait", time(topWait));
   const busy = s.series.filter((one) => one[0] > 0).length;
   const [grants, p50, p99] = s.series.at(-1) || [0, 0, 0];
-  put("chart-words", `Hand-overs in ${busy} of the last 60 seconds. In the last second: ${number(grants)}` +
+  setText("chart-words", `Hand-overs in ${busy} of the last 60 seconds. In the last second: ${number(grants)}` +
     (grants ? `; median wait ${time(p50)}, 99th percentile ${time(p99)}.` : "."));
 }
 
@@ -124,20 +124,20 @@ function showChart(s) {
 
 function showCount(id, c) {
   const began = c.target > 0;
-  put(`${id}-value`, began ? number(c.value) : "–");
-  put(`${id}-confirmed`, number(c.confirmed));
-  at(`${id}-bar`).value = c.confirmed;
+  setText(`${id}-value`, began ? number(c.value) : "–");
+  setText(`${id}-confirmed`, number(c.confirmed));
+  byId(`${id}-bar`).value = c.confirmed;
   const words = !began ? "Not run yet."
     : c.runs ? (c.lost > 0 && id === "without" ? `${number(c.lost)} increments lost so far. ${c.example}` : "Running.")
       : !c.ended ? "The counter could not be read."
         : c.lost === 0 ? `${number(c.confirmed)} increments, and the counter is ${number(c.value)}: none lost.`
           : `${number(c.confirmed)} increments, but the counter is ${number(c.value)}: ${number(c.lost)} lost. ${c.example}`;
-  put(`${id}-words`, words);
-  at(`${id}-words`).className = `words ${!began || c.runs ? "" : c.lost === 0 ? "good" : "bad"}`;
+  setText(`${id}-words`, words);
+  byId(`${id}-words`).className = `words ${!began || c.runs ? "" : c.lost === 0 ? "good" : "bad"}`;
 }
 
 function showSale(sale) {
-  fill(at("segments"), sale.segments.length, (i) => {
+  fill(byId("segments"), sale.segments.length, (i) => {
     const li = document.createElement("li");
     const label = document.createElement("label");
     const bar = document.createElement("progress");
@@ -147,85 +147,85 @@ function showSale(sale) {
     return li;
   });
   sale.segments.forEach(([stock, sold], i) => {
-    const [label, bar] = at("segments").children[i].children;
+    const [label, bar] = byId("segments").children[i].children;
     const text = `${i + 1}: ${sold} of ${stock}`;
     if (label.textContent !== text) label.textContent = text;
     bar.max = stock;
     bar.value = sold;
   });
   const unavailable = sale.unavailable && `Not available: ${sale.unavailable}.`;
-  put("sale-words", unavailable ? unavailable : !sale.items ? "Not run yet." : sale.runs ? `${number(sale.sold)} of ${number(sale.items)} sold.` : sale.verdict);
+  setText("sale-words", unavailable ? unavailable : !sale.items ? "Not run yet." : sale.runs ? `${number(sale.sold)} of ${number(sale.items)} sold.` : sale.verdict);
 }
 
-// ---- what happened: read out by screen readers -----------------------------------------------------
+// ---- the log, which screen readers read out --------------------------------------------------------
 
-let told = 0;
+let lastShown = 0;
 function showLog(log) {
   const last = log.length ? log[log.length - 1][0] : 0;
-  if (last < told) {  // another server
-    told = 0;
-    at("log").replaceChildren();
+  if (last < lastShown) {  // the demo was restarted
+    lastShown = 0;
+    byId("log").replaceChildren();
   }
   for (const [id, words] of log) {
-    if (id <= told) continue;
+    if (id <= lastShown) continue;
     const entry = document.createElement("p");
     entry.textContent = words;
-    at("log").prepend(entry);
-    told = id;
+    byId("log").prepend(entry);
+    lastShown = id;
   }
-  while (at("log").children.length > 40) at("log").lastElementChild.remove();
+  while (byId("log").children.length > 40) byId("log").lastElementChild.remove();
 }
 
 // ---- buttons ---------------------------------------------------------------------------------------
 
 function showButtons(s) {
   const may = token !== "" && s.workers.length > 0;
-  at("key").hidden = token !== "" || s.workers.length === 0;
-  // Not `disabled`: that would take the focus from the button that was just pressed. If it is pressed all the same, the server says why not.
-  const enable = (id, yes) => at(id).setAttribute("aria-disabled", String(!(may && yes)));
+  byId("key").hidden = token !== "" || s.workers.length === 0;
+  // Not `disabled`, which would take the focus from the button that was just pressed. If it is pressed anyway, the server answers why it cannot.
+  const enable = (id, yes) => byId(id).setAttribute("aria-disabled", String(!(may && yes)));
   enable("count-with", !s.with.runs && s.stopped === 0);
   enable("count-without", !s.without.runs);
   enable("round", true);
-  at("round").setAttribute("aria-pressed", String(s.round));
+  byId("round").setAttribute("aria-pressed", String(s.round));
   enable("stop", s.stopped === 0 && !s.with.runs);
   enable("sale", !s.sale.runs && !s.sale.unavailable);
 }
 
 async function press(path) {
-  put("answer", "");
+  setText("answer", "");
   try {
     const answer = await fetch(path, { method: "POST", headers: { "X-Conch-Token": token } });
     const body = await answer.json();
     if (answer.status === 403) takeToken("");
-    if (!answer.ok) put("answer", `Not done: ${body.error}.`);
+    if (!answer.ok) setText("answer", `Not done: ${body.error}.`);
   } catch {
-    put("answer", "Not done: no connection to the demo.");
+    setText("answer", "Not done: no connection to the demo.");
   }
   if (latest) showButtons(latest);
 }
 
-at("count-with").addEventListener("click", () => press("/page/count?lock=on"));
-at("count-without").addEventListener("click", () => press("/page/count?lock=off"));
-at("round").addEventListener("click", () => press(`/page/round?go=${latest && latest.round ? "off" : "on"}`));
-at("stop").addEventListener("click", () => press("/page/stop"));
-at("sale").addEventListener("click", () => press("/page/sale"));
-at("key-form").addEventListener("submit", (event) => {
+byId("count-with").addEventListener("click", () => press("/page/count?lock=on"));
+byId("count-without").addEventListener("click", () => press("/page/count?lock=off"));
+byId("round").addEventListener("click", () => press(`/page/round?go=${latest && latest.round ? "off" : "on"}`));
+byId("stop").addEventListener("click", () => press("/page/stop"));
+byId("sale").addEventListener("click", () => press("/page/sale"));
+byId("key-form").addEventListener("submit", (event) => {
   event.preventDefault();
-  takeToken(at("token").value);
-  at("token").value = "";
+  takeToken(byId("token").value);
+  byId("token").value = "";
   if (latest) showButtons(latest);
-  at("count-with").focus();
+  byId("count-with").focus();
 });
 
 // ---- the stream ------------------------------------------------------------------------------------
 
 let latest = null;
-let asked = false;
+let frameRequested = false;
 let away = false;
 
-/// At most once for each picture that the screen shows.
+/// Runs at most once per frame.
 function show() {
-  asked = false;
+  frameRequested = false;
   showNow(latest);
   showChart(latest);
   showCount("with", latest.with);
@@ -238,20 +238,20 @@ function show() {
 function listen() {
   const source = new EventSource("/events");
   source.onopen = () => {
-    put("stream", "Live.");
+    setText("stream", "Live.");
     document.body.classList.remove("stale");
     away = false;
   };
   source.onmessage = (event) => {
     latest = JSON.parse(event.data);
-    if (!asked) requestAnimationFrame(show);
-    asked = true;
+    if (!frameRequested) requestAnimationFrame(show);
+    frameRequested = true;
   };
   source.onerror = () => {
-    if (!away) put("stream", `No connection to the demo since ${new Date().toLocaleTimeString("en-GB")}. What you see is old. Reconnecting…`);
+    if (!away) setText("stream", `No connection to the demo since ${new Date().toLocaleTimeString("en-GB")}. What you see is old. Reconnecting…`);
     document.body.classList.add("stale");
     away = true;
-    if (source.readyState === EventSource.CLOSED) {  // refused; otherwise the browser tries again by itself
+    if (source.readyState === EventSource.CLOSED) {  // refused; after other errors the browser reconnects by itself
       source.close();
       setTimeout(listen, 1000);
     }

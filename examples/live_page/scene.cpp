@@ -14,9 +14,9 @@ namespace json = boost::json;
 
 namespace {
 
-constexpr std::size_t most_recent = 12;
-constexpr std::size_t most_seconds = 60;
-constexpr std::size_t most_words = 40;
+constexpr std::size_t max_recent = 12;
+constexpr std::size_t max_seconds = 60;
+constexpr std::size_t max_log_lines = 40;
 
 std::int64_t number(json::object const& o, std::string_view key) {
   json::value const* const v = o.if_contains(json::string_view(key.data(), key.size()));
@@ -34,7 +34,7 @@ std::string in_seconds(std::chrono::steady_clock::duration d) {
   return shown;
 }
 
-/// The share (0 to 1) of sorted numbers; 0 of none.
+/// The quantile (`share` from 0 to 1) of sorted numbers; 0 if there are none.
 std::int64_t quantile(std::vector<std::int64_t> const& sorted, double share) {
   return sorted.empty() ? 0 : sorted[std::min(sorted.size() - 1, static_cast<std::size_t>(share * static_cast<double>(sorted.size())))];
 }
@@ -85,9 +85,9 @@ void scene::gone(std::size_t number) {
   say(name_of(number) + " has ended. If it held the lock, the next worker gets it when its lease has expired.");
   w.waiting = 0;
   if (holder_ == number) holder_ = 0;
-  if (stopped_ == number) stopped_ = next_ = 0;
+  if (stopped_ == number) stopped_ = successor_ = 0;
   for (bool const locked : {true, false}) {
-    if (counts(locked)) ++count_of(locked).done;  // what it had still to do is missing in the end
+    if (counts(locked)) ++count_of(locked).done;  // the increments that it did not make will be missing
   }
   if (sale_goes()) ++sale_.done;
 }
@@ -107,9 +107,9 @@ void scene::heard(std::size_t number, report const& r, time_point now) {
     lost(number, r, now);
   } else if (r.what == "unserved") {
     if (r.fence == 0) w.waiting = std::max<std::int64_t>(w.waiting - 1, 0);
-    if (holder_ == number) holder_ = 0;  // its write failed, so it released the lock
+    if (holder_ == number) holder_ = 0;  // its write failed, so it has released the lock
     std::string words = (r.fence == 0 ? "An acquire failed: " : "A write failed: ") + r.why + ".";
-    if (log_.empty() || log_.back().second != words) say(std::move(words));  // each worker reports it, again and again
+    if (log_.empty() || log_.back().second != words) say(std::move(words));  // all workers report the same failure repeatedly
   } else if (r.what == "refused") {
     ++refused_;
     say(name_of(number) + " ignored its loss and sent its write. The store refused fence " + std::to_string(r.fence) +
@@ -134,11 +134,11 @@ void scene::heard(std::size_t number, report const& r, time_point now) {
   }
 }
 
-void scene::pass(std::size_t number, std::int64_t fence, std::int64_t waited) {
+void scene::record_grant(std::size_t number, std::int64_t fence, std::int64_t waited) {
   ++passed_;
   ++grants_;
   recent_.push_back({number, fence, waited});
-  if (recent_.size() > most_recent) recent_.pop_front();
+  if (recent_.size() > max_recent) recent_.pop_front();
 }
 
 void scene::granted(std::size_t number, report const& r, time_point now) {
@@ -146,14 +146,14 @@ void scene::granted(std::size_t number, report const& r, time_point now) {
   w.waiting = std::max<std::int64_t>(w.waiting - 1, 0);
   ++w.grants;
   waits_.push_back(r.waited);
-  pass(number, r.fence, r.waited);
+  record_grant(number, r.fence, r.waited);
   holder_ = number;
   fence_ = r.fence;
   until_ = r.until;
   since_ = now;
   hold_ends_ = now + std::chrono::microseconds(r.until - r.at);
-  if (stopped_ != 0 && next_ == 0 && number != stopped_) {
-    next_ = number;
+  if (stopped_ != 0 && successor_ == 0 && number != stopped_) {
+    successor_ = number;
     auto const between = std::chrono::microseconds(r.at - stopped_until_);
     say(name_of(number) + " has the lock now, " + in_seconds(now - stopped_at_) + " after the freeze and " +
         (between.count() >= 0 ? in_seconds(between) + " after that hold expired."
@@ -172,7 +172,7 @@ void scene::lost(std::size_t number, report const& r, time_point now) {
   say(words + ", before it wrote.");
 }
 
-void scene::counted_here(std::int64_t fence) { pass(0, fence, -1); }
+void scene::counted_here(std::int64_t fence) { record_grant(0, fence, -1); }
 
 void scene::round(bool goes) {
   if (std::exchange(round_, goes) != goes) {
@@ -185,7 +185,7 @@ void scene::stopped(std::size_t number, time_point now) {
   stopped_fence_ = fence_;
   stopped_until_ = until_;
   stopped_at_ = now;
-  next_ = 0;
+  successor_ = 0;
   say(name_of(number) + " was frozen (SIGSTOP) while it holds the lock, fence " + std::to_string(fence_) +
       ". It can no longer renew its hold, and does not know.");
 }
@@ -195,7 +195,7 @@ void scene::continued(time_point now) {
   say(name_of(stopped_) + " wakes up (SIGCONT).");
   continued_ = std::exchange(stopped_, 0);
   continued_at_ = now;
-  next_ = 0;
+  successor_ = 0;
 }
 
 // ---- counts ---------------------------------------------------------------------------------------------
@@ -296,14 +296,14 @@ std::string_view scene::state_of(std::size_t number, time_point now) const {
 void scene::second_passed() {
   std::sort(waits_.begin(), waits_.end());
   series_.push_back({grants_, quantile(waits_, 0.5), quantile(waits_, 0.99)});
-  if (series_.size() > most_seconds) series_.pop_front();
+  if (series_.size() > max_seconds) series_.pop_front();
   waits_.clear();
   grants_ = 0;
 }
 
 void scene::say(std::string text) {
-  log_.emplace_back(++said_, std::move(text));
-  if (log_.size() > most_words) log_.pop_front();
+  log_.emplace_back(++log_id_, std::move(text));
+  if (log_.size() > max_log_lines) log_.pop_front();
 }
 
 json::object scene::to_json(count const& c) {
@@ -345,7 +345,7 @@ std::string scene::to_json(time_point now) const {
   }
   json::array recent;
   for (grant const& g : recent_) {
-    recent.push_back(json::array{g.worker, std::to_string(g.fence), g.waited});  // JavaScript has no 64-bit numbers
+    recent.push_back(json::array{g.worker, std::to_string(g.fence), g.waited});  // as text: JavaScript's numbers have 53 bits
   }
   json::array series;
   for (second const& s : series_) {

@@ -54,7 +54,7 @@ asio::awaitable<void> pause(std::chrono::milliseconds time) {
   co_await timer.async_wait(asio::use_awaitable);
 }
 
-/// One thread, one client of the lock: as any program that uses it.
+/// One thread and one lock client, like any program that uses conch.
 class worker {
  public:
   worker(asio::io_context& ctx, http_counter::options const& chosen)
@@ -66,13 +66,13 @@ class worker {
  private:
   using clock = std::chrono::steady_clock;
 
-  /// What the buyers of this worker share.
-  struct selling {
-    explicit selling(flash_sale::settings const& sold) : s(sold), t(sold), inside(sold.buyers) {}
+  /// Shared by the buyers of this worker.
+  struct sale {
+    explicit sale(flash_sale::settings const& settings) : s(settings), t(settings), running(settings.buyers) {}
 
     flash_sale::settings s;
     flash_sale::tally t;
-    int inside;
+    int running;  ///< buyers that have not finished
   };
 
   static void report(json::object const& o);
@@ -80,13 +80,13 @@ class worker {
   void obey(json::object const& order);
 
   asio::awaitable<void> count(bool locked, int times, int coroutines);
-  asio::awaitable<void> add(bool locked, std::shared_ptr<int> left, std::shared_ptr<int> inside);
+  asio::awaitable<void> add(bool locked, std::shared_ptr<int> left, std::shared_ptr<int> running);
   asio::awaitable<void> add_one(bool locked);
   asio::awaitable<std::int64_t> read(std::string key);
-  asio::awaitable<void> go_round();
+  asio::awaitable<void> pass_lock_round();
   asio::awaitable<void> write_late(std::int64_t fence);
   void sell(flash_sale::settings const& s, int first_buyer);
-  asio::awaitable<void> buy(std::shared_ptr<selling> all, int buyer);
+  asio::awaitable<void> buy(std::shared_ptr<sale> shared, int buyer);
 
   asio::io_context& ctx_;
   http_counter::options const chosen_;
@@ -95,11 +95,11 @@ class worker {
   std::unique_ptr<http_counter::value_store> values_;
   conch::mutex lock_;
   bool round_ = false;
-  bool goes_round_ = false;
+  bool in_round_ = false;
   bool ending_ = false;
 };
 
-// It blocks only while the server does not read, and then there is nobody to work for.
+// This blocks only if the server does not read. Then nothing needs this worker.
 void worker::report(json::object const& o) {
   std::string const line = json::serialize(o) + '\n';
   std::fwrite(line.data(), 1, line.size(), stdout);
@@ -137,7 +137,7 @@ void worker::obey(json::object const& order) {
     start(count(order.at("locked").as_bool(), static_cast<int>(number(order, "times")), static_cast<int>(number(order, "coroutines"))));
   } else if (what == "round") {
     round_ = order.at("go").as_bool();
-    if (round_ && !goes_round_) start(go_round());
+    if (round_ && !in_round_) start(pass_lock_round());
   } else if (what == "sell") {
     flash_sale::settings s;
     s.name = sale_name(chosen_.name);
@@ -153,14 +153,14 @@ void worker::obey(json::object const& order) {
 
 asio::awaitable<void> worker::count(bool locked, int times, int coroutines) {
   auto const left = std::make_shared<int>(times);
-  auto const inside = std::make_shared<int>(coroutines);
+  auto const running = std::make_shared<int>(coroutines);
   for (int i = 0; i < coroutines; ++i) {
-    start(add(locked, left, inside));
+    start(add(locked, left, running));
   }
   co_return;
 }
 
-asio::awaitable<void> worker::add(bool locked, std::shared_ptr<int> left, std::shared_ptr<int> inside) {
+asio::awaitable<void> worker::add(bool locked, std::shared_ptr<int> left, std::shared_ptr<int> running) {
   while (*left > 0 && !ending_) {
     --*left;
     std::string why;
@@ -173,10 +173,10 @@ asio::awaitable<void> worker::add(bool locked, std::shared_ptr<int> left, std::s
     }
     if (!why.empty()) report({{"what", "failed"}, {"locked", locked ? 1 : 0}, {"why", why}});
   }
-  if (--*inside == 0) report({{"what", "done"}, {"locked", locked ? 1 : 0}});
+  if (--*running == 0) report({{"what", "done"}, {"locked", locked ? 1 : 0}});
 }
 
-// Reads, works, writes: what others do in between is lost, unless the lock keeps them away.
+// Reads, works, writes. Without the lock, increments that others make in between are lost.
 asio::awaitable<void> worker::add_one(bool locked) {
   std::string const key = counter_key(chosen_.name, locked);
   constexpr auto work = 1ms;
@@ -214,8 +214,8 @@ asio::awaitable<std::int64_t> worker::read(std::string key) {
 
 // ---- the lock goes round --------------------------------------------------------------------------------
 
-asio::awaitable<void> worker::go_round() {
-  goes_round_ = true;
+asio::awaitable<void> worker::pass_lock_round() {
+  in_round_ = true;
   conch::acquire_options const options{.lease = std::chrono::milliseconds(round_lease_ms)};
   while (round_) {
     std::int64_t fence = 0;
@@ -230,7 +230,7 @@ asio::awaitable<void> worker::go_round() {
               {"at", in_microseconds(conch::clock::now())},
               {"until", in_microseconds(hold.deadline())}});
       co_await pause(500ms);
-      if (!hold.valid()) {  // a process that was frozen must check before it writes
+      if (!hold.valid()) {  // the process may have been frozen, so check before the write
         throw boost::system::system_error(make_error_code(conch::errc::lost));
       }
       std::string note = std::to_string(fence);
@@ -255,37 +255,36 @@ asio::awaitable<void> worker::go_round() {
       if (!ending_) co_await pause(200ms);
     }
   }
-  goes_round_ = false;
+  in_round_ = false;
 }
 
-// What a program does that ignores the loss: it sends the write it was about to send. The store refuses it, once it has
-// seen a greater token.
+// Shows what happens if a program ignores the loss and sends its write anyway: the store refuses it once it has seen a greater token.
 asio::awaitable<void> worker::write_late(std::int64_t fence) {
   std::string note = "late";
   try {
     bool const written = co_await values_->set_guarded(round_key(chosen_.name), std::move(note), fence);
     report({{"what", written ? "overwrote" : "refused"}, {"fence", fence}});
-  } catch (std::exception const&) {  // the store cannot be reached: nothing to show
+  } catch (std::exception const&) {  // the store cannot be reached, so there is nothing to show
   }
 }
 
 // ---- the flash sale -------------------------------------------------------------------------------------
 
 void worker::sell(flash_sale::settings const& s, int first_buyer) {
-  auto const all = std::make_shared<selling>(s);
-  all->t.looked = [](std::uint32_t segment, int left) { report({{"what", "looked"}, {"segment", segment}, {"value", left}}); };
+  auto const shared = std::make_shared<sale>(s);
+  shared->t.looked = [](std::uint32_t segment, int left) { report({{"what", "looked"}, {"segment", segment}, {"value", left}}); };
   for (int i = 0; i < s.buyers; ++i) {
-    start(buy(all, first_buyer + i));
+    start(buy(shared, first_buyer + i));
   }
 }
 
-asio::awaitable<void> worker::buy(std::shared_ptr<selling> all, int buyer) {
+asio::awaitable<void> worker::buy(std::shared_ptr<sale> shared, int buyer) {
   try {
-    co_await flash_sale::buy(all->s, locks_, *values_, buyer, all->t);
+    co_await flash_sale::buy(shared->s, locks_, *values_, buyer, shared->t);
   } catch (std::exception const&) {
-    ++all->t.mistakes;
+    ++shared->t.mistakes;
   }
-  if (--all->inside == 0) report({{"what", "sold"}, {"sold", all->t.sold}, {"mistakes", all->t.mistakes}});
+  if (--shared->running == 0) report({{"what", "sold"}, {"sold", shared->t.sold}, {"mistakes", shared->t.mistakes}});
 }
 
 }  // namespace
@@ -312,7 +311,7 @@ int run_worker() try {
   ctx.run();
   return 0;
 } catch (std::exception const& error) {
-  std::cerr << "conch-http-counter: a worker has ended: " << error.what() << '\n';
+  std::cerr << "conch-http-counter: a worker failed: " << error.what() << '\n';
   return 1;
 }
 

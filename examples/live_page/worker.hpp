@@ -6,18 +6,18 @@
 
 namespace live_page {
 
-/// What a worker is told first.
+/// The first line that a worker reads.
 std::string settings_for_workers(http_counter::options const& chosen);
 
-/// A worker: takes orders from standard input, and reports on standard output, until the former ends. The exit code.
+/// Runs a worker: reads orders from standard input until it ends, and writes reports to standard output. Returns the exit code.
 int run_worker();
 
-/// A lock and a counter are of one name; the counter without the lock has a name of its own, so that both can count at once.
+/// The counter has the lock's name. The counter without the lock has another key, so that both counts can run at once.
 std::string counter_key(std::string const& name, bool locked);
 std::string round_key(std::string const& name);
 std::string sale_name(std::string const& name);
 
-/// How long a holder that was stopped keeps the lock from the others.
+/// The lease in a round: how long a frozen holder blocks the others.
 inline constexpr int round_lease_ms = 3000;
 
 }  // namespace live_page

@@ -1,8 +1,9 @@
-// Writes spans of its locks, as OTLP/JSON lines on standard output (otlp_spans.hpp). Start it twice on one lock, and look at both outputs.
+// Writes a span for each wait and each hold of a lock, as OTLP/JSON lines on standard output (otlp_spans.hpp). Start it twice and compare both
+// outputs.
 //
 //   conch-traces SERVICE [TIMES]        the server: $CONCH_URL, else redis://127.0.0.1:6379
 //
-// It acquires the lock "example:traced" TIMES times (5), and holds it for 50 ms each.
+// Acquires the lock "example:traced" TIMES times (default: 5) and holds it for 50 ms each time.
 
 #include <unistd.h>
 
@@ -47,7 +48,7 @@ int main(int argc, char** argv) try {
   int const times = argc == 3 ? std::stoi(argv[2]) : 5;
   conch::config settings;
   if (char const* const url = std::getenv("CONCH_URL")) settings.url = url;
-  settings.local_slice = 0ms;  // so that the lock goes to and fro between the processes
+  settings.local_slice = 0ms;  // each release hands the lock to the other process if it waits
   settings.observer = std::make_shared<traces::otlp_spans>(std::cout, argv[1], std::to_string(::getpid()));
 
   asio::io_context ctx;

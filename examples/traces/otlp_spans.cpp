@@ -15,7 +15,7 @@ namespace traces {
 
 namespace {
 
-/// FNV-1a, of 64 bits.
+/// FNV-1a, 64 bits.
 std::uint64_t hash_of(std::string_view text, std::uint64_t from) {
   constexpr std::uint64_t prime = 0x100000001b3;
   for (char const c : text) from = (from ^ static_cast<unsigned char>(c)) * prime;
@@ -30,13 +30,13 @@ std::string hex(std::uint64_t n) {
 
 grant_ids ids_of(std::string const& what) {
   constexpr std::uint64_t basis = 0xcbf29ce484222325;
-  // Never 0, which would be no id.
+  // Never 0, which OTLP does not accept as an id.
   auto const of = [&](std::string_view salt) { return hex(hash_of(what, hash_of(salt, basis)) | 1); };
   return {of("trace, first half") + of("trace, second half"), of("wait"), of("hold")};
 }
 
 json::object attribute(std::string_view key, std::string_view value) { return {{"key", key}, {"value", {{"stringValue", value}}}}; }
-/// Whole numbers of 64 bits are text in OTLP/JSON.
+/// OTLP/JSON writes 64-bit integers as text.
 json::object attribute(std::string_view key, std::int64_t value) { return {{"key", key}, {"value", {{"intValue", std::to_string(value)}}}}; }
 json::object attribute(std::string_view key, bool value) { return {{"key", key}, {"value", {{"boolValue", value}}}}; }
 
@@ -62,7 +62,7 @@ std::string_view name_of(conch::retry_reason why) {
   return "unknown";
 }
 
-/// JSON is UTF-8, and a name is any bytes: what is not ASCII is written as %NN, and % as %25.
+/// JSON is UTF-8, but a name may have any bytes: all but printable ASCII become %NN, and % becomes %25.
 std::string readable(std::string_view name) {
   std::string out;
   for (char const c : name) {
@@ -86,18 +86,18 @@ struct otlp_spans::span {
   grant_ids ids;
   std::string id, parent;
   conch::duration took;
-  std::string_view how;  // it was granted, or ended
+  std::string_view how;  // how the lock was granted or the hold ended
   std::string error = {};
   std::vector<moment> moments = {};
 };
 
 otlp_spans::otlp_spans(std::ostream& out, std::string service, std::string instance)
-    : out_{out}, service_{std::move(service)}, instance_{std::move(instance)}, unix_ahead_{std::chrono::system_clock::now().time_since_epoch() -
-                                                                                           conch::clock::now().time_since_epoch()} {}
+    : out_{out}, service_{std::move(service)}, instance_{std::move(instance)}, unix_offset_{std::chrono::system_clock::now().time_since_epoch() -
+                                                                                            conch::clock::now().time_since_epoch()} {}
 
-/// In ns, as text. Conch's clock counts since the start of the machine. What its offset was at the beginning is kept: spans then have the
-/// lengths that conch measured, also where the machine's time is set.
-std::string otlp_spans::unix_time(conch::time_point t) const { return std::to_string((t.time_since_epoch() + unix_ahead_).count()); }
+/// In ns, as text. Conch's clock counts from the start of the machine. The offset to Unix time is measured once, so that spans keep the lengths that
+/// conch measured even if the machine's time is set.
+std::string otlp_spans::unix_time(conch::time_point t) const { return std::to_string((t.time_since_epoch() + unix_offset_).count()); }
 
 void otlp_spans::on_waiting(conch::lock_event const& e) { waits_[e.acquire].clear(); }
 
@@ -139,7 +139,7 @@ void otlp_spans::write(conch::lock_event const& e, span const& s) {
   if (e.fence != 0) attributes.push_back(attribute("conch.lock.fence", e.fence));
   json::array events;
   for (moment const& m : s.moments) events.push_back(json::object{{"name", m.what}, {"timeUnixNano", unix_time(m.at)}});
-  constexpr int internal = 1, error = 2;  // of OTLP: SPAN_KIND_INTERNAL, STATUS_CODE_ERROR
+  constexpr int internal = 1, error = 2;  // OTLP's SPAN_KIND_INTERNAL and STATUS_CODE_ERROR
   json::object one{{"traceId", s.ids.trace},
                    {"spanId", s.id},
                    {"name", s.name},

@@ -1,5 +1,5 @@
-// An observer that writes spans in the manner of OpenTelemetry, as OTLP/JSON: one ExportTraceServiceRequest a line, as the OpenTelemetry
-// Collector reads them from a file (receiver "otlpjsonfile").
+// An observer that writes OpenTelemetry spans as OTLP/JSON, one ExportTraceServiceRequest per line. The OpenTelemetry Collector reads such a file
+// with its receiver "otlpjsonfile".
 #pragma once
 
 #include <conch/observer.hpp>
@@ -14,23 +14,24 @@
 
 namespace traces {
 
-/// The trace and the spans of one grant, in hexadecimal digits. They follow from the name of the lock and the fencing token: whoever has both,
-/// such as the resource that checks the token, can name the span of the hold under which it was called, and nothing need be handed on.
+/// The ids of the trace and the spans of one grant, in hexadecimal digits. They are computed from the lock's name and the fencing token. So a
+/// resource that checks the token knows the span of the hold under which it was called, without further context.
 struct grant_ids {
   std::string trace, wait, hold;
 };
 grant_ids ids_of(std::string_view lock, std::int64_t fence);
 
-/// Two spans for each grant, in one trace: "lock.wait" from the acquire to the grant, and its child "lock.hold" from the grant to the end of the
-/// hold. An acquire without a grant is a "lock.wait" in a trace of its own. That it stood in line, and was asked for again, are events of it.
+/// Writes two spans for each grant, in one trace: "lock.wait" from the acquire to the grant, and its child "lock.hold" from the grant to the end of
+/// the hold. An acquire without a grant is a "lock.wait" in a trace of its own. The wait's events tell when it was queued and when it was retried.
 ///
-/// The wait of one process is joined with the hold of another by `conch.lock.name` and `conch.lock.fence`: a wait that was granted with fence F
-/// waited last for the hold with the greatest fence below F of the same lock.
+/// `conch.lock.name` and `conch.lock.fence` join the wait of one process with the hold of another: a wait that was granted with fence F last waited
+/// for the hold with the greatest fence below F of the same lock.
 ///
-/// For one client: its calls come one after the other.
+/// Use one object per client: it is not thread-safe, and a client makes its calls one after the other.
 class otlp_spans final : public conch::observer {
  public:
-  /// `out` must outlive it. `service` is `service.name` of the resource; `instance`, `service.instance.id`, tells processes apart.
+  /// `out` must outlive this object. `service` is the resource's `service.name`; `instance` is its `service.instance.id`, which tells processes
+  /// apart.
   otlp_spans(std::ostream& out, std::string service, std::string instance);
 
   void on_waiting(conch::lock_event const& e) override;
@@ -56,8 +57,8 @@ class otlp_spans final : public conch::observer {
 
   std::ostream& out_;
   std::string const service_, instance_;
-  std::chrono::nanoseconds const unix_ahead_;           // of conch's clock
-  std::map<std::uint64_t, std::vector<moment>> waits_;  // what has become of the acquires under way
+  std::chrono::nanoseconds const unix_offset_;          // Unix time minus conch's clock
+  std::map<std::uint64_t, std::vector<moment>> waits_;  // the events of each acquire under way
   std::uint64_t ungranted_ = 0;
 };
 
