@@ -196,7 +196,7 @@ class Page(unittest.TestCase):
         self.wait_for("a stopped worker", lambda: self.browser.find_elements(By.CSS_SELECTOR, "#workers li.stopped"))
         self.assertFalse(self.may_press("stop"))
         self.by("stop").click()
-        self.wait_for("why not", lambda: "stopped already" in self.text("answer"))
+        self.wait_for("why not", lambda: "already frozen" in self.text("answer"))
         self.wait_for("the next owner", lambda: "has the lock now" in self.text("log"))
         self.wait_for("the loss", lambda: "learned that it lost the lock" in self.text("log"))
         self.wait_for("the refused late write", lambda: self.text("refused") == "1")
