@@ -27,6 +27,10 @@ constexpr std::size_t length_size = 4;
 constexpr std::string_view short_frame = "a frame that ends within a field";
 constexpr std::string_view negative_length = "a field of negative length";
 constexpr std::string_view long_list = "a list that is longer than its frame";
+constexpr std::string_view long_acl = "an ACL of more than 256 entries";
+
+/// Each entry of one ACL is compared with each of another.
+constexpr std::size_t most_rights = 256;
 
 static_assert(std::is_same_v<std::variant_alternative_t<static_cast<std::size_t>(op::ping), request>, ping>);
 static_assert(std::is_same_v<std::variant_alternative_t<static_cast<std::size_t>(op::create), request>, create>);
@@ -165,8 +169,9 @@ class field_reader {
     constexpr std::size_t least = 3 * length_size;  // of one
     std::size_t const count = length();
     std::vector<right> all;
-    if (count > rest_.size() / least) {
-      fail(long_list);
+    bool const fits = count <= rest_.size() / least;
+    if (!fits || count > most_rights) {
+      fail(fits ? long_acl : long_list);
       return all;
     }
     all.reserve(count);

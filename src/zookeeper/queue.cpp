@@ -311,7 +311,9 @@ void queue::take_turn(standing& s, bool pushed, time_point now) {
 }
 
 void queue::own(standing& s, time_point now) {
-  s.fence = CONCH_MUTANT(fence_of_sequence) ? session_.birth() + read_node_name(last_of(s.node))->sequence : session_.birth() + s.created;
+  // A server may say anything: the sum must not overflow.
+  std::int64_t const created = std::clamp<std::int64_t>(s.created, -2 * protocol::fence_limit, 2 * protocol::fence_limit);
+  s.fence = CONCH_MUTANT(fence_of_sequence) ? session_.birth() + read_node_name(last_of(s.node))->sequence : session_.birth() + created;
   if (!is_usable(s.fence)) {
     return fail(s,
                 make_error_code(errc::protocol,

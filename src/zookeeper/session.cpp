@@ -194,7 +194,10 @@ void session::settle(step of, reply const& r, time_point now) {
   if (of == step::read_root && r.what == status::ok) {
     auto const* const root = std::get_if<data>(&r.content);
     if (root == nullptr) return drop("an answer of the wrong kind", now);
-    if (birth_ == 0 || !CONCH_MUTANT(birth_kept)) birth_ = root->node.created_ms * 1000 - protocol::fence_epoch_us;
+    // No fence is as great or as small as one with a time beyond these, so such a time makes no usable one.
+    constexpr std::int64_t last_ms = 2 * protocol::fence_limit / 1000 + protocol::fence_epoch_us / 1000;
+    std::int64_t const created_ms = std::clamp<std::int64_t>(root->node.created_ms, -last_ms, last_ms);
+    if (birth_ == 0 || !CONCH_MUTANT(birth_kept)) birth_ = created_ms * 1000 - protocol::fence_epoch_us;
     if (has_own_node_) return open(now);
     return write(step::make_folder, create{root_ + "/.clients", {}, node_kind::persistent, who()}, now);
   }

@@ -260,6 +260,8 @@ TEST(ZookeeperJute, TellsLengthsThatCannotBe) {
   EXPECT_EQ(read(from_hex("fffffffe"), ok, op::get_children, r), "a field of negative length");
   EXPECT_EQ(read(from_hex("80000000"), ok, op::get_data, r), "a field of negative length");
   EXPECT_EQ(read(from_hex("7fffffff0000001f"), ok, op::get_acl, r), "a list that is longer than its frame");
+  EXPECT_EQ(read(from_hex("00000101" + std::string(257 * 24, '0')), ok, op::get_acl, r), "an ACL of more than 256 entries");
+  EXPECT_EQ(read(from_hex("00000100" + std::string(256 * 24 + 136, '0')), ok, op::get_acl, r), "");
   EXPECT_EQ(read(from_hex("7fffffff"), ok, op::get_data, r), "a frame that ends within a field");
   EXPECT_EQ(read(from_hex("7fffffff"), ok, op::get_children, r), "a list that is longer than its frame") << "and no memory was asked for";
   EXPECT_EQ(read(from_hex("0000000200000000"), ok, op::get_children, r), "a list that is longer than its frame");

@@ -1,5 +1,8 @@
 #include "zookeeper_fixture.hpp"
 
+#include <cstdint>
+#include <limits>
+
 namespace conch::zookeeper {
 namespace {
 
@@ -18,6 +21,31 @@ TEST_F(ZookeeperQueue, AsksInOneRoundTripAndTheFirstNodeHasTheLock) {
   listed({"me.2-0000000004", "other.1-0000000007"});
   EXPECT_EQ(take_told(), texts{"granted a"});
   EXPECT_EQ(at("a").fence, root_made_ms * 1000 - protocol::fence_epoch_us + 9);
+}
+
+/// Their sum, or a thousand times the one, is no number of 64 bits, and what is left of it may look like a fence.
+TEST_F(ZookeeperQueue, TimesThatNoClockHasMakeNoFence) {
+  constexpr auto last = std::numeric_limits<std::int64_t>::max();
+  constexpr std::int64_t wraps = std::int64_t{1} << 61;  // times 1000: nothing, in 64 bits
+  struct {
+    std::int64_t created_ms, transaction;
+  } const all[] = {{root_made_ms + wraps, 9}, {root_made_ms - wraps, 9}, {last, 9}, {-last - 1, 9}, {root_made_ms, last}, {root_made_ms, -last - 1}};
+  for (auto const& [created_ms, transaction] : all) {
+    make();
+    line->ask(at("a"), true, 12s, now);
+    line->receiver().connected(now);
+    line->receiver().greeted({12'000, 7, "secret"}, now);
+    answer({++zxid, status::ok, data{{}, {.created = 1, .created_ms = created_ms}}});
+    ok();
+    ok();
+    answer({++zxid, status::ok, created{"/conch/a/me.1-0000000000", {.created = transaction}}});
+    take_told();
+    listed({"me.1-0000000000"});
+    texts const seen = take_told();
+    ASSERT_FALSE(seen.empty());
+    EXPECT_TRUE(seen[0].starts_with("failed a: the server does not speak the expected protocol: the fence ")) << seen[0] << created_ms;
+    take_sent();
+  }
 }
 
 TEST_F(ZookeeperQueue, MakesTheFolderOfALockThatIsNew) {
