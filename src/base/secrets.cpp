@@ -54,7 +54,7 @@ std::pair<char, std::size_t> decoded(std::string_view text) {
   if (text[1] == 'x' && byte(2) >= 0) return {static_cast<char>(byte(2)), 4};
   if (text.starts_with("\\u00") && byte(4) >= 0) return {static_cast<char>(byte(4)), 6};
   if (text[1] == 'n' || text[1] == 'r' || text[1] == 't') return {' ', 2};
-  if (text[1] == '\\' || is_quotation_mark(text[1])) return {text[1], 2};
+  if (text[1] == '\\' || text[1] == '/' || is_quotation_mark(text[1])) return {text[1], 2};
   return {text[0], 1};
 }
 

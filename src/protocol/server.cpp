@@ -393,7 +393,9 @@ void server::session_answer(in_flight const& r, answer const& a, time_point now)
     }
     stale_.may_not_be_ended();
     if (!std::exchange(told_of_no_kill_, true)) {
-      log_.inform("CLIENT KILL is not allowed for this user; it is not needed, and without it some releases cost one more script");
+      log_.inform(
+          "this user may not end earlier connections of its own (CLIENT KILL of Redis); that is not needed, and without it some releases cost one "
+          "more script");
     }
     return;
   }

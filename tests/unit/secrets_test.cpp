@@ -25,7 +25,8 @@ TEST(Secrets, AreHiddenInEverySpellingOfAServer) {
            "could not translate host name \"ss/word\""s,                                                          // what stands behind an '@'
            "redis://u:MY-P%40ss%2Fword@h"s,
            "redis://u:MY-P%40ss%2fword@h"s,
-           "MY-P%2540ss%252Fword"s,  // once and twice encoded
+           "MY-P%2540ss%252Fword"s,          // once and twice encoded
+           "{\"arg\":\"MY-P@ss\\/word\"}"s,  // as JSON may write it
            "bad bytes MY-P\\x40ss\\x2fword"s,
            "{\"arg\":\"MY-P\\u0040ss\\u002fword\"}"s,
            "... 'default' 'MY-P@'"s,  // cut by the server
