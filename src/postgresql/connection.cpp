@@ -9,11 +9,21 @@
 #include <boost/asio/post.hpp>
 #include <boost/system/system_error.hpp>
 
+#if CONCH_TLS
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#endif
+
 #include <fcntl.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
 #include <random>
 #include <utility>
 
@@ -23,9 +33,19 @@ using boost::system::error_code;
 
 namespace {
 
-/// libpq keeps what has come in until an answer is whole, and a server may never end one. The longest of conch is that of a renewal of all locks of a
-/// client, a few bytes for each.
-constexpr std::size_t most_unread = std::size_t{1} << 20;
+/// libpq keeps what has come in until an answer is whole, and a server may never end one. It keeps each setting that a server reports for good, and
+/// goes through all of them for each. So a server may send this much more than the statements that it has not answered: no answer of conch's
+/// functions is longer than its question, but for that of an inspection, and a greeting is shorter.
+constexpr std::size_t most_unread = std::size_t{128} << 10;
+/// libpq takes at least so much at a time, if it is there.
+constexpr std::size_t least_read = 8192;
+/// A message that has come in part is looked at again after this time.
+constexpr auto soon = std::chrono::milliseconds{5};
+
+std::size_t available(int socket) noexcept {
+  int size = 0;
+  return ::ioctl(socket, FIONREAD, &size) == 0 && size > 0 ? static_cast<std::size_t>(size) : 0;
+}
 
 std::vector<std::string> list_of(std::string const& text) {
   std::vector<std::string> all;
@@ -152,7 +172,7 @@ reply reply_of(PGresult const* r) {
 connection::connection(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, std::string const& url)
     : shell{h, on}, settings_{settings}, parameters_{parameters_of(url, settings, secrets_)}, fsm_{settings, client_id, shown_of(parameters_),
                                                                                                    std::random_device{}(), warning_of(parameters_)},
-      in_one_thread_{settings.single_threaded}, socket_{on}, timer_{on} {
+      in_one_thread_{settings.single_threaded}, socket_{on}, timer_{on}, again_{on} {
   auto const names = list_of(value_of(parameters_, "host")), addresses = list_of(value_of(parameters_, "hostaddr")),
              ports = list_of(value_of(parameters_, "port"));
   std::size_t const hosts = std::max(names.size(), addresses.size());
@@ -229,6 +249,7 @@ void connection::close() {
     if (one.lookup) one.lookup->cancel();
   }
   timer_.cancel();
+  again_.cancel();
   own_.is(-1);
   of_libpq_.is(-1);
   error_code ignored;
@@ -237,7 +258,8 @@ void connection::close() {
   connection_.reset();
   ended_by_.clear();
   is_open_ = in_pipeline_ = is_querying_ = write_waits_ = at_end_ = false;
-  unanswered_ = unread_ = 0;
+  unanswered_.clear();
+  asked_ = unread_ = 0;
 }
 
 void connection::sleep(time_point until) {
@@ -318,6 +340,7 @@ void connection::connect() {
   add("port", to.port);
   keys.push_back(nullptr);
   values.push_back(nullptr);
+  guard_ = {};
   connection_.reset(PQconnectStartParams(keys.data(), values.data(), 0));
   if (!connection_) return fail("no memory");
   // Of a file, where no other is known.
@@ -351,7 +374,7 @@ void connection::poll(PostgresPollingStatusType what) {
       if (!watch_socket()) return;
       socket_.async_wait(what == PGRES_POLLING_READING ? asio::posix::stream_descriptor::wait_read : asio::posix::stream_descriptor::wait_write,
                          bound([this](error_code ec) {
-                           if (!ec) poll(PQconnectPoll(connection_.get()));
+                           if (!ec) go_on_connecting();
                          }));
       return;
     case PGRES_POLLING_OK:
@@ -367,6 +390,56 @@ void connection::poll(PostgresPollingStatusType what) {
     case PGRES_POLLING_FAILED:
     case PGRES_POLLING_ACTIVE: return fail(said());
   }
+}
+
+/// Before libpq reads what a server has sent: it would do whatever that asks for, and keep all of it.
+void connection::go_on_connecting() {
+  switch (look_at_login()) {
+    case login_guard::step::go_on: break;
+    case login_guard::step::nothing: return poll(PGRES_POLLING_READING);
+    case login_guard::step::wait:
+      again_.expires_after(soon);
+      again_.async_wait(bound([this](error_code ec) {
+        if (!ec) go_on_connecting();
+      }));
+      return;
+    case login_guard::step::too_much: return fail("the server says more than a server that asks for a password");
+    case login_guard::step::too_dear:
+      return fail("the server asks for more than " + std::to_string(most_scram_rounds) +
+                  " rounds of SCRAM, which would stop this program for long: set the password anew with a smaller scram_iterations");
+  }
+  std::size_t const before = available(socket_.native_handle());
+  auto const next = PQconnectPoll(connection_.get());
+  count_read(before);
+  if (unread_ > most_unread) return fail("the server says more than the greeting of a PostgreSQL server");
+  poll(next);
+}
+
+login_guard::step connection::look_at_login() {
+  if (PQstatus(connection_.get()) != CONNECTION_AWAITING_RESPONSE) return login_guard::step::go_on;
+  std::array<char, most_of_login> text{};
+  ::ssize_t size = 0;
+  bool is_nothing = false;  // else an end, which libpq finds as well
+#if CONCH_TLS
+  if (auto* const tls = static_cast<SSL*>(PQsslStruct(connection_.get(), "OpenSSL"))) {
+    ERR_clear_error();
+    int const taken = SSL_peek(tls, text.data(), static_cast<int>(text.size()));
+    size = taken;
+    is_nothing = taken <= 0 && SSL_get_error(tls, taken) == SSL_ERROR_WANT_READ;
+  } else
+#endif
+  {
+    size = ::recv(PQsocket(connection_.get()), text.data(), text.size(), MSG_PEEK | MSG_DONTWAIT);
+    is_nothing = size < 0 && (errno == EAGAIN || errno == EINTR);
+  }
+  if (is_nothing) return login_guard::step::nothing;
+  return size <= 0 ? login_guard::step::go_on : guard_.look({text.data(), static_cast<std::size_t>(size)});
+}
+
+/// libpq has read; `before`: how much there was. At most as much as it has taken counts, also if more has come meanwhile.
+void connection::count_read(std::size_t before) {
+  std::size_t const left = available(socket_.native_handle());
+  unread_ += std::max(before - std::min(left, before), std::min(before, least_read));
 }
 
 void connection::query() {
@@ -387,17 +460,20 @@ void connection::send_all() {
   std::vector<statement> const all = fsm_.take_statements();
   if (!in_pipeline_) return;
   for (statement const& s : all) {
+    std::size_t size = 0;
     values.clear();
     lengths.clear();
     formats.clear();
     for (int n = 0; n < s.size(); ++n) {
       values.push_back(s.value(n));
       lengths.push_back(s.length(n));
+      size += static_cast<std::size_t>(s.length(n));
       formats.push_back(s.format(n));
     }
     bool const sent = PQsendQueryPrepared(connection_.get(), s.name(), s.size(), values.data(), lengths.data(), formats.data(), 0) == 1;
     if (!sent || PQpipelineSync(connection_.get()) == 0) return fail(said());
-    ++unanswered_;
+    unanswered_.push_back(size);
+    asked_ += size;
   }
   if (!all.empty()) push_out();
 }
@@ -415,9 +491,9 @@ void connection::push_out() {
 void connection::read() {
   socket_.async_wait(asio::posix::stream_descriptor::wait_read, bound([this](error_code ec) {
                        if (ec) return;
-                       int size = 0;
-                       if (::ioctl(socket_.native_handle(), FIONREAD, &size) == 0 && size > 0) unread_ += static_cast<std::size_t>(size);
+                       std::size_t const before = available(socket_.native_handle());
                        is_open_ = PQconsumeInput(connection_.get()) == 1;
+                       count_read(before);
                        hear();
                      }));
 }
@@ -429,7 +505,8 @@ void connection::hear() {
   input([&](time_point now) { more = take_in(now); });
   if (before != generation()) return;
   if (more) asio::post(on_, bound([this] { hear(); }));
-  else if (unread_ > most_unread) input([this](time_point now) { fsm_.failed("an answer is longer than any that conch's functions give", now); });
+  else if (unread_ > most_unread + asked_)
+    input([this](time_point now) { fsm_.failed("an answer is longer than any that conch's functions give", now); });
   else if (is_open_) read();
   else input([this](time_point now) { fsm_.failed(why_ended(), now); });
 }
@@ -449,7 +526,7 @@ std::string connection::why_ended() const {
 /// True: there is more.
 bool connection::take_in(time_point now) {
   for (std::size_t left = CONCH_IN_ONE_TURN; left != 0; --left) {
-    bool const is_busy = PQisBusy(connection_.get()) == 1, is_asked = unanswered_ != 0 || is_querying_;
+    bool const is_busy = PQisBusy(connection_.get()) == 1, is_asked = !unanswered_.empty() || is_querying_;
     // PQnotifies looks beyond a result that is complete and not taken yet. A lock may be granted by another's transaction after ours has put us in
     // line, and before our answer's end: the answer is reported first.
     if (in_pipeline_ && !last_ && (is_busy || !is_asked)) take_notifications(now);
@@ -463,7 +540,8 @@ bool connection::take_in(time_point now) {
 void connection::take_notifications(time_point now) {
   for (PGnotify* n = PQnotifies(connection_.get()); n != nullptr; n = PQnotifies(connection_.get())) {
     std::unique_ptr<PGnotify, decltype(&PQfreemem)> const freed{n, &PQfreemem};
-    unread_ = 0;
+    constexpr std::size_t frame = 11;  // letter, length, process, and the ends of two texts
+    unread_ -= std::min(unread_, frame + std::strlen(n->relname) + std::strlen(n->extra));
     if (fsm_.is_up()) fsm_.notified(n->extra, now);
   }
 }
@@ -478,7 +556,8 @@ bool connection::take_answer(time_point now) {
     if (!last_ || PQresultStatus(one.get()) != PGRES_TUPLES_OK) last_ = std::move(one);
     return true;
   }
-  --unanswered_;
+  asked_ -= unanswered_.front();
+  unanswered_.pop_front();
   unread_ = 0;
   result const whole = std::exchange(last_, nullptr);
   if (fsm_.is_up()) fsm_.answered(reply_of(whole.get()), now);

@@ -7,6 +7,7 @@
 #include "net/name_lookup.hpp"
 #include "net/shell.hpp"
 #include "postgresql/connection_fsm.hpp"
+#include "postgresql/login_guard.hpp"
 #include "protocol/transport.hpp"
 
 #include <conch/config.hpp>
@@ -19,6 +20,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -66,6 +68,9 @@ class connection final : public transport, private net::shell<connection> {
   void tell_found(bool is_last);
   void connect();
   void poll(PostgresPollingStatusType what);
+  void go_on_connecting();
+  login_guard::step look_at_login();
+  void count_read(std::size_t before);
   bool watch_socket();
   void fail(std::string words);
   void query();
@@ -90,7 +95,7 @@ class connection final : public transport, private net::shell<connection> {
   bool const in_one_thread_;
   asio::posix::stream_descriptor socket_;  // a duplicate of libpq's, so that each closes its own
   own_descriptor own_, of_libpq_;
-  asio::steady_timer timer_;
+  asio::steady_timer timer_, again_;
 
   /// Of the URL.
   struct named_host {
@@ -107,13 +112,15 @@ class connection final : public transport, private net::shell<connection> {
   };
   std::vector<named_host> hosts_;
   std::vector<place> places_;  // one for each address of each host
+  login_guard guard_;
   std::unique_ptr<PGconn, ends_connection> connection_;
   bool is_open_ = false, in_pipeline_ = false, is_querying_ = false, write_waits_ = false;
-  bool at_end_ = false;         // of the results of a statement
-  std::size_t unanswered_ = 0;  // statements in the pipeline
-  std::size_t unread_ = 0;      // bytes that have come in since an answer, or a notification, was whole
-  std::string ended_by_;        // the words of the server with which it has ended the connection
-  result last_;                 // of the query, or of the statement, whose end has not come yet
+  bool at_end_ = false;                 // of the results of a statement
+  std::deque<std::size_t> unanswered_;  // statements in the pipeline: their sizes
+  std::size_t asked_ = 0;               // the sum of these
+  std::size_t unread_ = 0;              // bytes that have come in since an answer was whole, without the notifications among them
+  std::string ended_by_;                // the words of the server with which it has ended the connection
+  result last_;                         // of the query, or of the statement, whose end has not come yet
 };
 
 }  // namespace conch::postgresql

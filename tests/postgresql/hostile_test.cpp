@@ -42,12 +42,15 @@ std::string end_of_result() { return message('C', std::string("SELECT 1\0", 9));
 std::string ready() { return message('Z', "I"); }
 std::string result(std::vector<std::string> const& values) { return columns(values.size()) + row(values) + end_of_result(); }
 
+/// A setting that libpq keeps for good.
+std::string setting(std::string const& name, std::string const& value) { return message('S', name + '\0' + value + '\0'); }
+
 /// Answers the two questions of a new connection as a server would, and each statement with what it is told to say.
 class hostile_postgresql {
  public:
   /// What is sent again and again until the client ends the connection: instead of the answer to the first question, to the second, or to a
   /// statement.
-  enum class endless { nothing, settings, greeting, statement };
+  enum class endless { nothing, login, settings, greeting, statement };
 
   explicit hostile_postgresql(std::string answer, endless where = endless::nothing, std::string again = {})
       : answer_{std::move(answer)}, again_{std::move(again)}, endless_{where}, port_{find_free_port()} {
@@ -117,7 +120,7 @@ class hostile_postgresql {
   }
 
   void flood(int s) {
-    if (!say(s, columns(1))) return;
+    if (!say(s, endless_ == endless::login ? message('R', number(0)) : columns(1))) return;
     std::string many;
     while (many.size() < 16'384) many += again_;
     for (std::size_t taken = 0; say(s, many);) {
@@ -130,8 +133,8 @@ class hostile_postgresql {
   void talk(int s) {
     std::string text;
     if (!read(s, 4, text) || !read(s, number_in(text) - 4, text)) return;
-    auto const parameter = [](std::string const& name, std::string const& value) { return message('S', name + '\0' + value + '\0'); };
-    if (!say(s, message('R', number(0)) + parameter("server_version", "15.0") + parameter("client_encoding", "UTF8") +
+    if (endless_ == endless::login) return flood(s);
+    if (!say(s, message('R', number(0)) + setting("server_version", "15.0") + setting("client_encoding", "UTF8") +
                     message('K', number(77) + number(1)) + ready())) {
       return;
     }
@@ -206,6 +209,22 @@ TEST_F(PostgresqlHostile, AnAnswerThatDoesNotEndIsCutOff) {
       EXPECT_GT(server.most_taken(), 0u);
       EXPECT_LT(server.most_taken(), std::size_t{24} << 20) << "with what the kernel keeps between them";
     }
+  }
+}
+
+/// libpq keeps all settings that a server reports, and goes through them for each: what is between two notifications counts, too.
+TEST_F(PostgresqlHostile, SettingsThatDoNotEndAreCutOff) {
+  using endless = hostile_postgresql::endless;
+  std::string settings;
+  for (int n = 0; n < 1000; ++n) settings += setting("s" + std::to_string(n), "");
+  std::string const notification = message('A', number(1) + std::string("c\0x\0", 4));
+  for (endless const where : {endless::login, endless::statement}) {
+    hostile_postgresql server{"", where, settings + (where == endless::login ? "" : notification)};
+    error_code const ec = error_at(server.url());
+    EXPECT_EQ(ec, errc::unreachable) << ec.message();
+    bool const is_cut = ec.message().find("says more than the greeting") != std::string::npos ||
+                        ec.message().find("an answer is longer than any") != std::string::npos;
+    EXPECT_TRUE(is_cut) << ec.message();
   }
 }
 
