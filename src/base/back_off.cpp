@@ -1,8 +1,6 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "base/back_off.hpp"
 
-#include "base/mutant.hpp"
-
 #include <algorithm>
 #include <chrono>
 
@@ -22,12 +20,12 @@ duration back_off::next(config const& settings, duration lease) noexcept {
     auto const half = static_cast<std::uint64_t>(wait.count() / 2);
     wait = wait / 2 + duration{static_cast<duration::rep>(random_.next() % (half + 1))};
   }
-  if (attempts_ == 0 || !CONCH_MUTANT(back_off_does_not_grow)) ++attempts_;
+  ++attempts_;
   return wait;
 }
 
 void back_off::lasted(duration time) noexcept {
-  if (time > steady_after && !CONCH_MUTANT(back_off_not_reset)) attempts_ = 0;
+  if (time > steady_after) attempts_ = 0;
 }
 
 }  // namespace conch

@@ -1,8 +1,6 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "cohort/cohort.hpp"
 
-#include "base/mutant.hpp"
-
 #include <algorithm>
 #include <utility>
 
@@ -67,7 +65,7 @@ void cohort::begin(acquisition& a, std::string_view name, time_point now) {
 
 void cohort::acquire(acquisition& a, std::string_view name, time_point now) {
   begin(a, name, now);
-  if (!a.once && a.until <= now && !CONCH_MUTANT(no_time_is_no_attempt)) {
+  if (!a.once && a.until <= now) {
     // No time to wait: one complete attempt, which takes as long as it takes to connect and to send the script.
     a.once = a.busy_is_late = true;
     a.until = time_point::max();
@@ -94,15 +92,14 @@ void cohort::acquire(acquisition& a, std::string_view name, time_point now) {
   if (adopts) a.once = true;  // it stands in no line
   // A neighbour here holds, asks or waits. A place that is being left has no waiter any more: the attempt follows the leave.
   bool const neighbour = e.holder != nullptr || !e.waiting.empty();
-  bool const being_left = e.place->at == place::state::leaving && !CONCH_MUTANT(try_refused_by_a_leave);
-  bool const cleaned_up = e.place->references == 0 || !CONCH_MUTANT(busy_while_cleaning_up);
-  if (a.once && (!cleaned_up || neighbour || (e.place->at != place::state::idle && !being_left))) {
+  bool const being_left = e.place->at == place::state::leaving;
+  if (a.once && (neighbour || (e.place->at != place::state::idle && !being_left))) {
     refuse(a, acquired::busy, {}, name, now);
     return;
   }
   enter(a, acquisition::phase::waiting);
   e.waiting.push_back(a);
-  if (a.until != time_point::max() && !CONCH_MUTANT(no_timeout)) timers_.arm(a.due, a.until);
+  if (a.until != time_point::max()) timers_.arm(a.due, a.until);
   ask_if_needed(e, now);
 }
 
@@ -131,11 +128,9 @@ void cohort::try_all(std::span<named_acquisition const> all, time_point now) {
 
 void cohort::cancel(acquisition& a, cancel_type type, time_point now) {
   switch (a.at) {
-    case acquisition::phase::waiting:
-      if (!CONCH_MUTANT(cancel_ignored)) stop_waiting(a, cancelled(), type, now);
-      return;
+    case acquisition::phase::waiting: stop_waiting(a, cancelled(), type, now); return;
     case acquisition::phase::staying:
-      if (type == cancel_type::total || CONCH_MUTANT(second_cancellation_ignored)) return;
+      if (type == cancel_type::total) return;
       if (type == cancel_type::partial) {
         lock_entry& e = *a.lock;
         observe_refusal(a, a.ending, e.name, now);
@@ -210,10 +205,7 @@ void cohort::give_up_staying(acquisition& a, time_point now) {
 /// The timer of one acquisition: its wait has timed out, or the server has not answered in time.
 void cohort::overdue(acquisition& a, time_point now) {
   switch (a.at) {
-    case acquisition::phase::waiting:
-      stop_waiting(a, CONCH_MUTANT(timed_out_is_unreachable) ? make_error_code(errc::unreachable) : backend_->too_late(*a.lock->place, now),
-                   cancel_type::total, now);
-      return;
+    case acquisition::phase::waiting: stop_waiting(a, backend_->too_late(*a.lock->place, now), cancel_type::total, now); return;
     // Its wait is over; a busy server does not make it longer.
     case acquisition::phase::staying: give_up_staying(a, now); return;
     case acquisition::phase::leaving: finish(a, acquired::failed, a.ending, now); return;
@@ -284,7 +276,7 @@ void cohort::give_back_everything(time_point now) {
 /// Ends a limited number of waits or holds in one turn, so that other handlers of the event loop do not wait for all of them.
 void cohort::go_on_ending(time_point now) {
   constexpr std::size_t buckets_for_one = 16;  // an empty bucket costs little
-  for (std::size_t left = CONCH_IN_ONE_TURN * buckets_for_one; ending(); left -= std::min(left, end_one(now) ? buckets_for_one : 1)) {
+  for (std::size_t left = in_one_turn * buckets_for_one; ending(); left -= std::min(left, end_one(now) ? buckets_for_one : 1)) {
     if (left == 0) {
       timers_.arm(rest_, in_next_turn(now));
       return;
@@ -354,7 +346,7 @@ bool cohort::idle() noexcept {
 
 /// The timers for losses and renewals come first: a thousand time-outs can wait for them.
 void cohort::tick(time_point now) {
-  timers_.run(now, CONCH_IN_ONE_TURN);
+  timers_.run(now, in_one_turn);
   if (due_.empty()) return;
   std::sort(due_.begin(), due_.end(), [](place* a, place* b) { return a->deadline < b->deadline; });
   std::vector<place*> const due = std::move(due_);
@@ -378,7 +370,7 @@ void cohort::ask_if_needed(lock_entry& e, time_point now) {
 /// The client owns the lock: gives it to the first waiter in line.
 void cohort::deliver(lock_entry& e, grant_path how, time_point now) {
   if (e.waiting.empty()) {
-    if (!CONCH_MUTANT(wake_up_swallowed)) backend_->release(*e.place, std::nullopt, nullptr, now);
+    backend_->release(*e.place, std::nullopt, nullptr, now);
     return;
   }
   acquisition& a = e.waiting.pop_front();
@@ -388,11 +380,11 @@ void cohort::deliver(lock_entry& e, grant_path how, time_point now) {
   a.granted = now;
   // A fixed lease is over in time, also where the grant lasts longer: as a claim, or because another coroutine has asked for a longer lease.
   time_point const fixed_end = a.fixed ? now + backend_->validity(a.lease) : time_point::max();
-  bool const is_long_enough = s.deadline >= fixed_end && !CONCH_MUTANT(lease_of_another_kept);
+  bool const is_long_enough = s.deadline >= fixed_end;
   e.ends = is_long_enough ? fixed_end : time_point::max();
   a.fence = s.fence * hand_offs_per_grant + e.hand_offs;
   if (a.permit.all_free) {
-    a.permit.weight = CONCH_MUTANT(drained_number_ignored) ? a.permit.limit : s.segment;
+    a.permit.weight = s.segment;
   } else {
     a.segment = s.segment;
   }
@@ -413,24 +405,22 @@ void cohort::deliver(lock_entry& e, grant_path how, time_point now) {
 
 /// When the watchdog stops renewing a hold.
 time_point cohort::watchdog_ends(acquisition const& a) {
-  bool const ends = !CONCH_MUTANT(no_max_hold) && a.max_hold < time_point::max() - std::max(a.granted, time_point{});
+  bool const ends = a.max_hold < time_point::max() - std::max(a.granted, time_point{});
   return ends ? a.granted + a.max_hold : time_point::max();
 }
 
 /// Is this a fixed lease that has begun? Then it is not renewed.
 bool cohort::is_over_after_lease(acquisition const& a, place const& s) {
-  return a.fixed && s.confirmed && !a.is_extending() && a.at != acquisition::phase::detaching && !CONCH_MUTANT(fixed_is_renewed);
+  return a.fixed && s.confirmed && !a.is_extending() && a.at != acquisition::phase::detaching;
 }
 
 /// May the next waiter get the lock in memory, without the server? Not if `local_slice` is over, because other clients may wait at the
 /// server. Not if the token's index has reached its bound. Not if the lease is about to end: the next holder must have the margin once
 /// before its loss is reported. Not if the next waiter wants a fixed lease, which must start anew.
 bool cohort::can_hand_off(lock_entry& e, time_point now) {
-  if (e.waiting.empty() || (e.waiting.front().fixed && !CONCH_MUTANT(fixed_handed_off)) || !e.place->renewable) return false;
-  if (e.requested && !CONCH_MUTANT(handed_on_though_asked)) return false;  // to let go is to let the others in
-  if ((now - e.slice_began >= settings_.local_slice && !CONCH_MUTANT(slice_ignored)) ||
-      (e.hand_offs + 1 >= hand_offs_per_grant && !CONCH_MUTANT(index_past_its_limit)))
-    return false;
+  if (e.waiting.empty() || e.waiting.front().fixed || !e.place->renewable) return false;
+  if (e.requested) return false;  // to let go is to let the others in
+  if (now - e.slice_began >= settings_.local_slice || e.hand_offs + 1 >= hand_offs_per_grant) return false;
   time_point const lost_at = lose_at(e);
   return now + (deadline_of(e) - lost_at) < lost_at;
 }
@@ -439,7 +429,7 @@ bool cohort::can_hand_off(lock_entry& e, time_point now) {
 /// the lock then has a greater token than one that is handed on later. So nothing is handed on by an old word, nor without a connection.
 bool cohort::is_proved(lock_entry const& e, time_point now) const {
   constexpr milliseconds lasts{5};  // the default of local_slice: a grant needs no second word for its slice
-  return CONCH_MUTANT(handed_on_unproved) || (now - e.proved_at <= lasts && backend_->connected());
+  return now - e.proved_at <= lasts && backend_->connected();
 }
 
 /// The next in the local line holds the lock from now on, by the grant that there is.
@@ -563,8 +553,8 @@ void cohort::granted(place& s, bool pushed, time_point now) {
   e.slice_began = e.proved_at = now;
   e.requested = false;
   adoption const* const adopted = e.waiting.empty() ? nullptr : e.waiting.front().adopts.get();
-  e.hand_offs = adopted == nullptr || CONCH_MUTANT(adopted_index_anew) ? 0 : adopted->first_index;
-  if (timers_.next_urgent() <= now && !CONCH_MUTANT(granted_before_loss)) {
+  e.hand_offs = adopted == nullptr ? 0 : adopted->first_index;
+  if (timers_.next_urgent() <= now) {
     // After a pause of this process one of its holds may be over, and may have freed this permit. Its loss is reported before the new grant
     // is delivered.
     auto const tell = [&](lock_entry& other) {
@@ -643,9 +633,8 @@ void cohort::extended(place& s, time_point now) {
   if (is_over_after_lease(a, s)) {
     s.renewable = false;  // not after a reconnect either
     // The answer may be to what was asked before, with the lease of another coroutine.
-    if (e.ends == time_point::max() && !CONCH_MUTANT(lease_of_another_kept)) e.ends = now + backend_->validity(a.lease);
+    if (e.ends == time_point::max()) e.ends = now + backend_->validity(a.lease);
   }
-  if (CONCH_MUTANT(index_starts_anew)) e.hand_offs = 0;
   set_deadline(a, deadline_of(e));
   schedule(e, now);
   if (a.is_extending()) go_on_extending(e, now);
@@ -660,7 +649,7 @@ void cohort::lost(place& s, time_point now) {
   e.proving = false;
   if (acquisition* const a = e.holder) {
     e.holder = nullptr;
-    if (a->at == acquisition::phase::holding && !CONCH_MUTANT(loss_not_told)) tell_lost(*a, make_error_code(errc::lost), now);
+    if (a->at == acquisition::phase::holding) tell_lost(*a, make_error_code(errc::lost), now);
     if (a->at == acquisition::phase::detaching) {
       end_detaching(*a, make_error_code(errc::lost), now);
     } else {
@@ -673,7 +662,7 @@ void cohort::lost(place& s, time_point now) {
 void cohort::requested(place& s, time_point) {
   lock_entry& e = entry_of(s);
   e.requested = true;
-  if (e.holder != nullptr && e.holder->at == acquisition::phase::holding && !CONCH_MUTANT(request_not_told)) shell_.on_requested(*e.holder);
+  if (e.holder != nullptr && e.holder->at == acquisition::phase::holding) shell_.on_requested(*e.holder);
 }
 
 void cohort::released(receipt& r, bool was_mine, error_code why, time_point now) {

@@ -2,8 +2,6 @@
 // The life of a hold: renewals, its loss, another lease, and how it leaves for another process.
 #include "cohort/cohort.hpp"
 
-#include "base/mutant.hpp"
-
 #include <algorithm>
 #include <utility>
 
@@ -21,15 +19,11 @@ void cohort::set_deadline(acquisition& a, time_point until) {
 duration cohort::validity_of(lock_entry const& e) const {
   place const& s = *e.place;
   duration const granted = deadline_of(e) - s.valid_from;
-  return s.confirmed && !CONCH_MUTANT(renewal_storm) ? std::min(granted, backend_->validity(s.lease)) : granted;
+  return s.confirmed ? std::min(granted, backend_->validity(s.lease)) : granted;
 }
 
 time_point cohort::lose_at(lock_entry const& e) const {
   time_point const deadline = deadline_of(e);
-  if (CONCH_MUTANT(loss_told_late)) return deadline + milliseconds{30};
-  if (CONCH_MUTANT(vote_margin_ignored)) return deadline;
-  if (CONCH_MUTANT(margin_ignored) || (CONCH_MUTANT(margin_of_claims_ignored) && !e.place->confirmed)) return deadline;
-  if (CONCH_MUTANT(margin_above_claim)) return deadline - settings_.stop_margin;
   return deadline - std::min(settings_.stop_margin, validity_of(e) / 4);
 }
 
@@ -71,14 +65,14 @@ void cohort::watch(lock_entry& e, time_point now) {
     // The hold is over, after its body had the margin. A renewal that was under way may have prolonged the lease: end it.
     e.holder = nullptr;
     a.lock = nullptr;
-    if (!CONCH_MUTANT(loss_not_released)) give_back(e, nullptr, now);
+    give_back(e, nullptr, now);
     return;
   }
   if (is_over_after_lease(a, s)) s.renewable = false;
   if (now >= s.renew_until) s.renewable = false;
   if (s.renewable && now >= e.renew_at) {
-    if (s.confirmed || !CONCH_MUTANT(claim_not_confirmed)) due_.push_back(&s);
-    e.renew_at = now + (CONCH_MUTANT(failed_renewal_not_repeated) ? duration{s.lease} : std::max<duration>(s.lease / 30, milliseconds{20}));
+    due_.push_back(&s);
+    e.renew_at = now + std::max<duration>(s.lease / 30, milliseconds{20});
   }
   timers_.arm(e.watch, s.renewable ? std::min(e.renew_at, lose_at(e)) : lose_at(e));
 }
@@ -112,14 +106,13 @@ void cohort::watch_requests(acquisition& a, time_point now) {
 /// Ends the extension if the deadline has been reached. Otherwise a renewal is due: none is under way, or one that was written too early.
 void cohort::go_on_extending(lock_entry& e, time_point now) {
   acquisition& a = *e.holder;
-  if (e.place->deadline >= a.extend_to || CONCH_MUTANT(extended_at_once)) {
+  if (e.place->deadline >= a.extend_to) {
     if (a.fixed) e.ends = std::max(deadline_of(e), a.extend_to);
     set_deadline(a, deadline_of(e));
     end_extension(a, true, {});
     schedule(e, now);
     return;
   }
-  if (CONCH_MUTANT(extension_not_sent)) return;
   e.renew_at = now;
   timers_.arm(e.watch, now);
 }
@@ -164,23 +157,13 @@ void cohort::go_on_detaching(lock_entry& e, time_point now) {
   acquisition& a = *e.holder;
   place& s = *e.place;
   bool const renewed = s.confirmed && s.heard_from >= a.detached_at && s.deadline >= a.detached_at + backend_->validity(s.lease);
-  if (!renewed && !CONCH_MUTANT(detached_at_once)) {
+  if (!renewed) {
     e.renew_at = now;
     timers_.arm(e.watch, now);
     return;
   }
   if (now >= s.deadline) {  // after a pause of this process
     end_detaching(a, make_error_code(errc::lost), now);
-    return;
-  }
-  if (CONCH_MUTANT(detached_is_handed_on) && can_hand_off(e, now)) {
-    a.due.cancel();
-    e.holder = nullptr;
-    enter(a, acquisition::phase::over);
-    shell_.on_detached(a, {});
-    a.lock = nullptr;
-    ++e.hand_offs;
-    deliver(e, grant_path::handed_off, now);
     return;
   }
   e.watch.cancel();
@@ -220,7 +203,7 @@ void cohort::tell_lost(acquisition& a, error_code why, time_point now) {
   a.lock->place->renewable = false;
   why = told(failed_task::kind::holding, why, a.lock->name);
   // What the servers still prolong by a late answer is nobody's.
-  if (!CONCH_MUTANT(lost_hold_prolonged)) a.lock->ends = deadline_of(*a.lock);
+  a.lock->ends = deadline_of(*a.lock);
   ++stats_.losses;
   count_end(a, observation::kind::lost, a.lock->name, why, now);
   shell_.on_lost(a, why);

@@ -1,8 +1,6 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "cohort/levels.hpp"
 
-#include "base/mutant.hpp"
-
 #include <boost/assert.hpp>
 
 #include <utility>
@@ -23,17 +21,12 @@ std::string in_hex(std::string_view bytes) {
   return text;
 }
 
-level_lock key_of(level_lock lock) noexcept {
-  if (CONCH_MUTANT(levels_of_any_lock)) std::get<std::string_view>(lock) = {};
-  return lock;
-}
-
 }  // namespace
 
 permit permit_of_level(permit_kind kind, std::string_view owner_id, level_use use) {
   permit p{.kind = kind, .limit = most_permits, .weight = 1};
   if (kind == permit_kind::reentrant) {
-    p.excluded_segments = in_hex(CONCH_MUTANT(levels_ask_for_any_owner) ? "anybody" : owner_id);
+    p.excluded_segments = in_hex(owner_id);
   } else if (use == level_use::write) {
     p.weight = most_permits;
   }
@@ -41,9 +34,9 @@ permit permit_of_level(permit_kind kind, std::string_view owner_id, level_use us
 }
 
 owner_levels::table::iterator owner_levels::made(level_lock const& lock) {
-  auto const found = locks_.find(key_of(lock));
+  auto const found = locks_.find(lock);
   if (found != locks_.end()) return found;
-  auto const [client, name, kind] = key_of(lock);
+  auto const [client, name, kind] = lock;
   return locks_.try_emplace(key{client, name, kind}).first;
 }
 
@@ -54,25 +47,25 @@ void owner_levels::tidy(table::iterator at) noexcept {
 owner_levels::entry owner_levels::enter(level_lock const& lock, level_use use, bool attempt, time_point now) {
   auto const found = made(lock);
   at_lock& at = found->second;
-  bool const valid = at.hold && (now < at.hold->deadline() || CONCH_MUTANT(levels_nest_in_a_lost_hold));
-  if (valid && !CONCH_MUTANT(levels_never_nest)) {  // the levels of a lost hold end by themselves
-    if (use == level_use::write && at.hold->writes == 0 && !CONCH_MUTANT(levels_let_a_reader_write)) return {step::refused};
-    at.hold->count(use) += CONCH_MUTANT(levels_counted_twice) ? 2 : 1;
+  bool const valid = at.hold && now < at.hold->deadline();
+  if (valid) {  // the levels of a lost hold end by themselves
+    if (use == level_use::write && at.hold->writes == 0) return {step::refused};
+    ++at.hold->count(use);
     return {step::nests, at.hold};
   }
   if (std::get<permit_kind>(lock) == permit_kind::reentrant) {
     tidy(found);
     return {step::asks};
   }
-  if (!at.asked_for || CONCH_MUTANT(levels_ask_side_by_side)) {
+  if (!at.asked_for) {
     at.asked_for = true;
     return {step::asks};
   }
-  return {attempt && !CONCH_MUTANT(levels_attempt_waits) ? step::busy : step::waits};
+  return {attempt ? step::busy : step::waits};
 }
 
 void owner_levels::wait(level_lock const& lock, waiting_level& one) {
-  auto const found = locks_.find(key_of(lock));
+  auto const found = locks_.find(lock);
   BOOST_ASSERT_MSG(found != locks_.end() && found->second.asked_for, "an acquire waits for its owner, who does not ask");
   found->second.line.push_back(one);
 }
@@ -81,7 +74,7 @@ owner_levels::wait_end owner_levels::end_wait(level_lock const& lock, waiting_le
   one.unlink();
   bool const turn = std::exchange(one.has_turn, false);
   if (cancelled) {
-    if (turn && !CONCH_MUTANT(levels_cancelled_turn_kept)) not_granted(lock);
+    if (turn) not_granted(lock);
     return wait_end::is_cancelled;
   }
   if (!one.called) return wait_end::timed_out;
@@ -92,7 +85,7 @@ leveled_hold_ptr owner_levels::granted(level_lock const& lock, leveled_hold_ptr 
   at_lock& at = made(lock)->second;
   BOOST_ASSERT_MSG(at.asked_for || std::get<permit_kind>(lock) == permit_kind::reentrant, "an owner was granted what it did not ask for");
   at.asked_for = false;
-  while (!at.line.empty() && !CONCH_MUTANT(levels_waiters_not_called)) {
+  while (!at.line.empty()) {
     waiting_level& one = at.line.pop_front();
     one.called = true;
     one.wake();
@@ -101,10 +94,9 @@ leveled_hold_ptr owner_levels::granted(level_lock const& lock, leveled_hold_ptr 
 }
 
 void owner_levels::not_granted(level_lock const& lock) noexcept {
-  auto const found = locks_.find(key_of(lock));
+  auto const found = locks_.find(lock);
   BOOST_ASSERT_MSG(found != locks_.end() && found->second.asked_for, "an owner forgot that it asks");
   at_lock& at = found->second;
-  if (CONCH_MUTANT(levels_turn_not_passed_on) && !at.line.empty()) return;
   if (at.line.empty()) {
     at.asked_for = false;
     tidy(found);
@@ -119,12 +111,11 @@ owner_levels::after_exit owner_levels::exit(level_lock const& lock, leveled_hold
   BOOST_ASSERT_MSG(from.count(use) != 0, "a level ends twice");
   --from.count(use);
   if (from.writes + from.reads != 0) {
-    bool const last_writer = use == level_use::write && from.writes == 0 && !CONCH_MUTANT(levels_writer_stays);
+    bool const last_writer = use == level_use::write && from.writes == 0;
     return last_writer && now < from.deadline() ? after_exit::becomes_reader : after_exit::nothing;
   }
-  if (CONCH_MUTANT(levels_last_exit_keeps_it)) return after_exit::nothing;
-  auto const found = locks_.find(key_of(lock));
-  if (found != locks_.end() && (found->second.hold.get() == &from || CONCH_MUTANT(levels_lost_hold_ends_the_next))) {
+  auto const found = locks_.find(lock);
+  if (found != locks_.end() && found->second.hold.get() == &from) {
     found->second.hold.reset();  // the caller refers to it as well
     tidy(found);
   }
@@ -132,7 +123,7 @@ owner_levels::after_exit owner_levels::exit(level_lock const& lock, leveled_hold
 }
 
 bool owner_levels::has(level_lock const& lock, level_use use, time_point now) const noexcept {
-  auto const found = locks_.find(key_of(lock));
+  auto const found = locks_.find(lock);
   if (found == locks_.end() || !found->second.hold) return false;
   leveled_hold const& hold = *found->second.hold;
   return now < hold.deadline() && (use == level_use::read || hold.writes != 0);
@@ -142,7 +133,7 @@ reader_order_end end_of_reader_order(error_code why, bool given_back, bool valid
   bool const was_held = why != errc::lost && (given_back || valid);
   // A server that cannot make a reader of a writer goes on counting one, and that is all: this level has ended.
   if (why == errc::not_supported) return {{}, was_held, false};
-  bool const again = why == errc::unreachable && !given_back && was_held && !CONCH_MUTANT(levels_reader_order_not_repeated);
+  bool const again = why == errc::unreachable && !given_back && was_held;
   return {was_held && why != errc::not_held ? why : error_code{}, was_held, again};
 }
 

@@ -525,7 +525,7 @@ std::string connection::why_ended() const {
 
 /// True: there is more.
 bool connection::take_in(time_point now) {
-  for (std::size_t left = CONCH_IN_ONE_TURN; left != 0; --left) {
+  for (std::size_t left = engine::in_one_turn; left != 0; --left) {
     bool const is_busy = PQisBusy(connection_.get()) == 1, is_asked = !unanswered_.empty() || is_querying_;
     // PQnotifies looks beyond a result that is complete and not taken yet. A lock may be granted by another's transaction after ours has put us in
     // line, and before our answer's end: the answer is reported first.

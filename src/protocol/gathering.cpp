@@ -1,8 +1,6 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "protocol/gathering.hpp"
 
-#include "base/mutant.hpp"
-
 #include <algorithm>
 #include <string_view>
 #include <variant>
@@ -51,7 +49,7 @@ bool gathering::add(command const& c, unsigned slot) {
     if (!fits(t, r->name, waiting::unknown)) return false;
     member& m = next(t, r->name, waiting::unknown);
     m.releases = true;
-    m.id = CONCH_MUTANT(gathered_cleanup_of_another) && size_ > 1 ? members_[size_ - 2].id : r->id;
+    m.id = r->id;
     m.new_id = r->new_id;
     m.floor = r->floor;
     m.next_fence_floor = r->next_fence_floor;

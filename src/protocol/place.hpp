@@ -91,9 +91,9 @@ struct place final : engine::place, list_hook<place> {
   std::int64_t accepted = 0;    // the floor of the last confirmation
   std::int64_t refused_by = 0;  // the fence above that floor that the confirmation met; 0: none
 
-  bool may_renew(time_point now, bool in_any_case = false) const noexcept {
+  bool may_renew(time_point now) const noexcept {
     engine::place const& s = terms.hold != nullptr ? *terms.hold : *this;
-    return in_any_case ? now < s.renew_until : s.may_renew(now);
+    return s.may_renew(now);
   }
 };
 

@@ -1,8 +1,6 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "protocol/request_window.hpp"
 
-#include "base/mutant.hpp"
-
 namespace conch::protocol {
 
 void request_window::uses(duration lease, time_point now) noexcept {
@@ -23,7 +21,6 @@ void request_window::answered(std::size_t count, std::size_t together, time_poin
   way_ = is_least ? std::max(std::min(way_, took), std::min(took, at_most)) : std::min(way_, took);
   duration const waited = took - std::min(way_, at_most);
   if (waited > late) {
-    if (CONCH_MUTANT(window_never_shrinks)) return;
     // Of those that were in flight together, so many would have been answered in half of the time.
     double const share = static_cast<double>(late.count()) / 2 / static_cast<double>(waited.count());
     auto const in_time = static_cast<std::size_t>(static_cast<double>(together) * share);

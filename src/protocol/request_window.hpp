@@ -28,10 +28,10 @@ class request_window {
   /// Fewer holds in a renewal than these are not the reason why it is late.
   static constexpr std::size_t many = 32;
 
-  request_window() noexcept : size_{std::max(least, std::min(first, CONCH_IN_ONE_TURN))} {}
+  request_window() noexcept : size_{std::max(least, std::min(first, in_one_turn))} {}
 
   /// May one more be written now?
-  bool has_room() const noexcept { return in_flight_ < size_ || CONCH_MUTANT(window_ignored); }
+  bool has_room() const noexcept { return in_flight_ < size_; }
   std::size_t size() const noexcept { return size_; }
   std::size_t in_flight() const noexcept { return in_flight_; }
 

@@ -1,7 +1,6 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "protocol/server.hpp"
 
-#include "base/mutant.hpp"
 #include "base/readable.hpp"
 
 #include <algorithm>
@@ -47,7 +46,7 @@ server::~server() {
 void server::connected_as(session const& s, time_point now) {
   connected_ = true;
   dropping_ = false;
-  if (!CONCH_MUTANT(denied_for_ever)) denied_ = {};
+  denied_ = {};
   noted_.clear();
   told_of_strays_ = false;
   ++stats_.connects;
@@ -59,24 +58,20 @@ void server::connected_as(session const& s, time_point now) {
   if (s.asked != time_point{}) usual_.sample(now - s.asked);
 
   // The order matters: what is left of earlier connections ends first.
-  if (stale_.drop_earlier_runs(s) && !CONCH_MUTANT(cleanup_lapses)) stale_ended_at_ = now;
+  if (stale_.drop_earlier_runs(s)) stale_ended_at_ = now;
   if (stale_.open().empty()) {
     out_.send(kill_command{nobody, s.address});
     push_request({request::kill, nobody, 0, nullptr, nullptr, now});
   }
   for (session const& old : stale_.open()) {
-    if (CONCH_MUTANT(old_connections_live_on)) continue;
     out_.send(kill_command{old.client_id, old.address});
     push_request({request::kill, old.client_id, 0, nullptr, nullptr, now});
   }
   regroup(session_, s, now);
   session_ = s;
-  auto const subscribe = [&] {
+  if (s.has_channel) {
     out_.send(subscribe_command{});
     push_request({request::subscribe, 0, 0, nullptr, nullptr, now});
-  };
-  if (!CONCH_MUTANT(subscribed_last) && s.has_channel) subscribe();
-  if (s.has_channel) {
     out_.send(prove_publish_command{});
     push_request({request::prove_publish, 0, 0, nullptr, nullptr, now});
   }
@@ -87,15 +82,14 @@ void server::connected_as(session const& s, time_point now) {
   active_.splice_back(resting_);
   resting_.splice_back(active_);
   go_on(now);
-  if (!ending_admin_ && !CONCH_MUTANT(admin_not_repeated)) repeat_admin(now);
-  if (CONCH_MUTANT(subscribed_last)) subscribe();
+  if (!ending_admin_) repeat_admin(now);
   if (keep_alive_.is_on()) timers_.arm(quiet_, now + keep_alive_.every());
   up_.connection_changed(now);
 }
 
 /// Does one turn of the work that follows a new connection, the end of one, or a failure; and of what waits for room.
 void server::go_on(time_point now) {
-  std::size_t left = CONCH_IN_ONE_TURN;
+  std::size_t left = in_one_turn;
   if (connected_) renew_holds(left, now);
   if (connected_ && !failing_) {
     repeat_cleanups(left, now);
@@ -123,7 +117,7 @@ void server::go_on(time_point now) {
   bool const waits_for_holds = may_repeat() && !resting_.empty() && !resting_.front().written && !window_.may_begin(now);
   bool const more_to_send = !resting_holds_.empty() || (window_.has_room() && has_resting());  // else an answer goes on with it
   bool const more = failing_ || ending_admin_ || !unwatched_.empty() || (connected_ ? more_to_send : !resting_.empty());
-  if (CONCH_MUTANT(rest_of_a_connection_forgotten) || !more) return;
+  if (!more) return;
   timers_.arm(rest_, connected_ && waits_for_holds && resting_holds_.empty() && !failing_ ? window_.begins_again() : in_next_turn(now));
 }
 
@@ -170,10 +164,7 @@ void server::renew_holds(std::size_t& left, time_point now) {
   }
   if (renewals.empty()) return;
   std::sort(renewals.begin(), renewals.end(), [](place* a, place* b) { return a->deadline < b->deadline; });
-  if (CONCH_MUTANT(holds_lost_on_reconnect)) {
-    for (place* s : renewals) lose_and_give_back(*s, now);
-  }
-  if (!CONCH_MUTANT(not_renewed_on_reconnect)) send_renewals(renewals, {}, now);
+  send_renewals(renewals, {}, now);
   for (place* s : renewals) {
     if (s->at == place::state::owned && s->watches_requests && !s->requested) ask_for_requests(*s, now);
   }
@@ -189,7 +180,7 @@ void server::repeat_cleanups(std::size_t& left, time_point now) {
       else if (is_due) send_cleanup(c, 0, false, now);
       continue;
     }
-    if (c.sent || CONCH_MUTANT(cleanups_not_repeated)) continue;
+    if (c.sent) continue;
     extend(c, earlier_ones_ended() ? stale_ended_at_ : now);
     if (c.over <= now) {
       finish(c, c.was_valid, {}, now);
@@ -209,10 +200,7 @@ void server::ask_everything_again(std::size_t& left, time_point now) {
     if (s.told_on == connection_) continue;
     switch (s.at) {
       case place::state::asking:
-      case place::state::in_line:
-        if (CONCH_MUTANT(place_lost_on_reconnect)) s.ticket = s.terms.ticket;
-        if (!CONCH_MUTANT(not_asked_again)) ask_once_more(s, retry_reason::reconnected, now);
-        break;
+      case place::state::in_line: ask_once_more(s, retry_reason::reconnected, now); break;
       case place::state::leaving: send_leave(s, now); break;
       case place::state::owned:
       case place::state::idle: break;
@@ -234,7 +222,7 @@ void server::regroup(session const& before, session const& s, time_point now) {
   all_know_ = detail::later_by(regrouped_, settings_.lease + settings_.claim);
 }
 
-bool server::is_patient(time_point now, time_point until) const { return now < std::max(regrouped_, until) && !CONCH_MUTANT(nobody_awaited); }
+bool server::is_patient(time_point now, time_point until) const { return now < std::max(regrouped_, until); }
 
 void server::connect_failed(fault what, std::string_view words, time_point now) {
   trouble_ = words;
@@ -242,7 +230,7 @@ void server::connect_failed(fault what, std::string_view words, time_point now) 
   // A wrong password or certificate does not get better by waiting; everything else may.
   bool const final =
       what == fault::access_denied || what == fault::malformed || what == fault::refused || what == fault::tls_failed || what == fault::not_supported;
-  if (final && !CONCH_MUTANT(refused_greeting_fails_nobody)) {
+  if (final) {
     fail_all_asking(to_error(what, words), now);
     up_.connection_refused(to_error(what, words), now);
   }
@@ -322,7 +310,7 @@ void server::end_requests() {
   });
   for (renewal_batch const& batch : unrenewed) {
     for (renewed const& one : batch.places) {
-      if (!CONCH_MUTANT(renewing_for_ever) && one.id != 0) one.at->renewing = false;
+      if (one.id != 0) one.at->renewing = false;
       drop(*one.at);
     }
   }
@@ -355,7 +343,7 @@ void server::answered(answer const& as_sent, time_point now) {
     window_.renewals_due(timers_.next_urgent(), now);
   }
   read_answer(r, a, now);
-  if (connected_ && has_resting() && window_.has_room() && !dropping_ && !CONCH_MUTANT(room_not_used)) go_on(now);
+  if (connected_ && has_resting() && window_.has_room() && !dropping_) go_on(now);
 }
 
 void server::read_answer(in_flight const& r, answer const& a, time_point now) {
@@ -388,7 +376,7 @@ void server::session_answer(in_flight const& r, answer const& a, time_point now)
   if (r.what == request::kill) {
     if (a.what == fault::none) {
       stale_.ended(r.id.count);
-      if (!CONCH_MUTANT(cleanup_lapses)) stale_ended_at_ = now;
+      stale_ended_at_ = now;
       return;
     }
     stale_.may_not_be_ended();
@@ -408,7 +396,6 @@ void server::session_answer(in_flight const& r, answer const& a, time_point now)
     drop_connection(may_be_replica ? "the node does not deliver our own pushes; it may be a replica now" : a.words);
     return;
   }
-  if (CONCH_MUTANT(denial_ignored)) return;
   denied_ = make_error_code(errc::access_denied, a.words.empty() ? "the server does not deliver our own pushes" : a.words);
   log_.note(true, denied_.message());
   fail_all_asking(denied_, now);
@@ -450,7 +437,7 @@ server::script server::script_of(in_flight const& r) {
 /// more.
 bool server::source_is_due(in_flight const& r) {
   std::uint64_t& sent = sources_[static_cast<std::size_t>(r.of)];
-  if (r.number < sent || (CONCH_MUTANT(source_never_again) && sent != 0)) return false;
+  if (r.number < sent) return false;
   sent = requests_ + 1;
   return true;
 }
@@ -477,7 +464,7 @@ void server::answer_overdue(time_point now) {
     timers_.arm(overdue_, now + a_while);
     return;
   }
-  if (!CONCH_MUTANT(no_command_timeout)) drop_connection("the server did not answer in time");
+  drop_connection("the server did not answer in time");
 }
 
 void server::quiet(time_point now) {
@@ -494,18 +481,18 @@ void server::quiet(time_point now) {
 }
 
 std::int64_t server::not_after(time_point now) const {
-  if (stale_.can_end() || CONCH_MUTANT(no_not_after)) return 0;
+  if (stale_.can_end()) return 0;
   // Rather late than early: a request that is refused without need is only sent again.
   return clock_.most_us(now) + std::chrono::duration_cast<std::chrono::microseconds>(settings_.command_timeout).count();
 }
 
 /// Have the earlier connections ended, as far as is known?
-bool server::earlier_ones_ended() const { return stale_.open().empty() || CONCH_MUTANT(cleanup_lapses); }
+bool server::earlier_ones_ended() const { return stale_.open().empty(); }
 
 /// May a request of an earlier connection still reach the server, where a clean-up can do nothing about it yet? Where this user may end
 /// connections, requests carry no not-after. They stay bytes in some buffer until the server has answered the CLIENT KILL. Elsewhere the
 /// clean-up goes out on the next connection: a late leave without a not-after may have made the lease of its id longer until then.
-bool server::may_arrive_late() const { return !earlier_ones_ended() && (stale_.can_end() || (!connected_ && !CONCH_MUTANT(late_leave_forgotten))); }
+bool server::may_arrive_late() const { return !earlier_ones_ended() && (stale_.can_end() || !connected_); }
 
 /// Notes that something about the place is written on the present connection.
 void server::tell(place& s) {
@@ -525,18 +512,15 @@ bool server::may_echo(time_point echo_until, time_point written) const { return 
 /// by chance to the same microsecond at the same count.
 grant_id server::next_id(place const& s) {
   if (s.terms.ticket == 0) return next_id();
-  if (!CONCH_MUTANT(id_of_vote_used_again)) ++client_.last_id;
+  ++client_.last_id;
   constexpr auto most = static_cast<std::uint64_t>(attempts_per_ticket);
-  std::uint64_t const attempt = CONCH_MUTANT(attempt_runs_into_ticket) ? client_.last_id : client_.last_id % most;
+  std::uint64_t const attempt = client_.last_id % most;
   std::uint64_t const count = static_cast<std::uint64_t>(s.terms.ticket) * most + attempt;
-  if (CONCH_MUTANT(ids_can_be_guessed) || CONCH_MUTANT(id_of_vote_used_again)) return {count};
   return {count, nonces_.next()};
 }
 
 grant_id server::next_id() {
-  if (CONCH_MUTANT(ids_of_each_server)) return {++own_.last_id};
   ++client_.last_id;
-  if (CONCH_MUTANT(ids_can_be_guessed)) return {client_.last_id};
   return {client_.last_id, nonces_.next()};
 }
 
@@ -573,7 +557,7 @@ void server::drop(place& s) {
 }
 
 void server::fail(place& s, error_code why, time_point now, bool of_one_attempt) {
-  bool const may_have_acted = s.written && !CONCH_MUTANT(failure_not_cleaned_up);
+  bool const may_have_acted = s.written;
   grant_id const id = s.id;
   become_idle(s);
   ++s.references;  // the place must outlive its clean-up and the event
@@ -612,9 +596,7 @@ void server::fail_all_asking(error_code why, time_point now) {
 
 void server::acquire_fault(place& s, answer const& a, time_point now) {
   switch (a.what) {
-    case fault::reconnect:
-      if (!CONCH_MUTANT(replica_not_left)) drop_connection(a.words);
-      break;
+    case fault::reconnect: drop_connection(a.words); break;
     case fault::try_later:
       note_once(a.words);
       if (s.trouble_since == time_point{}) s.trouble_since = now;
@@ -624,10 +606,7 @@ void server::acquire_fault(place& s, answer const& a, time_point now) {
         timers_.arm(s.check, again_at(a, now));
       }
       break;
-    default:
-      if (CONCH_MUTANT(one_bad_key_fails_all)) fail_all_asking(to_error(a.what, a.words), now);
-      else fail(s, to_error(a.what, a.words), now);
-      break;
+    default: fail(s, to_error(a.what, a.words), now); break;
   }
 }
 

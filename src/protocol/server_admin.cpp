@@ -1,5 +1,4 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include "base/mutant.hpp"
 #include "cohort/admin_request.hpp"
 #include "protocol/server.hpp"
 
@@ -27,7 +26,7 @@ void server::administer(admin_request& i, admin_events& whose, time_point now) {
     drop_connection("denied on this connection; the next one shows whether it still is");
     return;
   }
-  if (i.gives_up && !CONCH_MUTANT(admin_without_end)) timers_.arm(i.due, std::min(i.until, i.wait_ends));
+  if (i.gives_up) timers_.arm(i.due, std::min(i.until, i.wait_ends));
   if (connected_) {
     send_admin(i, false, now);
   } else {
@@ -98,10 +97,9 @@ void server::end_unrepeatable_admin(std::string_view why, time_point now) {
 }
 
 bool server::may_be_repeated(admin_request const& i) {
-  if (CONCH_MUTANT(force_repeated)) return true;
   // An order that goes on names the owners that it means.
   bool const takes_from_all = i.what == admin_request::kind::force && !i.fence && !i.last;
-  bool const adds = i.what == admin_request::kind::set_limit && i.by != 0 && !CONCH_MUTANT(change_repeated);
+  bool const adds = i.what == admin_request::kind::set_limit && i.by != 0;
   return !takes_from_all && !adds;
 }
 
@@ -139,7 +137,6 @@ void server::admin_due(admin_request& i, time_point now) {
 void server::admin_answer(in_flight const& r, answer const& a, time_point now) {
   auto const found = by_serial_.find(r.serial);
   admin_request* asked = found == by_serial_.end() ? nullptr : found->second;
-  if (CONCH_MUTANT(any_admin_answered)) admin_requests_.for_each([&](admin_request& i) { asked = &i; });
   if (a.what == fault::reconnect) drop_connection(a.words);
   if (a.what == fault::reconnect) return;  // asked again on the next connection
   if (asked == nullptr) {
@@ -208,7 +205,7 @@ void server::order_answer(admin_request& i, answer const& a, time_point now) {
 /// The client that was granted what the order has made free may be dead. It is looked after as after a release.
 void server::order_done(order const& o, order_reply const& reply, time_point now) {
   bool const nothing = !reply.passed_on && !reply.more_to_do;
-  if (nothing || CONCH_MUTANT(orders_not_looked_after)) return;
+  if (nothing) return;
   place& s = made_here(reply.permit ? up_.make_permit_place(o.name, reply.permit) : up_.find_or_make(o.name));
   server& there = keeper_of(o.name);
   if (s.at == place::state::idle) s.of = &there;
@@ -254,7 +251,7 @@ void server::watch_answer(admin_request& i, answer const& a, time_point now) {
     return;
   }
   timers_.arm(i.due, i.wait_ends);
-  if (!CONCH_MUTANT(watcher_never_checks)) watch_for(i, milliseconds{std::min<std::int64_t>(reply->left_ms, engine::longest_lease_ms)}, now);
+  watch_for(i, milliseconds{std::min<std::int64_t>(reply->left_ms, engine::longest_lease_ms)}, now);
 }
 
 /// Asks again when the leases have ended that it was told of, and in good time in any case (as check_after).
@@ -273,7 +270,7 @@ void server::freed(std::string_view name, grant_id id, bool more, time_point now
     push_request(goes_on);
   }
   auto const found = client_.watchers.find(id);
-  if (found == client_.watchers.end() || found->second->name != name || CONCH_MUTANT(push_to_watcher_ignored)) return;
+  if (found == client_.watchers.end() || found->second->name != name) return;
   found->second->is_known = false;
   static_cast<server*>(found->second->at)->end_admin(*found->second, {}, {});
 }
@@ -305,7 +302,7 @@ place* server::owned_under(std::string_view name, grant_id id) {
 
 /// Reports the loss to the holder. Then a release goes to the server, which may have failed to pass on the lock.
 void server::taken_away(place* s, grant_id id, time_point now) {
-  if (s == nullptr || s->id != id || s->at != place::state::owned || CONCH_MUTANT(revocation_ignored)) return;
+  if (s == nullptr || s->id != id || s->at != place::state::owned) return;
   ++stats_.revocations;
   end_lost(*s, true, now);
 }
@@ -333,7 +330,7 @@ void server::requested_answer(in_flight const& r, answer const& a, time_point no
   bool const still = s.id == r.id && s.at == place::state::owned && !r.moved;
   if (a.what == fault::reconnect) {
     drop_connection(a.words);
-  } else if (a.what == fault::none && still && (read_session(a).count != 0 || CONCH_MUTANT(request_imagined))) {
+  } else if (a.what == fault::none && still && read_session(a).count != 0) {
     asked_to_let_go(s, now);
   } else if (a.what != fault::none) {
     note_once(a.words);  // the pushes still tell

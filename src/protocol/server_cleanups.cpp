@@ -2,7 +2,6 @@
 #include "protocol/server.hpp"
 
 #include "base/failure.hpp"
-#include "base/mutant.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -25,9 +24,9 @@ cleanup& server::owe(place& s, grant_id id, receipt* r, time_point now) {
   c->echo_until = echo_until(s);
   // A waiter from before the server's role changed may still be connected to the replica. It learns of its turn by a message, and the
   // release waits for it. A hold that was taken over may be from before, too.
-  if ((s.run != run_ || s.adopts()) && !CONCH_MUTANT(awaited_at_first_only)) c->patient_until = now + time_to_greet;
+  if (s.run != run_ || s.adopts()) c->patient_until = now + time_to_greet;
   // Whom its first question has told to come is still on the way.
-  if (!CONCH_MUTANT(awaited_by_question_only)) c->patient_until = std::max(c->patient_until, s.patient_until);
+  c->patient_until = std::max(c->patient_until, s.patient_until);
   c->floor = s.terms.floor_asked();
   c->next_fence_floor = s.terms.next_fence_floor;
   c->kept_for = kept_for(s, now);
@@ -55,7 +54,7 @@ time_point server::forgotten_by(cleanup const& c, time_point now) const {
 
 /// Keeps the clean-up for what the server may have carried out of its id until `until`.
 void server::extend(cleanup& c, time_point until) {
-  if (until != time_point::min() && !CONCH_MUTANT(late_cleanup_not_extended)) c.over = std::max(c.over, forgotten_by(c, until));
+  if (until != time_point::min()) c.over = std::max(c.over, forgotten_by(c, until));
 }
 
 /// Now, or when there is room.
@@ -67,10 +66,6 @@ void server::send_cleanup(cleanup& c, time_point now) {
 
 void server::send_cleanup(cleanup& c, grant_id new_id, bool with_source, time_point now) {
   c.sent = true;
-  if (CONCH_MUTANT(release_follows_ask) && client_.servers != nullptr && !keeps(*c.lock)) {
-    out_.send(asking_command{});
-    push_request({request::asking, 0, 0, nullptr, nullptr, now});
-  }
   if (c.is_kick) ++stats_.kicks;
   ++stats_.scripts;
   out_.send(release_command{c.lock->name, c.id, false, c.lock->lease, claim_of(c.lock->lease), retention(c.lock->lease), new_id, with_source, c.floor,
@@ -93,7 +88,7 @@ void server::cleanup_answer(in_flight const& r, answer const& a, time_point now)
   } else if (a.what == fault::no_script) {
     // What was written meanwhile has been carried out already. After a leave the release must not take a new place; after a question that was granted
     // it must not put the owner in line.
-    bool const still_asks = (asks_under(s, r.new_id) && !s.asks_again) || (is_under(s, r.new_id) && CONCH_MUTANT(requeued_after_leave));
+    bool const still_asks = asks_under(s, r.new_id) && !s.asks_again;
     send_cleanup(c, still_asks ? r.new_id : 0, source_is_due(r), now);
   } else {
     cleanup_refused(c, r, a, now);
@@ -119,21 +114,21 @@ void server::cleanup_put_off(cleanup& c, in_flight const& r, time_point now) {
 
 void server::cleanup_done(cleanup& c, in_flight const& r, release_reply const& reply, time_point now) {
   place& s = *r.at;
-  bool const was_mine = reply.was_mine || CONCH_MUTANT(release_says_held) || (c.resent && c.was_valid && !CONCH_MUTANT(repeated_release_fails));
+  bool const was_mine = reply.was_mine || (c.resent && c.was_valid);
   seen(s, r);
   // If this place stands in line again, it is a waiter too.
   bool const more = reply.more_in_line || s.at == place::state::in_line;
-  if (reply.passed_on && more && !(c.is_kick && CONCH_MUTANT(kick_not_followed))) passed_on(s, r.lease, now);
+  if (reply.passed_on && more) passed_on(s, r.lease, now);
   if (is_under(s, r.new_id)) ask_result(s, r, reply.again, now);
   bool const unfinished = reply.more_to_do;
-  if (unfinished && !c.is_kick && !CONCH_MUTANT(unfinished_forgotten)) {
+  if (unfinished && !c.is_kick) {
     // The lock is given back, but there are more dead waiters, or more to let in, than one script handles. The same release at once
     // goes on from there. Its caller does not wait for that.
     tell_released(c, was_mine, now);
     c.over = std::max(c.over, now + settings_.command_timeout);
     timers_.arm(c.due, c.over);
     send_cleanup(c, 0, false, now);
-  } else if (may_echo(c.echo_until, r.written) && !CONCH_MUTANT(cleanup_not_once_more)) {
+  } else if (may_echo(c.echo_until, r.written)) {
     // From then on the server refuses what an older connection still holds. This release ends what the server carries out before that.
     tell_released(c, was_mine, now);
     c.over = std::max(c.over, c.echo_until + settings_.command_timeout);
@@ -161,14 +156,10 @@ void server::cleanup_refused(cleanup& c, in_flight const& r, answer const& a, ti
   if (a.what == fault::reconnect) drop_connection(a.words);
   if (asks_under(s, r.new_id)) acquire_fault(s, a, now);
   bool const hopeless = a.what == fault::wrong_type || a.what == fault::access_denied || a.what == fault::malformed;
-  if (hopeless || CONCH_MUTANT(refused_cleanup_dropped)) {
+  if (hopeless) {
     errc const why = a.what == fault::wrong_type ? errc::wrong_type : a.what == fault::access_denied ? errc::access_denied : errc::protocol;
     finish(c, false, explained(make_error_code(why, a.words), {failed_task::kind::releasing, s.name}), now);
   } else {
-    if (CONCH_MUTANT(release_follows_ask) && client_.servers != nullptr && s.at == place::state::idle && a.words.starts_with("ASK ")) {
-      place* const one = &s;
-      if (client_.servers->renewed_elsewhere(*this, {.places = {&one, 1}}, a.words, now)) return;
-    }
     note_once(a.words);  // nobody else may ask this server for a while
     ++c.refusals;
     c.refused = to_error(a.what, a.words);
@@ -189,9 +180,7 @@ void server::tell_released(cleanup& c, bool was_mine, time_point now) {
 }
 
 /// A script has answered that there is more to do. A release under a dead id does it, and is repeated until nothing is left.
-void server::go_on(place& s, grant_id dead, time_point now) {
-  if (!CONCH_MUTANT(unfinished_forgotten)) owe(s, dead, nullptr, now);
-}
+void server::go_on(place& s, grant_id dead, time_point now) { owe(s, dead, nullptr, now); }
 
 void server::cleanup_due(cleanup& c, time_point now) {
   if (c.is_kick) {
@@ -305,7 +294,7 @@ void server::look_after(place& s, grant_id dead, time_point now) {
   if (s.at == place::state::in_line) timers_.arm(s.check, std::min(s.check.at(), s.follow_up));
   // The owner of a permit may keep it for long, while others wait for the permit that was passed on.
   bool const away = s.at == place::state::idle || (s.at == place::state::owned && s.permit);
-  if (!away || CONCH_MUTANT(no_kick)) return;
+  if (!away) return;
   drop_kick(s);
   auto* const c = new cleanup{s, dead, this, [](void* self, time_point at) {
                                 auto& due = *static_cast<cleanup*>(self);
@@ -325,7 +314,7 @@ void server::look_after(place& s, grant_id dead, time_point now) {
 /// When to look after a claim. Not before it has expired by the server's clock, which may be slower than ours: a kick that comes too early
 /// finds an owner, and no other kick follows it.
 time_point server::after_claim(milliseconds claim, time_point now) {
-  duration const drift = CONCH_MUTANT(kick_without_drift) ? duration{} : drift_of(claim);
+  duration const drift = drift_of(claim);
   return now + claim + drift + milliseconds{5} + jitter(claim / 20);
 }
 

@@ -1,8 +1,6 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "protocol/server_clock.hpp"
 
-#include "base/mutant.hpp"
-
 #include <chrono>
 
 namespace conch::protocol {
@@ -10,7 +8,7 @@ namespace conch::protocol {
 using std::chrono::microseconds;
 
 void server_clock::sample(time_point written, std::int64_t server_us, time_point now) {
-  if (server_us <= 0 || (CONCH_MUTANT(sample_kept) && sample_us_ != 0)) return;
+  if (server_us <= 0) return;
   clock_at_ = written + (now - written) / 2;
   clock_us_ = server_us;
   // The server's clock showed server_us no earlier than `written`. Of two samples the better one is the one that puts the same server time
@@ -24,9 +22,7 @@ void server_clock::sample(time_point written, std::int64_t server_us, time_point
   }
 }
 
-void server_clock::connection_ended() noexcept {
-  if (!CONCH_MUTANT(sample_kept)) sample_us_ = 0;
-}
+void server_clock::connection_ended() noexcept { sample_us_ = 0; }
 
 time_point server_clock::earliest(std::int64_t server_us) const { return sample_at_ + microseconds{server_us - sample_us_} * 99 / 100; }
 

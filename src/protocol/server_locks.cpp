@@ -1,8 +1,6 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "protocol/server.hpp"
 
-#include "base/mutant.hpp"
-
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -19,7 +17,6 @@ bool is_usable(std::int64_t fence) { return fence > 0 && fence < fence_limit; }
 /// Does the lock have that segment, or as many permits where all that are free were asked for? A lock without segments has segment 0. Two objects of
 /// one name may have been made with different numbers of segments.
 bool has_segment(permit const& p, std::int64_t segment) {
-  if (CONCH_MUTANT(segment_not_compared)) return true;
   if (p.all_free) return segment >= 1 && segment <= engine::most_permits;
   return p.kind == permit_kind::segments ? segment >= 1 && segment <= p.limit : segment == 0;
 }
@@ -83,7 +80,7 @@ void server::ask(place& s, bool wait, milliseconds lease, time_point now) {
   forget_id(s);
   s.id = next_id(s);
   // Who waits for a lock hears of another run at the latest when the lease of its owner is over, or when somebody who asks for the lock tells.
-  if (std::exchange(s.run, run_) != run_ && now < all_know_ && !CONCH_MUTANT(awaited_by_connection)) s.patient_until = now + time_to_greet;
+  if (std::exchange(s.run, run_) != run_ && now < all_know_) s.patient_until = now + time_to_greet;
   if (s.permit || s.adopts()) client_.permits.emplace(s.id, &s);
   s.ticket = s.terms.ticket;
   s.written = s.asks_again = s.by_push = false;
@@ -128,9 +125,8 @@ void server::send_acquire(place& s, bool with_source, time_point now) {
   std::int64_t const proposal = s.terms.ticket != 0 ? s.terms.floor + 1 : 0;
   about_to_ask(s, not_after_us);
   s.asks_for_lease();
-  out_.send(acquire_command{s.name, s.id, s.wait, s.lease, claim_of(s.lease), retention(s.lease),
-                            CONCH_MUTANT(ticket_forgotten) || (CONCH_MUTANT(no_ticket_shown_again) && s.at == place::state::in_line) ? 0 : s.ticket,
-                            not_after_us, with_source, proposal, part_of(s), is_patient(now, s.patient_until), s.origin});
+  out_.send(acquire_command{s.name, s.id, s.wait, s.lease, claim_of(s.lease), retention(s.lease), s.ticket, not_after_us, with_source, proposal,
+                            part_of(s), is_patient(now, s.patient_until), s.origin});
   in_flight asked{request::acquire, s.id, 0, &s, nullptr, now};
   asked.proposal = proposal;
   push_request(asked);
@@ -154,8 +150,8 @@ void server::acquire_answer(in_flight const& r, answer const& a, time_point now)
     return drop(s);
   }
   if (a.what == fault::none) seen(s, r);
-  if (reply.passed_on && !CONCH_MUTANT(asker_does_not_look)) passed_on(s, r.lease, now);
-  if ((s.id == r.id || CONCH_MUTANT(any_answer_counts)) && s.at != place::state::idle) {  // an answer for any other id grants nothing
+  if (reply.passed_on) passed_on(s, r.lease, now);
+  if (s.id == r.id && s.at != place::state::idle) {  // an answer for any other id grants nothing
     bool const waits = s.at == place::state::asking || s.at == place::state::in_line;
     s.asks_again = s.asks_again && waits && a.what == fault::no_script;  // that request is sent once more
     if (a.what == fault::no_script) {
@@ -177,10 +173,7 @@ void server::ask_result(place& s, in_flight const& r, acquire_reply const& reply
   using kind = acquire_reply::kind;
   if (reply.what != kind::too_late) s.trouble_since = {};  // a request that came too late was not carried out
   switch (reply.what) {
-    case kind::granted:
-      own(s, reply.fence, reply.segment, CONCH_MUTANT(deadline_from_answer) ? now : r.written, CONCH_MUTANT(lease_of_the_next) ? s.lease : r.lease,
-          s.terms.ticket == 0, s.by_push, now);
-      return;
+    case kind::granted: own(s, reply.fence, reply.segment, r.written, r.lease, s.terms.ticket == 0, s.by_push, now); return;
     case kind::queued:
       s.by_push = false;
       if (s.at == place::state::owned) {
@@ -216,11 +209,7 @@ void server::ask_result(place& s, in_flight const& r, acquire_reply const& reply
         s.ticket = reply.ticket;
       } else {
         s.ticket = s.wait ? reply.ticket : s.ticket;
-        if (CONCH_MUTANT(unfinished_is_busy)) {
-          in_line(s, settings_.claim.count() / 1'000'000, reply.ticket, now);
-        } else {
-          send_acquire(s, false, now);
-        }
+        send_acquire(s, false, now);
       }
       return;
     case kind::malformed: drop_connection("invalid answer of the acquire script"); return;
@@ -236,9 +225,9 @@ void server::own(place& s, std::int64_t fence, std::int64_t segment, time_point 
     refuse_grant(s, no_such_segment(s, segment), now);
     return;
   }
-  time_point const deadline = from + lease - (CONCH_MUTANT(no_drift) ? duration{} : drift_of(lease));
+  time_point const deadline = from + lease - drift_of(lease);
   if (s.at == place::state::owned) return own_still(s, fence, from, deadline, confirmed, now);
-  if (deadline <= now && !CONCH_MUTANT(late_grant_used)) return give_back_late(s, now);
+  if (deadline <= now) return give_back_late(s, now);
   enter(s, place::state::owned);
   s.check.cancel();
   s.unlink();
@@ -296,9 +285,7 @@ void server::give_back_late(place& s, time_point now) {
 /// The grant cannot be used: no token can be made of its fence, or the lock has no such segment. This fails only this lock, and the grant
 /// is given back.
 void server::refuse_grant(place& s, error_code why, time_point now) {
-  if (CONCH_MUTANT(bad_fence_drops_connection)) {
-    drop_connection("a fence that is out of range");
-  } else if (s.at == place::state::owned) {
+  if (s.at == place::state::owned) {
     lose_and_give_back(s, now);
   } else if (s.at == place::state::leaving) {
     owe(s, s.id, nullptr, now);
@@ -312,8 +299,6 @@ void server::refuse_grant(place& s, error_code why, time_point now) {
 
 void server::in_line(place& s, std::int64_t left_ms, std::int64_t ticket, time_point now) {
   enter(s, place::state::in_line);
-  if (CONCH_MUTANT(no_safety_check)) return;
-  if (CONCH_MUTANT(polls)) left_ms = 20;
   s.ticket = ticket;
   milliseconds const left{std::clamp<std::int64_t>(left_ms, 0, engine::longest_lease_ms)};
   s.listed_until = now + left + s.lease;
@@ -438,7 +423,7 @@ void server::granted(pushed_grant const& g, time_point now) {
     return;
   }
   s->by_push = true;
-  if (settings_.verify_pushes && !CONCH_MUTANT(push_not_verified)) {
+  if (settings_.verify_pushes) {
     ask_because_of_push(*s, now);
     return;
   }
@@ -450,12 +435,11 @@ void server::granted(pushed_grant const& g, time_point now) {
 
   // The lock was not granted before the local time of the clock sample, plus what the server's clock has advanced since. The claim counts
   // for no longer than our own claim. So whatever is false in a message is over by then.
-  milliseconds claim = CONCH_MUTANT(pushed_claim_believed) ? g.claim : std::min(g.claim, whole_ms(settings_.claim));
+  milliseconds claim = std::min(g.claim, whole_ms(settings_.claim));
   bool const known = clock_.can_place(g.granted_us);
-  time_point const from = CONCH_MUTANT(claim_from_arrival) ? now : std::min(clock_.earliest(g.granted_us), now);
-  if (CONCH_MUTANT(claim_of_receiver)) claim = whole_ms(settings_.claim);
-  if (CONCH_MUTANT(late_grant_used) || (known && from + claim - drift_of(claim) - claim / 4 > now)) {
-    own(*s, g.fence, g.segment, from, CONCH_MUTANT(claim_is_lease) ? s->lease : claim, false, true, now);
+  time_point const from = std::min(clock_.earliest(g.granted_us), now);
+  if (known && from + claim - drift_of(claim) - claim / 4 > now) {
+    own(*s, g.fence, g.segment, from, claim, false, true, now);
     return;
   }
   // The claim may be over already. To ask again renews it if it is still ours, and otherwise puts us back in our place in line.
@@ -466,7 +450,7 @@ void server::granted(pushed_grant const& g, time_point now) {
 /// Does the grant fit the place? It need not come from a script: any client that may publish to our channel, and knows the id, can write
 /// one.
 bool server::fits(place const& s, pushed_grant const& g) const {
-  bool const same_lock = !s.permit || (g.kind == s.permit.kind && g.name == s.name) || CONCH_MUTANT(pushed_permit_not_compared);
+  bool const same_lock = !s.permit || (g.kind == s.permit.kind && g.name == s.name);
   return same_lock && has_segment(s.permit, g.segment);
 }
 
@@ -475,7 +459,7 @@ bool server::fits(place const& s, pushed_grant const& g) const {
 /// too.
 bool server::is_plausible(std::int64_t fence, time_point now) const {
   if (!is_usable(fence)) return false;
-  if (!clock_.is_known() || CONCH_MUTANT(pushed_fence_believed)) return true;  // without a sample the push is late in any case
+  if (!clock_.is_known()) return true;  // without a sample the push is late in any case
   return fence + fence_epoch_us <= clock_.most_us(now) + std::chrono::duration_cast<microseconds>(settings_.claim).count();
 }
 
@@ -491,7 +475,6 @@ void server::ask_because_of_push(place& s, time_point now) {
 /// is tried again at once: a server that grants may carry it out now.
 void server::stray(pushed_grant const& g, time_point now) {
   ++stats_.pushes_stray;
-  if (CONCH_MUTANT(stray_grant_kept)) return;
   if (strays_since_ == time_point::min() || now - strays_since_ >= std::chrono::seconds{1}) {
     strays_since_ = now;
     strays_ = 0;
@@ -534,7 +517,7 @@ void server::missed(std::string_view name, grant_id id, time_point now) {
   place* const permit = wanted_permit(id);
   place* const s = permit != nullptr ? permit : made_here(up_.find(name));
   // A place that is still asking learns the same from its next answer.
-  if (s == nullptr || s->id != id || s->name != name || s->at != place::state::in_line || CONCH_MUTANT(missed_turn_ignored)) return;
+  if (s == nullptr || s->id != id || s->name != name || s->at != place::state::in_line) return;
   s->of->ask_because_of_push(*s, now);
 }
 
@@ -561,12 +544,11 @@ void server::send_leave(place& s, time_point now) {
 }
 
 void server::send_leave(place& s, bool with_source, time_point now) {
-  if (CONCH_MUTANT(leave_timed_anew)) s.check.cancel();
   tell(s);
   ++stats_.scripts;
   s.asks_for_lease();
   out_.send(release_command{s.name, s.id, true, s.lease, claim_of(s.lease), retention(s.lease), 0, with_source, s.terms.floor_asked(), 0, part_of(s),
-                            0, is_patient(now, CONCH_MUTANT(awaited_by_question_only) ? time_point::min() : s.patient_until)});
+                            0, is_patient(now, s.patient_until)});
   push_request({request::leave, s.id, 0, &s, nullptr, now});
 }
 
@@ -592,7 +574,7 @@ void server::leave_answer(in_flight const& r, answer const& a, time_point now) {
         become_idle(s);
         up_.left(s, now);
       }
-    } else if (reply.what == kind::still_owned && !CONCH_MUTANT(grant_missed_in_leave)) {
+    } else if (reply.what == kind::still_owned) {
       clock_.sample(r.written, reply.server_us, now);
       own(s, reply.fence, reply.segment, r.written, r.lease, s.terms.ticket == 0, s.by_push, now);
     } else if (s.at == place::state::owned) {
@@ -615,7 +597,7 @@ void server::leave_answer(in_flight const& r, answer const& a, time_point now) {
 
 void server::give_up(place& s, receipt* r, time_point now) {
   become_idle(s);
-  if (s.written && !CONCH_MUTANT(no_leave)) {
+  if (s.written) {
     owe(s, s.id, r, now);
     return;
   }
@@ -649,7 +631,7 @@ void server::release(place& s, std::optional<milliseconds> again, receipt* r, ti
       enter(s, place::state::asking);
       s.wait = true;
       s.lease = s.longest_lease = *again;
-      if (!CONCH_MUTANT(id_used_again)) s.id = next_id(s);
+      s.id = next_id(s);
       s.run = run_;
       s.ticket = s.terms.ticket;
       s.written = true;
@@ -670,9 +652,8 @@ void server::release(place& s, std::optional<milliseconds> again, receipt* r, ti
 
 /// Nothing is owed for it: no clean-up may name this id from now on. A request that an earlier connection still holds can only make its lease
 /// longer, or stand in line for a client that gives back what it did not ask for.
-void server::detach(engine::place& of_cohort, time_point now) {
+void server::detach(engine::place& of_cohort, time_point) {
   place& s = made_here(of_cohort);
-  if (CONCH_MUTANT(detached_still_released)) owe(s, s.id, nullptr, now);
   become_idle(s);
 }
 
@@ -694,7 +675,7 @@ void server::end_lost(place& s, bool gives_back, time_point now) {
   become_idle(s);
   ++s.references;
   grant_id const gone = s.id;
-  cleanup* const owed = gives_back && !CONCH_MUTANT(owed_by_the_next) ? &owe(s, 0, nullptr, now) : nullptr;
+  cleanup* const owed = gives_back ? &owe(s, 0, nullptr, now) : nullptr;
   if (owed != nullptr) owed->id = gone;
   up_.lost(s, now);
   if (owed != nullptr && connected_) send_cleanup(*owed, now);

@@ -1,5 +1,4 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include "base/mutant.hpp"
 #include "protocol/server.hpp"
 
 #include <algorithm>
@@ -23,10 +22,8 @@ void server::part(time_point now) {
   auto const part_with = [&](cleanup& c) {
     if (!keeps(*c.lock)) client_.servers->keeper(c.lock->slot).receive(c, now);
   };
-  if (!CONCH_MUTANT(cleanups_stay)) {
-    pending_cleanups_.for_each(part_with);
-    resting_cleanups_.for_each(part_with);
-  }
+  pending_cleanups_.for_each(part_with);
+  resting_cleanups_.for_each(part_with);
   auto const part_with_place = [&](place& s) {
     if (!keeps(s)) client_.servers->keeper(s.slot).receive(s, now);
   };
@@ -76,13 +73,12 @@ void server::receive(place& s, time_point now) {
   s.of = this;
   s.told_on = 0;
   s.postponed = s.renewing = s.asks_again = false;
-  if (CONCH_MUTANT(tickets_dropped_at_a_move)) s.ticket = 0;
   bool const is_new = !s.written && s.at == place::state::asking;
   s.run = is_new ? run_ : place::no_run;
   has_received_ = true;
-  if (!is_new && !CONCH_MUTANT(nobody_awaited)) regrouped_ = std::max(regrouped_, now + time_to_greet);
+  if (!is_new) regrouped_ = std::max(regrouped_, now + time_to_greet);
   if (s.at == place::state::owned) {
-    (connected_ && !CONCH_MUTANT(moved_holds_not_verified) ? resting_holds_ : holds_).push_back(s);
+    (connected_ ? resting_holds_ : holds_).push_back(s);
     return;
   }
   if (connected_) {
@@ -102,7 +98,7 @@ void server::receive(cleanup& c, time_point now) {
   c.server_of = this;
   c.lock->of = this;
   has_received_ = true;
-  if (!CONCH_MUTANT(nobody_awaited)) regrouped_ = std::max(regrouped_, now + time_to_greet);
+  regrouped_ = std::max(regrouped_, now + time_to_greet);
   if (!c.is_kick) {
     --from.cleanups_;
     ++cleanups_;
@@ -156,7 +152,7 @@ void server::owe_if_carried_out(place& s, grant_id id, acquire_reply const& repl
   server& there = client_.servers->keeper(s.slot);  // an idle place may not know
   bool const has_left_something = reply.what == kind::granted || reply.what == kind::queued || reply.what == kind::unfinished;
   bool const is_dead = s.id != id || s.at == place::state::idle;
-  if (has_left_something && is_dead && there.pending_cleanup(id) == nullptr && !CONCH_MUTANT(no_leave)) there.owe(s, id, nullptr, now);
+  if (has_left_something && is_dead && there.pending_cleanup(id) == nullptr) there.owe(s, id, nullptr, now);
 }
 
 void server::ask_once_more(std::set<unsigned> const& slots, time_point now) {

@@ -2,7 +2,6 @@
 #include "protocol/server.hpp"
 
 #include "base/failure.hpp"
-#include "base/mutant.hpp"
 
 #include <algorithm>
 
@@ -10,7 +9,7 @@
 namespace conch::protocol {
 
 void server::renew(std::span<engine::place* const> places, time_point now) {
-  if (!connected_ || (CONCH_MUTANT(renewals_wait_for_room) && !window_.has_room())) return;
+  if (!connected_) return;
   std::vector<place*> mine;
   for (engine::place* s : places) mine.push_back(made_here(s));
   send_renewals(mine, {}, now);
@@ -33,14 +32,11 @@ void server::send_renewals(std::span<place* const> places, renewal_way way, time
 /// Must the renewal prolong how long the fence is kept? From the grant on a fence is kept for the retention and the lease, which is longer
 /// than most holds. A long hold renews this, so that at least half of the retention is left when it ends, by itself or because this client
 /// is gone. With the defaults that is every five minutes.
-bool server::fence_is_due(place const& s, time_point now) const {
-  if (CONCH_MUTANT(fence_of_long_hold_forgotten)) return false;
-  return now + s.lease + settings_.fence_retention / 2 > s.fence_until;
-}
+bool server::fence_is_due(place const& s, time_point now) const { return now + s.lease + settings_.fence_retention / 2 > s.fence_until; }
 
 /// A server that has not granted a hold, or not in this run, may not have it, or for less long than its holder believes. So it is also asked
 /// about one that is not renewed.
-bool server::granted_elsewhere(place const& s) const { return s.run != run_ && !s.terms.is_vote() && !CONCH_MUTANT(fixed_not_looked_for); }
+bool server::granted_elsewhere(place const& s) const { return s.run != run_ && !s.terms.is_vote(); }
 
 /// Of a lease that ends with the deadline of the hold, at the least.
 milliseconds server::lease_left(place const& s, time_point now) {
@@ -76,14 +72,12 @@ void server::send_renewals_of(std::span<place* const> places, bool permits, bool
     shortest = milliseconds::max();
     scratch_.clear();
   };
-  std::size_t asked = 0;
   for (place* s : places) {
-    if (CONCH_MUTANT(second_batch_forgotten) && ++asked > renewals_per_script) s->renewing = true;
     // Checked at the moment of writing: a place that was released, cancelled or lost since is not renewed.
-    bool const may = s->may_renew(now, CONCH_MUTANT(lost_is_renewed));
+    bool const may = s->may_renew(now);
     bool const keeps = may && !way.alone && fence_is_due(*s, now);
     if (static_cast<bool>(s->permit) != permits || keeps != keep_fences) continue;
-    bool const elsewhere = s->of->granted_elsewhere(*s) && (s->deadline > now || CONCH_MUTANT(ended_looked_for));
+    bool const elsewhere = s->of->granted_elsewhere(*s) && s->deadline > now;
     if (s->at != place::state::owned || !(may || elsewhere) || s->renewing) continue;
     milliseconds lease = may ? s->lease : milliseconds{};
     if (elsewhere) lease = std::max(lease, lease_left(*s, now));
@@ -95,7 +89,7 @@ void server::send_renewals_of(std::span<place* const> places, bool permits, bool
     std::int64_t const floor = s->terms.floor_asked();
     s->asks_for_lease();
     window_.uses(lease, now);
-    scratch_.push_back({s->name, s->id, lease, floor, CONCH_MUTANT(renewal_shows_no_fence) ? std::nullopt : std::optional{s->fence}});
+    scratch_.push_back({s->name, s->id, lease, floor, std::optional{s->fence}});
     batch.push_back({s, s->id, may ? s->lease : milliseconds{}, floor, keep_fences});
     longest = std::max(longest, s->lease);
     shortest = std::min(shortest, s->lease);
@@ -139,7 +133,7 @@ void server::renew_answer(in_flight const& r, answer const& a, time_point now) {
       again.push_back(&s);
     } else if (is_divided) {
       each.push_back(&s);
-    } else if (result.what == kind::failed && !CONCH_MUTANT(failed_renewal_is_a_loss)) {
+    } else if (result.what == kind::failed) {
       up_.renewal_failed(s, now);
     } else if (result.what != kind::renewed && s.run != keeper.run_ && !s.terms.is_vote()) {
       keeper.lose_and_give_back(s, now);  // another server: it may have our place of before that grant
@@ -182,14 +176,6 @@ bool server::renew_behind_asking(std::span<place* const> places, bool alone, tim
   if (!connected_) {
     out_.want_connection();
     return false;
-  }
-  if (CONCH_MUTANT(release_follows_ask) && places.front()->at == place::state::idle) {
-    cleanup* its = nullptr;
-    places.front()->of->pending_cleanups_.for_each([&](cleanup& c) { its = c.lock == places.front() && !c.is_kick && !c.sent ? &c : its; });
-    if (its == nullptr) return false;
-    receive(*its, now);
-    go_on(now);
-    return true;
   }
   send_renewals(places, {.asking = true, .alone = alone}, now);
   return true;

@@ -1,5 +1,4 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include "base/mutant.hpp"
 #include "protocol/server.hpp"
 
 #include <algorithm>
@@ -18,12 +17,12 @@ namespace {
 constexpr std::size_t most_in_one_script = 64;
 
 /// Fewer in the simulator, whose multi_locks are small.
-std::size_t in_one_script() { return std::min<std::size_t>(most_in_one_script, CONCH_IN_ONE_TURN); }
+std::size_t in_one_script() { return std::min<std::size_t>(most_in_one_script, in_one_turn); }
 
 /// The reply that a script for this lock alone would have given.
 acquire_reply of_one(tries_reply const& all, std::size_t place) {
   acquire_reply one;
-  bool const taken = place < all.fences.size() || (CONCH_MUTANT(one_more_taken) && place == all.fences.size());
+  bool const taken = place < all.fences.size();
   one.what = all.too_late ? acquire_reply::kind::too_late : taken ? acquire_reply::kind::granted : acquire_reply::kind::busy;
   if (taken && !all.too_late) one.fence = place < all.fences.size() ? all.fences[place] : all.fences.empty() ? all.server_us : all.fences.back();
   return one;
@@ -65,8 +64,7 @@ void server::send_tries(std::span<place* const> places, std::vector<tried> later
   milliseconds longest{};
   for (place* s : places) {
     longest = std::max(longest, s->lease);
-    about_to_ask(*s, CONCH_MUTANT(tries_never_too_late) ? 0 : not_after_us);
-    if (CONCH_MUTANT(tries_not_written)) s->written = false;
+    about_to_ask(*s, not_after_us);
     ++s->references;
     s->asks_for_lease();
     items.push_back({s->name, s->id, s->lease});
@@ -92,7 +90,6 @@ void server::try_the_rest(std::vector<tried> const& later, of_the_rest what, ans
     if (one.moved || s.id != one.id || s.at != place::state::asking) continue;
     switch (what) {
       case of_the_rest::next:
-        if (CONCH_MUTANT(rest_of_tries_forgotten)) break;
         if (next.size() < in_one_script()) {
           next.push_back(&s);
         } else {
@@ -138,7 +135,7 @@ void server::tries_answer(in_flight const& r, answer const& a, time_point now) {
     if (reply) {
       in_flight of_its_own = r;
       of_its_own.lease = batch[i].lease;
-      ask_result(s, of_its_own, of_one(*reply, CONCH_MUTANT(tries_dealt_backwards) ? batch.size() - 1 - i : i), now);
+      ask_result(s, of_its_own, of_one(*reply, i), now);
     } else if (a.what == fault::no_script && asks) {
       again.push_back(&s);
     } else if (a.what != fault::none && a.what != fault::reconnect && asks) {

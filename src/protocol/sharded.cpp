@@ -1,8 +1,6 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "protocol/sharded.hpp"
 
-#include "base/mutant.hpp"
-
 #include <algorithm>
 #include <utility>
 
@@ -96,7 +94,6 @@ void sharded::end_unused(time_point now) {
 
 /// A failover ends all subscriptions at once. Then the map, which changes too, is looked at first.
 void sharded::deaf(std::size_t number, unsigned slot, time_point now) {
-  if (CONCH_MUTANT(ended_subscription_ignored)) return;
   if (number >= deaf_.size()) deaf_.resize(number + 1);
   deaf_[number].insert(slot);
   timers_.arm(deaf_due_, now);
@@ -230,7 +227,7 @@ bool sharded::renewed_elsewhere(server& by, put_off const& what, std::string_vie
       by.renew_each_alone(what.places, now);
       return true;
     case shards::detour::kind::there:
-      if (what.asking || CONCH_MUTANT(renewals_not_behind_ask)) return false;
+      if (what.asking) return false;
       return master(way.number).renew_behind_asking(what.places, false, now);
   }
   return false;

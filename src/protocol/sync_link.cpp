@@ -1,7 +1,6 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "protocol/sync_link.hpp"
 
-#include "base/mutant.hpp"
 #include "base/readable.hpp"
 
 #include <algorithm>
@@ -41,8 +40,7 @@ void sync_link::more(time_point now) {
 /// One of the two connections leads to what was the master before: the older one.
 void sync_link::leave_other_server(time_point) {
   bool const elsewhere = connected_ && !up_.may_use(session_);
-  if (elsewhere && (CONCH_MUTANT(first_connection_stays) || !up_.follows(since_)))
-    out_.drop_connection("leads to another server than the first connection");
+  if (elsewhere && !up_.follows(since_)) out_.drop_connection("leads to another server than the first connection");
 }
 
 /// All that is to be renewed now, then the mark and the WAIT, in one write.
@@ -54,17 +52,11 @@ void sync_link::send(time_point now) {
   for (bool const permits : {false, true}) {
     for (bool const keep_fences : {false, true}) send_scripts(permits, keep_fences);
   }
-  bool const waits = !(CONCH_MUTANT(wait_of_another_batch) && batch_.replicas > 0);
-  if (!CONCH_MUTANT(wait_without_write)) {
-    out_.send(mark_command{});
-    in_flight_.push_back({in_flight::kind::mark});
-  }
-  if (waits) {
-    batch_.replicas = 0;
-    milliseconds const patience = whole_ms(CONCH_MUTANT(wait_too_short) ? settings_.sync_timeout / 8 : settings_.sync_timeout);
-    out_.send(wait_command{static_cast<std::uint32_t>(settings_.sync_replicas), patience});
-    in_flight_.push_back({in_flight::kind::wait});
-  }
+  out_.send(mark_command{});
+  in_flight_.push_back({in_flight::kind::mark});
+  batch_.replicas = 0;
+  out_.send(wait_command{static_cast<std::uint32_t>(settings_.sync_replicas), whole_ms(settings_.sync_timeout)});
+  in_flight_.push_back({in_flight::kind::wait});
   excused_ = false;
   timers_.arm(overdue_, now + answer_within());
 }
@@ -186,7 +178,6 @@ void sync_link::fail(answer const& a, std::vector<std::size_t> const& of) {
 void sync_link::end_batch(time_point now) {
   if (batch_.items.empty()) return;
   batch const done = std::exchange(batch_, {});
-  if (CONCH_MUTANT(wait_of_another_batch)) batch_.replicas = done.replicas;
   telling_ = true;
   up_.synced(done, now);
   telling_ = false;

@@ -1,8 +1,6 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "protocol/synced_server.hpp"
 
-#include "base/mutant.hpp"
-
 #include <algorithm>
 #include <utility>
 
@@ -157,7 +155,6 @@ void synced_server::granted(engine::place& s, bool pushed, time_point now) {
   f.attempts = 0;
   f.claimed_until = s.deadline;
   timers_.arm(f.timer, f.claimed_until);
-  if (CONCH_MUTANT(try_waits_for_no_batch) && !f.wait && !wanted_.empty()) return give_back(f, now);
   renew(f);
   link_.more(now);
 }
@@ -268,10 +265,6 @@ bool synced_server::follows(time_point since) {
 
 void synced_server::gather(std::vector<synced_renewal>& items, time_point now) {
   for (front* const one : std::exchange(wanted_, {})) {
-    if (CONCH_MUTANT(renewals_one_by_one) && !items.empty()) {
-      wanted_.push_back(one);
-      continue;
-    }
     front& f = *one;
     protocol::place& s = f.at_server;
     f.is_wanted = false;
@@ -281,7 +274,7 @@ void synced_server::gather(std::vector<synced_renewal>& items, time_point now) {
       drop(f);
       continue;
     }
-    if (f.at != place::state::owned || !CONCH_MUTANT(lease_of_the_grant_renewed)) s.lease = f.lease;
+    s.lease = f.lease;
     s.asks_for_lease();
     f.under_way = s.id;
     items.push_back({&f, &s, s.id, s.lease, server_.fence_is_due(s, now)});
@@ -297,11 +290,9 @@ void synced_server::synced(sync_link::batch const& b, time_point now) {
     protocol::place& s = f.at_server;
     f.under_way = {};
     bool const counts = s.id == one.id && s.at == place::state::owned && f.at != place::state::idle;
-    bool const is_held = f.at == place::state::owned;
-    bool const early = is_held ? CONCH_MUTANT(deadline_before_acknowledgement) : CONCH_MUTANT(delivered_before_acknowledgement);
     if (counts && r.what == renew_reply::kind::not_mine) {
       server_.not_renewed(s, now);
-    } else if (counts && r.what == renew_reply::kind::renewed && (b.replicas >= enough || early)) {
+    } else if (counts && r.what == renew_reply::kind::renewed && b.replicas >= enough) {
       acknowledged(f, one.lease, one.keeps_fence, b.written, now);
     } else if (counts) {
       too_few(f, r, b, now);
@@ -343,7 +334,7 @@ void synced_server::too_few(front& f, sync_link::result const& r, sync_link::bat
   }
   if (!unheard) {
     ++f.attempts;
-    f.most = r.what == renew_reply::kind::renewed && !CONCH_MUTANT(acknowledgements_not_counted) ? b.replicas : 0;
+    f.most = r.what == renew_reply::kind::renewed ? b.replicas : 0;
     bool const final = r.why == fault::access_denied || r.why == fault::refused || r.why == fault::wrong_type || r.why == fault::malformed;
     if (final) f.why_not = to_error(r.why, b.words);
   }

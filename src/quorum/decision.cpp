@@ -1,6 +1,5 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "base/failure.hpp"
-#include "base/mutant.hpp"
 #include "quorum/quorum_lock.hpp"
 
 // Is the lock ours? How long the votes are valid, and which fence they give.
@@ -40,11 +39,11 @@ election quorum::count(quorum_lock const& b, time_point now) const {
     place::state const at = v->place.at;
     if (at == place::state::owned) return false;
     bool const has_none = v->trouble || v->from.same_as || (at == place::state::idle && !v->refused);
-    if (has_none) return !CONCH_MUTANT(only_slow_servers_missing);
+    if (has_none) return true;
     return at != place::state::idle && is_silent(b, *v, now);
   }));
   bool const over = b.tries() && now >= b.began + settings_.offline_timeout;
-  bool const few = missing + needed() <= b.votes.size() || !b.tries() || CONCH_MUTANT(slow_servers_are_away);
+  bool const few = missing + needed() <= b.votes.size() || !b.tries();
   for (auto const& v : b.votes) {
     bool const waits = b.wait && b.at == quorum_lock::phase::collecting;
     if (counts(*v)) continue;
@@ -72,7 +71,7 @@ void quorum::decide(quorum_lock& b, time_point now) {
   std::size_t const failed = e.count(response::failed);
   std::size_t const spare = b.votes.size() - needed();
   if (e.result() == verdict::won) {
-    bool const strict = settings_.quorum.strict_fence && !CONCH_MUTANT(second_round_skipped);
+    bool const strict = settings_.quorum.strict_fence;
     std::int64_t const fence = strict ? agreed_fence(b, e, now) : e.fence();
     if (fence != 0) {
       win(b, e.deadline(), fence, now);
@@ -96,7 +95,7 @@ void quorum::decide(quorum_lock& b, time_point now) {
         return;
       }
     }
-  } else if (failed > (CONCH_MUTANT(error_fails_acquire) ? 0 : spare)) {
+  } else if (failed > spare) {
     end(b, outcome::failed, worst_trouble(b, now), now);
     return;
   } else {
@@ -121,18 +120,14 @@ void quorum::win(quorum_lock& b, time_point deadline, std::int64_t fence, time_p
   }
   enter(front, place::state::owned);
   front.fence = fence;
-  front.deadline = CONCH_MUTANT(claim_taken_for_lease) ? deadline + (b.lease - settings_.quorum.vote_claim) : deadline;
+  front.deadline = deadline;
   front.confirmed = confirmed >= needed();
   for (auto const& v : b.votes) {
     if (v->place.at != place::state::owned) continue;
-    if (CONCH_MUTANT(validity_of_the_best)) front.deadline = std::max(front.deadline, v->place.deadline);
-    if (CONCH_MUTANT(fence_of_the_least)) front.fence = std::min(front.fence, v->place.fence);
   }
   // The validity of this grant begins now. If it were counted from the votes, which may be almost over, the loss could be reported at once,
   // before the hold can be confirmed.
   b.won_at = front.valid_from = now;
-  if (CONCH_MUTANT(margin_of_old_votes))
-    front.valid_from = deadline - (settings_.quorum.vote_claim - protocol::drift_of(settings_.quorum.vote_claim));
   front.renewable = true;
   ++front.references;
   up_.granted(front, b.pushed, now);

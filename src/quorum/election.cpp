@@ -1,8 +1,6 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "quorum/election.hpp"
 
-#include "base/mutant.hpp"
-
 #include <algorithm>
 #include <cassert>
 #include <functional>
@@ -12,7 +10,7 @@ namespace conch::quorum {
 
 election::election(rules const& r) : rules_{r} {
   assert(r.servers >= 1 && r.servers <= most_servers);
-  assert((r.needed >= majority_of(r.servers) || CONCH_MUTANT(quorum_of_less)) && r.needed <= r.servers);
+  assert(r.needed >= majority_of(r.servers) && r.needed <= r.servers);
 }
 
 void election::yes(std::size_t server, time_point deadline, std::int64_t fence, time_point now) {

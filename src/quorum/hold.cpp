@@ -1,5 +1,4 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include "base/mutant.hpp"
 #include "quorum/quorum_lock.hpp"
 
 #include <utility>
@@ -17,9 +16,8 @@ void quorum::renew(std::span<engine::place* const> places, time_point now) {
     keeping const keep{b};
     b.lease = s->lease;
     for (auto const& v : b.votes) {
-      protocol::server::hold_vote(v->place, {b.ticket, CONCH_MUTANT(no_floor) ? 1 : b.floor, 0, s}, s->lease);
-      bool const enough = CONCH_MUTANT(majority_renewed_only) && v->from.number >= needed();
-      if (v->place.at == place::state::owned && !enough) of[v->from.number].push_back(&v->place);
+      protocol::server::hold_vote(v->place, {b.ticket, b.floor, 0, s}, s->lease);
+      if (v->place.at == place::state::owned) of[v->from.number].push_back(&v->place);
     }
   }
   for (auto const& m : members_) m->server->renew_votes(of[m->number], now);
@@ -35,9 +33,7 @@ void quorum::lose(quorum_lock& b, time_point now) {
   std::uint64_t const round = ++b.round;
   // The holder is told first: the servers may carry out what is sent, and grant the lock to another client, before this returns.
   up_.lost(front, now);
-  if (CONCH_MUTANT(votes_kept_on_loss)) {
-    for (auto const& v : b.votes) v->place.terms.hold = nullptr;
-  } else if (b.round == round) {
+  if (b.round == round) {
     release_votes(b, nullptr, 0, now);
   }
   drop(front);
@@ -57,7 +53,7 @@ void quorum::refresh(quorum_lock& b, time_point now) {
   if (deadlines.size() < needed()) return;  // they have no deadline in common: that is a loss, and is reported as one
   bool const was_confirmed = front.confirmed;
   bool const is_confirmed = confirmed >= needed();
-  time_point const deadline = kth_greatest(deadlines, CONCH_MUTANT(renewed_by_one) ? 1 : needed());
+  time_point const deadline = kth_greatest(deadlines, needed());
   // A quorum has said since then that the lock is ours.
   time_point const said = kth_greatest(heard, needed());
   bool const is_news = std::exchange(front.heard_from, said) < said;
@@ -67,14 +63,13 @@ void quorum::refresh(quorum_lock& b, time_point now) {
   // The vote that ends at the deadline: some votes are claims and others leases, whether or not a majority is confirmed.
   auto const ends = std::ranges::find_if(b.votes, [&](auto const& v) { return v->place.at == place::state::owned && v->place.deadline == deadline; });
   time_point const from = (*ends)->place.valid_from;
-  front.valid_from = is_confirmed || CONCH_MUTANT(margin_of_old_votes) ? from : std::max(from, b.won_at);
+  front.valid_from = is_confirmed ? from : std::max(from, b.won_at);
   // Also if one long vote has put off the end, and with it the confirmation that all other votes wait for.
   if (!is_confirmed || !was_confirmed) confirm_late_votes(b, now);
   up_.extended(front, now);
 }
 
 void quorum::confirm_late_votes(quorum_lock& b, time_point now) {
-  if (CONCH_MUTANT(late_votes_unconfirmed)) return;
   for (auto const& v : b.votes) {
     if (v->place.at != place::state::owned || v->place.confirmed) continue;
     place* const one = &v->place;
@@ -86,7 +81,7 @@ void quorum::confirm_late_votes(quorum_lock& b, time_point now) {
 /// said that it lacks it. Otherwise one server after the other could forget the lock, give it to another client for a moment, and be asked
 /// again, and no holder would be told.
 void quorum::repair(quorum_lock& b, time_point now) {
-  if (!b.front->confirmed || !b.front->renewable || CONCH_MUTANT(server_not_mended)) return;
+  if (!b.front->confirmed || !b.front->renewable) return;
   std::uint64_t const round = b.round;
   for (auto const& v : b.votes) {
     if (v->place.at != place::state::idle || v->not_before > now) continue;

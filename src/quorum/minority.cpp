@@ -1,5 +1,4 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include "base/mutant.hpp"
 #include "quorum/quorum_lock.hpp"
 
 #include <utility>
@@ -46,10 +45,10 @@ std::optional<protocol::rival> quorum::rival_before(quorum_lock const& b, time_p
       return other->place.at == place::state::in_line && o.asked >= first && o.client == r.client && o.ticket == r.ticket;
     };
     auto const votes = static_cast<std::size_t>(std::count_if(b.votes.begin(), b.votes.end(), same));
-    bool const wins = r.confirmed || r.client == 0 || (votes >= needed() && !CONCH_MUTANT(majority_not_seen));
-    if (wins && !CONCH_MUTANT(winner_not_seen)) winner = &r;
+    bool const wins = r.confirmed || r.client == 0 || votes >= needed();
+    if (wins) winner = &r;
     bool const is_earlier = !wins && std::pair{r.ticket, r.client} < std::pair{b.ticket, me_};
-    if (is_earlier && !CONCH_MUTANT(earlier_not_seen)) earlier = &r;
+    if (is_earlier) earlier = &r;
   }
   protocol::rival const* const before_us = winner != nullptr ? winner : earlier;
   return before_us == nullptr ? std::nullopt : std::optional{*before_us};
@@ -65,7 +64,7 @@ void quorum::yield_all(quorum_lock& b, protocol::rival const& to, time_point now
     std::pair const rival{to.client, to.ticket};
     bool const known = std::find(v->yielded_to.begin(), v->yielded_to.end(), rival) != v->yielded_to.end();
     if (!known) v->yielded_to.push_back(rival);
-    yield(b, *v, known && !CONCH_MUTANT(returned_vote_not_rested), now);
+    yield(b, *v, known, now);
     if (b.round != round) return;
   }
   b.ask_others_at = engine::timer_queue::never;
@@ -78,7 +77,7 @@ void quorum::ask_others(quorum_lock& b, time_point first, bool too_few, time_poi
     b.ask_others_at = std::max(first, b.since) + 2 * round_trip();
     b.pause = jitter(8 * round_trip(), 24 * round_trip());
   }
-  if (now < b.ask_others_at || CONCH_MUTANT(others_not_asked)) return;
+  if (now < b.ask_others_at) return;
   b.ask_others_at = now + b.pause;
   b.pause = std::min<duration>(2 * b.pause, settings_.quorum.vote_claim);
   for (auto const& v : b.votes) {
@@ -108,7 +107,6 @@ void quorum::yield(quorum_lock& b, vote& v, bool rest, time_point now) {
     v.rests_until = now + std::min<duration>(least, settings_.quorum.vote_claim);
   } else {
     v.rests = 0;
-    if (CONCH_MUTANT(ticket_of_each_attempt)) b.ticket = new_ticket(now).value_or(b.ticket);
     ask_vote(b, v, b.wait, now);
   }
 }
@@ -172,7 +170,7 @@ void quorum::due(quorum_lock& b, time_point now) {
     bool told = false;
     for (auto const& v : b.votes) {
       place const& s = v->place;
-      bool const ends = s.at == place::state::owned && now >= s.deadline - settings_.quorum.min_validity && !CONCH_MUTANT(expired_votes_kept);
+      bool const ends = s.at == place::state::owned && now >= s.deadline - settings_.quorum.min_validity;
       // A vote that is about to end is passed on to the next in line. A try has such votes when too few servers are there.
       if (stuck ? s.at == place::state::owned : ends) {
         if (!std::exchange(told, true)) up_.asked_again(*b.front, retry_reason::votes_given_back, now);

@@ -1,7 +1,6 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "quorum/quorum.hpp"
 
-#include "base/mutant.hpp"
 #include "base/readable.hpp"
 #include "quorum/quorum_lock.hpp"
 
@@ -49,7 +48,6 @@ protocol::server& quorum::add(protocol::wire& out, std::string shown) {
 }
 
 std::size_t quorum::needed() const noexcept {
-  if (CONCH_MUTANT(quorum_of_less)) return std::max<std::size_t>(majority_of(members_.size()) - 1, 1);
   return settings_.quorum.votes_needed != 0 ? settings_.quorum.votes_needed : majority_of(members_.size());
 }
 
@@ -105,7 +103,7 @@ void quorum::count_as_answered(quorum_lock& b, time_point now) {
 }
 
 void quorum::start_next(time_point now) {
-  std::size_t left = CONCH_IN_ONE_TURN;
+  std::size_t left = engine::in_one_turn;
   for (; left != 0 && !waiting_.empty() && (window_.has_room() || !connected()); --left) {
     quorum_lock& b = waiting_.pop_front();
     keeping const keep{b};
@@ -148,7 +146,6 @@ std::optional<std::int64_t> quorum::new_ticket(time_point now) const {
     if (auto const us = m->server->clock_us(now)) clocks.push_back(*us);
   }
   if (clocks.size() < needed()) return std::nullopt;
-  if (CONCH_MUTANT(ticket_of_own_clock)) return now.time_since_epoch().count() / 1000;
   return agreed_ticket(clocks);
 }
 
@@ -170,7 +167,7 @@ void quorum::ask_vote(quorum_lock& b, vote& v, bool wait, time_point now) {
     v.not_before = engine::timer_queue::never;
     return;
   }
-  if (m.fresh_until > now && !CONCH_MUTANT(fresh_server_votes)) {
+  if (m.fresh_until > now) {
     v.not_before = m.fresh_until;
     return;
   }

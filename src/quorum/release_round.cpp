@@ -1,6 +1,5 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "base/failure.hpp"
-#include "base/mutant.hpp"
 #include "quorum/quorum_lock.hpp"
 
 #include <algorithm>
@@ -49,7 +48,6 @@ void quorum::release_votes(quorum_lock& b, release_round* f, std::int64_t next_f
       ++f->answered;
     }
     if (v->place.at == place::state::idle) continue;
-    if (CONCH_MUTANT(unanswered_not_released) && v->place.at != place::state::owned) v->place.written = false;
     give_back(*v, receipt, next_fence_floor, now);
   }
 }
@@ -57,7 +55,7 @@ void quorum::release_votes(quorum_lock& b, release_round* f, std::int64_t next_f
 /// Gives a vote back, also one that is only asked for. The server's next fences must be above all fences that this vote was to accept.
 void quorum::give_back(vote& v, engine::receipt* r, std::int64_t next_fence_floor, time_point now) {
   protocol::vote_terms terms = v.place.terms;
-  terms.floor = CONCH_MUTANT(no_floor) ? 1 : std::max(terms.floor, v.in.floor);
+  terms.floor = std::max(terms.floor, v.in.floor);
   terms.next_fence_floor = next_fence_floor;
   terms.hold = nullptr;
   v.from.server->give_vote_back(v.place, terms, r, now);
@@ -85,7 +83,7 @@ void quorum::tell_released(release_round& f, time_point now) {
     engine::receipt& whom = *f.whom;
     forget(whom);
     cohort_place& front = *std::exchange(f.front, nullptr);
-    std::size_t const enough = CONCH_MUTANT(released_by_one) ? 1 : CONCH_MUTANT(released_by_all) ? members_.size() : needed();
+    std::size_t const enough = needed();
     up_.released(whom, f.votes_mine + f.votes_open >= enough, {}, now);
     drop(front);
   }

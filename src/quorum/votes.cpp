@@ -1,5 +1,4 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include "base/mutant.hpp"
 #include "quorum/quorum_lock.hpp"
 
 // What the servers answer and push.
@@ -77,29 +76,24 @@ void quorum::connection_changed(member& m, time_point now) {
   if (m.up() && settings_.quorum.min_server_uptime > duration::zero()) {
     // Clients may believe in a lock that was lost with the server's memory for as long as the longest lease. Uptime is the difference of
     // two seconds of a clock: a server 0.2 s old may say 1.
-    std::chrono::seconds const rounding{CONCH_MUTANT(uptime_taken_at_its_word) ? 0 : 1};
+    std::chrono::seconds const rounding{1};
     time_point const grown_up = conch::detail::later_by(conch::detail::later_by(now, settings_.quorum.min_server_uptime), rounding);
     time_point const fresh_until = grown_up - m.server->uptime().value_or(std::chrono::seconds{0});
     if (fresh_until > now) {
       m.fresh_until = fresh_until;
       m.note(false, "the server has just started: it has no vote for min_server_uptime");
-      if (!CONCH_MUTANT(fresh_server_votes) && !CONCH_MUTANT(fresh_line_not_left)) leave_line(m, m.fresh_until, now);
+      leave_line(m, m.fresh_until, now);
     }
   }
   std::vector<quorum_lock*> all;
   for (auto const& [name, b] : locks_) {
     if (b->at == quorum_lock::phase::starting || (b->asks() && !b->wait)) all.push_back(b.get());
-    if (CONCH_MUTANT(lost_with_a_connection) && !m.up() && b->at == quorum_lock::phase::held) all.push_back(b.get());
   }
   for (quorum_lock* b : all) {
     keeping const keep{*b};
     // A try has waited for a majority: from now on the servers have their time to answer.
     bool const majority_is_back = m.has_vote() && voters_there(*b, now) == needed();
     if (majority_is_back && b->at == quorum_lock::phase::collecting) b->since = now;
-    if (CONCH_MUTANT(lost_with_a_connection) && b->at == quorum_lock::phase::held) {
-      lose(*b, now);
-      continue;
-    }
     if (b->linked()) {
       timers_.arm(next_, engine::in_next_turn(now));  // in the order of their asking
     } else if (b->at == quorum_lock::phase::starting) {
@@ -133,7 +127,7 @@ void quorum::vote_granted(vote& v, bool pushed, time_point now) {
     // The vote comes late, and is welcome: one more server may fail.
     protocol::server::hold_vote(v.place, {b.ticket, b.floor, 0, b.front}, b.lease);
     // It is confirmed with the others at a third of their claim. If that has begun, or a long vote has put it off, it is confirmed now.
-    bool const begun = !CONCH_MUTANT(late_vote_not_counted) && std::any_of(b.votes.begin(), b.votes.end(), [](auto const& one) {
+    bool const begun = std::any_of(b.votes.begin(), b.votes.end(), [](auto const& one) {
       return one->place.at == place::state::owned && (one->place.confirmed || one->place.renewing);
     });
     bool const too_late = v.place.deadline < b.front->deadline - settings_.quorum.vote_claim / 3;
@@ -187,7 +181,7 @@ void quorum::vote_failed(vote& v, error_code why, time_point now) {
   v.trouble = why;
   v.gone_at = now;
   v.rests = 0;  // after an error the vote is not asked for again just because the lock moves
-  v.not_before = CONCH_MUTANT(failed_vote_asked_at_once) ? now : now + jitter(settings_.reconnect_max / 2, settings_.reconnect_max);
+  v.not_before = now + jitter(settings_.reconnect_max / 2, settings_.reconnect_max);
   if (b.asks()) decide(b, now);
 }
 
@@ -213,9 +207,9 @@ void quorum::vote_lost(vote& v, time_point now) {
   keeping const keep{b};
   v.gone_at = now;
   if (b.at == quorum_lock::phase::held) {
-    if (b.owned() >= needed() + (CONCH_MUTANT(lost_with_a_bare_majority) ? 1 : 0)) {
+    if (b.owned() >= needed()) {
       refresh(b, now);
-    } else if (!CONCH_MUTANT(loss_of_the_majority_ignored)) {
+    } else {
       lose(b, now);
     }
   } else if (b.asks()) {

@@ -1,7 +1,6 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "redis/connection_fsm.hpp"
 
-#include "base/mutant.hpp"
 #include "base/readable.hpp"
 #include "base/turns.hpp"
 #include "protocol/shortest_lease.hpp"
@@ -69,9 +68,8 @@ connection_fsm::flush_due connection_fsm::send(protocol::command const& c) {
   bool first = false, early = false;
   {
     std::lock_guard const guard{outgoing_mutex_};
-    if (roles_.node != nullptr && !CONCH_MUTANT(slot_subscribed_last)) hear(c);
+    if (roles_.node != nullptr) hear(c);
     shared_.add(c, who_, roles_.node != nullptr ? slot_of(c) : 0, answered_ + unanswered_, outgoing_);
-    if (roles_.node != nullptr && CONCH_MUTANT(slot_subscribed_last)) hear(c);
     first = !std::exchange(flush_due_, true);
     early = early_ > 0 && --early_ == 0;
   }
@@ -128,10 +126,9 @@ void connection_fsm::due(time_point now) {
     case state::handshaking:
     case state::greeting:
       if (now < until_) return sleep(until_);
-      if (CONCH_MUTANT(no_connect_timeout)) return;
       return too_late(now);
     case state::up:
-      if (dropping_ && !CONCH_MUTANT(drop_ignored)) return lost(protocol::fault::reconnect, why_dropped_, now);
+      if (dropping_) return lost(protocol::fault::reconnect, why_dropped_, now);
       if (now >= look_up_at_) {
         look_up_at_ = detail::later_by(now, settings_.topology_refresh);
         actions_.resolve = true;
@@ -303,7 +300,7 @@ void connection_fsm::refused(std::string_view why, time_point now) {
 /// The present address was of no use: the next one follows, unless this was the last.
 void connection_fsm::move_on(protocol::fault what, time_point now) {
   bool const for_now = what == protocol::fault::try_later || what == protocol::fault::reconnect;
-  if (!for_now || CONCH_MUTANT(first_address_only) || !choice_.next(now)) return lost(what, choice_.words(), now);
+  if (!for_now || !choice_.next(now)) return lost(what, choice_.words(), now);
   // It may be the master again when this attempt comes to it for the second time.
   if (what == protocol::fault::reconnect && roles_.talk == nullptr) events_->connect_failed(what, where_.shown() + ": " + choice_.words(), now);
   count_failed_handshake(what);
@@ -366,7 +363,7 @@ void connection_fsm::handshaken(time_point now) {
 
 void connection_fsm::greet(time_point now) {
   state_ = state::greeting;
-  if (!CONCH_MUTANT(half_message_kept)) decoder_.reset();
+  decoder_.reset();
   writing_ = roles_.talk != nullptr ? roles_.talk->begin(where_, settings_.client_name)
                                     : greeting_.begin(where_, settings_.client_name, roles_.node != nullptr);
   greeted_at_ = now;
@@ -413,14 +410,14 @@ void connection_fsm::lost(protocol::fault what, std::string_view reason, time_po
     roles_.talk->ended(what, where_.shown() + ": " + why);
   } else if (!was_up) {
     events_->connect_failed(what, where_.shown() + ": " + why, now);
-  } else if (!CONCH_MUTANT(lost_connection_untold)) {
+  } else {
     events_->disconnected(why, now);
   }
   {
     std::lock_guard const guard{outgoing_mutex_};
     shared_.forget();
-    if (!CONCH_MUTANT(unwritten_commands_kept)) outgoing_.clear();
-    if (!CONCH_MUTANT(flush_claimed_for_ever)) flush_due_ = false;
+    outgoing_.clear();
+    flush_due_ = false;
     early_ = 0;
   }
   if (was_up) back_off_.lasted(now - up_since_);
@@ -462,8 +459,7 @@ void connection_fsm::hear_greeting(time_point now) {
     if (decoder_.is_push()) continue;
     switch (greeting_.next(decoder_.message())) {
       case greeting::progress::more: break;
-      case greeting::progress::failed:
-        return unwelcome(CONCH_MUTANT(refusal_is_for_now) ? protocol::fault::try_later : greeting_.fault(), greeting_.why(), now);
+      case greeting::progress::failed: return unwelcome(greeting_.fault(), greeting_.why(), now);
       case greeting::progress::done: return greeted(now);
     }
   }
@@ -490,7 +486,7 @@ void connection_fsm::greeted(time_point now) {
   up_since_ = now;
   was_up_ = true;
   told_of_foreign_pushes_ = false;
-  if (!CONCH_MUTANT(drop_outlives_connection)) dropping_ = false;
+  dropping_ = false;
   unanswered_ = answered_ = 0;
   shortest_lease_ = duration::max();
   if (roles_.node != nullptr) {
@@ -502,8 +498,7 @@ void connection_fsm::greeted(time_point now) {
   std::string const passed_over = choice_.words().empty() ? std::string{} : "; passed over " + choice_.words();
   log(line_of(connection_event::connected, where_.shown() + (has_several ? " at " + there : std::string{}) + passed_over));
   if (!greeting_.warning().empty()) log(log_level::warning, greeting_.warning());
-  protocol::session session{greeting_.client_id(), greeting_.client_address(),
-                            greeting_.server_us(), CONCH_MUTANT(asked_when_answered) ? now : greeted_at_,
+  protocol::session session{greeting_.client_id(), greeting_.client_address(), greeting_.server_us(), greeted_at_,
                             greeting_.run(),       greeting_.uptime()};
   session.has_channel = roles_.node == nullptr || roles_.node->home().has_value();
   session.at = there;
@@ -523,10 +518,10 @@ void connection_fsm::hand_over(time_point now) {
   // The commands that this causes go out together, also those of the handlers that it completes.
   if (claim_flush()) actions_.flush = true;
   std::int64_t const before = answered_;
-  for (std::size_t left = CONCH_IN_ONE_TURN; !dropping_; --left) {
+  for (std::size_t left = engine::in_one_turn; !dropping_; --left) {
     if (left == 0) {
       unfinished_ = true;
-      (CONCH_MUTANT(rest_of_turn_forgotten) ? actions_.read : actions_.go_on) = true;
+      actions_.go_on = true;
       return;
     }
     switch (decoder_.next()) {
@@ -590,7 +585,7 @@ void connection_fsm::deal_out(shared_scripts::script const& script, time_point n
   for (std::size_t i = 0; i < script.count && !dropping_; ++i) {
     --unanswered_;
     ++answered_;
-    std::size_t const place = script.order[CONCH_MUTANT(answers_dealt_backwards) ? script.count - 1 - i : i];
+    std::size_t const place = script.order[i];
     report(each_has_its_own ? understood(to_answer(answers[place], numbers_)) : for_all, now);
   }
 }
@@ -625,7 +620,7 @@ void connection_fsm::push(time_point now) {
       --unanswered_;
       ++answered_;
       answer_is_ours();
-      if (!CONCH_MUTANT(subscription_unanswered)) events_->answered({}, now);
+      events_->answered({}, now);
       break;
     case push_kind::shard_subscribed:
       if (roles_.node == nullptr || is_of_subscription(true)) break;
@@ -653,7 +648,7 @@ void connection_fsm::push(time_point now) {
 // ---------------------------------------------------------------------------------------------------- what goes out
 
 void connection_fsm::flush() {
-  if (write_under_way_ && !CONCH_MUTANT(write_not_awaited)) {
+  if (write_under_way_) {
     flush_missed_ = true;
     return;
   }
@@ -677,13 +672,12 @@ void connection_fsm::write() noexcept {
 void connection_fsm::written(std::size_t size) {
   BOOST_ASSERT(write_under_way_ && size <= writing_.size() - written_);
   written_ += size;
-  if (written_ < writing_.size() && !CONCH_MUTANT(rest_not_written)) {
-    if (CONCH_MUTANT(rest_begins_anew)) written_ = 0;
+  if (written_ < writing_.size()) {
     actions_.write = true;
     return;
   }
   write_under_way_ = false;
-  if (std::exchange(flush_missed_, false) && !CONCH_MUTANT(missed_flush_forgotten)) flush();
+  if (std::exchange(flush_missed_, false)) flush();
 }
 
 }  // namespace conch::redis

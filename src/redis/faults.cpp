@@ -1,8 +1,6 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "redis/faults.hpp"
 
-#include "base/mutant.hpp"
-
 #include <algorithm>
 #include <iterator>
 
@@ -100,7 +98,6 @@ std::string_view without_place(std::string_view words) {
 
 protocol::fault classify(std::string_view all_words) noexcept {
   std::string_view const words = without_place(all_words);
-  if (words.starts_with("TRYAGAIN") && CONCH_MUTANT(try_again_is_a_refusal)) return fault::refused;
   std::string_view const first = words.substr(0, words.find(' '));
   auto const fits = [&](row const& r) { return r.words.find(' ') == std::string_view::npos ? first == r.words : words.starts_with(r.words); };
   auto const* const found = std::find_if(std::begin(table), std::end(table), fits);

@@ -1,7 +1,6 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "redis/greeting.hpp"
 
-#include "base/mutant.hpp"
 #include "base/readable.hpp"
 #include "redis/faults.hpp"
 #include "resp/encoder.hpp"
@@ -139,7 +138,7 @@ greeting::progress greeting::hello(std::span<resp::node const> reply) {
   if (what != protocol::fault::none) return fail(what, wrong);
   client_id_ = client_id;
   if (mode == "sentinel") return fail(protocol::fault::refused, "the server is a Sentinel; the URL of its master begins with redis-sentinel://");
-  if (role == "replica" && !CONCH_MUTANT(role_not_checked)) return fail(protocol::fault::reconnect, "the server is a replica");
+  if (role == "replica") return fail(protocol::fault::reconnect, "the server is a replica");
   if (mode == "cluster" && !of_cluster_) return fail(protocol::fault::refused, "the server is a Cluster node; this URL form is for one server");
   if (of_cluster_) {
     if (auto const why = why_no_node(version, mode); !why.empty()) return fail(protocol::fault::not_supported, why);

@@ -1,7 +1,6 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "zookeeper/names.hpp"
 
-#include "base/mutant.hpp"
 #include "base/numbers.hpp"
 
 #include <cstddef>
@@ -109,11 +108,9 @@ std::string node_prefix(std::string_view client, terms const& of, std::uint64_t 
   return std::string{client} + in_text(of) + '.' + std::to_string(number) + '-';
 }
 
-bool is_place(std::int32_t sequence) noexcept {
-  return (sequence >= 0 && sequence < std::numeric_limits<std::int32_t>::max()) || CONCH_MUTANT(last_number_is_a_place);
-}
+bool is_place(std::int32_t sequence) noexcept { return sequence >= 0 && sequence < std::numeric_limits<std::int32_t>::max(); }
 
-bool is_before(std::int32_t a, std::int32_t b) noexcept { return CONCH_MUTANT(sequence_as_text) ? std::to_string(a) < std::to_string(b) : a < b; }
+bool is_before(std::int32_t a, std::int32_t b) noexcept { return a < b; }
 
 std::string_view last_of(std::string_view path) noexcept { return path.substr(path.rfind('/') + 1); }
 

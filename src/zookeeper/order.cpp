@@ -1,8 +1,6 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "zookeeper/order.hpp"
 
-#include "base/mutant.hpp"
-
 #include <algorithm>
 #include <utility>
 
@@ -26,8 +24,7 @@ bool is_farther(candidate const& a, candidate const& b) noexcept { return is_bef
 /// What a node ahead takes. One of another kind lets nobody in beside it: it is on its way out, or mine is.
 share taken_by(terms const& ahead, terms const& mine) noexcept {
   if (!is_alike(ahead, mine)) return {};
-  bool const as_one = CONCH_MUTANT(permits_counted_as_nodes) && mine.kind == engine::permit_kind::semaphore;
-  return {as_one ? 1 : ahead.weight, ahead.limit};
+  return {ahead.weight, ahead.limit};
 }
 
 /// How many of the nearest block the one that asks, without the others. None: these do not.
@@ -53,40 +50,26 @@ view whom_to_watch(std::vector<candidate> all, terms const& mine) {
     if (!room.is_enough()) continue;
     room.add(seen.watched.back().takes);
     if (!room.is_enough()) wanted = 2 * seen.watched.size();
-    if (CONCH_MUTANT(nearest_watched_only)) wanted = 1;
   }
   seen.others = all.size();
   return seen;
 }
 
-/// What mutants do not count: a writer that waits ahead of a reader, or another kind of lock.
-bool is_passed(candidate const& ahead, terms const& mine, bool is_first) noexcept {
-  bool const is_reader = mine.kind == engine::permit_kind::shared && mine.weight == 1;
-  return (CONCH_MUTANT(readers_pass_a_writer) && is_reader && ahead.asks.weight != 1 && !is_first) ||
-         (CONCH_MUTANT(other_kind_overlooked) && !is_alike(ahead.asks, mine));
-}
-
 }  // namespace
 
-bool room_for::is_enough() const noexcept {
-  if (CONCH_MUTANT(weight_not_cut)) return sum_ <= limit_;
-  return ahead_ == 0 || (greatest_ < limit_ && sum_ <= limit_);
-}
+bool room_for::is_enough() const noexcept { return ahead_ == 0 || (greatest_ < limit_ && sum_ <= limit_); }
 
 void room_for::add(share ahead) noexcept {
   ++ahead_;
   sum_ += ahead.weight;
   greatest_ = std::max(greatest_, ahead.weight);
-  if (CONCH_MUTANT(own_limit_only)) return;
-  limit_ = CONCH_MUTANT(limit_is_the_greatest) ? std::max(limit_, ahead.limit) : std::min(limit_, ahead.limit);
+  limit_ = std::min(limit_, ahead.limit);
 }
 
 view::step view::gone(std::string_view name, share mine) {
   auto const it = std::find_if(watched.begin(), watched.end(), [&](node_ahead const& one) { return one.name == name; });
   if (it == watched.end()) return step::nothing;
-  bool const was_next = it == watched.begin();
   watched.erase(it);
-  if ((was_next && CONCH_MUTANT(death_before_is_a_grant)) || CONCH_MUTANT(weight_ahead_forgotten)) return step::granted;
   std::size_t const block = blocking(watched, mine);
   if (others == 0) return block == 0 ? step::granted : step::nothing;
   // One of them is to be spare: so the list comes before the turn does.
@@ -102,21 +85,17 @@ verdict judge(std::span<std::string const> names, std::string_view mine) {
   for (std::string const& one : names) {
     auto const name = read_node_name(one);
     if (one == mine || !name || !is_place(name->sequence)) continue;
-    if (is_before(name->sequence, me->sequence) || CONCH_MUTANT(behind_counted)) ahead.push_back({name->sequence, name->terms, one});
+    if (is_before(name->sequence, me->sequence)) ahead.push_back({name->sequence, name->terms, one});
   }
   terms const& asks = me->terms;
   auto const first = std::min_element(ahead.begin(), ahead.end(), is_farther);
   if (first != ahead.end()) {
-    if (!is_alike(first->asks, asks) && !CONCH_MUTANT(other_kind_overlooked)) return {.is = kind::other_kind, .whose = first->name};
-    if (CONCH_MUTANT(readers_pass_a_writer) || CONCH_MUTANT(other_kind_overlooked)) {
-      std::erase_if(ahead, [&asks, first_name = first->name](candidate const& one) { return is_passed(one, asks, one.name == first_name); });
-    }
+    if (!is_alike(first->asks, asks)) return {.is = kind::other_kind, .whose = first->name};
   }
   room_for room{share_of(asks)};
   for (candidate const& one : ahead) {
     bool const same_owner = asks.kind == engine::permit_kind::reentrant && one.asks == asks;
-    if (same_owner && !is_of_client(one.name, me->client) && !CONCH_MUTANT(owner_elsewhere_overlooked))
-      return {.is = kind::owner_is_away, .whose = one.name};
+    if (same_owner && !is_of_client(one.name, me->client)) return {.is = kind::owner_is_away, .whose = one.name};
     room.add(taken_by(one.asks, asks));
   }
   if (room.is_enough()) return {.is = kind::granted};

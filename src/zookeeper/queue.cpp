@@ -1,7 +1,6 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "zookeeper/queue.hpp"
 
-#include "base/mutant.hpp"
 #include "base/readable.hpp"
 #include "base/turns.hpp"
 #include "protocol/drift.hpp"
@@ -211,7 +210,7 @@ void queue::look(standing& s, children const& all, time_point now) {
   }
   if (s.at == at::leaving && s.lists > 0 && !is_refused) return;  // a later answer says whether the lock has become free before it was to leave
   // A try tells only then that it is busy: else one that comes after it could find its node, and no holder.
-  if (is_refused || s.at == at::leaving || (!s.wait && !CONCH_MUTANT(try_stays))) return leave(s, now);
+  if (is_refused || s.at == at::leaving || !s.wait) return leave(s, now);
   if (!s.wait) {
     become_idle(s);
     return up_.busy(s, now);
@@ -228,8 +227,7 @@ void queue::remove_strays(standing& s, children const& all, time_point now) {
     if (!one.starts_with(client_id_)) continue;
     auto const name = read_node_name(one);
     if (!name || name->client != client_id_ || name->number == s.number) continue;
-    bool const is_unfound = CONCH_MUTANT(unfound_sibling_is_a_stray) && standing_.contains(name->number) && standing_.at(name->number)->node.empty();
-    if (!is_known(name->number) || CONCH_MUTANT(sibling_is_a_stray) || is_unfound) send(about::stray, remove{s.path_of(one)}, s, nullptr, now);
+    if (!is_known(name->number)) send(about::stray, remove{s.path_of(one)}, s, nullptr, now);
   }
 }
 
@@ -260,8 +258,7 @@ void queue::unwatch(standing& s) {
 void queue::watch_answer(in_flight const& r, reply const& a, time_point now) {
   if (a.what == status::ok) return;
   if (a.what == status::no_node) {
-    if (CONCH_MUTANT(gone_before_watched)) watched_.take(r.path);
-    else is_gone(r.path, now);
+    is_gone(r.path, now);
     return;
   }
   std::vector<standing*> const waiting = watched_.take(r.path);  // the server tells them nothing
@@ -277,13 +274,12 @@ void queue::noticed(notice const& n, time_point now) {
   if (n.what == notice::event::deleted) return is_gone(n.path, now);
   // Somebody has written to it, and that has used the watch up.
   auto const waiting = watched_.at(n.path);
-  if (!waiting.empty() && !CONCH_MUTANT(not_watched_again)) send(about::watch, get_data{n.path, true}, *waiting.front(), nullptr, now, n.path);
+  if (!waiting.empty()) send(about::watch, get_data{n.path, true}, *waiting.front(), nullptr, now, n.path);
 }
 
 /// A node is gone. Whatever one of those that wait for that does, the others hear of it.
 void queue::is_gone(std::string const& path, time_point now) {
   std::vector<standing*> waiting = watched_.take(path);
-  if (CONCH_MUTANT(one_place_a_path) && !waiting.empty()) waiting.resize(1);
   for (standing* s : waiting) ++s->references;
   for (standing* s : waiting) {
     if (s->at == at::owned && s->node == path) removed(*s, now);
@@ -306,14 +302,14 @@ void queue::take_turn(standing& s, bool pushed, time_point now) {
   s.has_turn = true;
   s.by_push = pushed;
   unwatch(s);
-  if (CONCH_MUTANT(granted_without_proof) || session_.deadline() > now + session_.timeout() / 16) own(s, now);
+  if (session_.deadline() > now + session_.timeout() / 16) own(s, now);
   else session_.prove_soon(now);
 }
 
 void queue::own(standing& s, time_point now) {
   // A server may say anything: the sum must not overflow.
   std::int64_t const created = std::clamp<std::int64_t>(s.created, -2 * protocol::fence_limit, 2 * protocol::fence_limit);
-  s.fence = CONCH_MUTANT(fence_of_sequence) ? session_.birth() + read_node_name(last_of(s.node))->sequence : session_.birth() + created;
+  s.fence = session_.birth() + created;
   if (!is_usable(s.fence)) {
     return fail(s,
                 make_error_code(errc::protocol,
@@ -324,8 +320,7 @@ void queue::own(standing& s, time_point now) {
   s.segment = 0;
   s.heard_from = s.valid_from = now;
   s.full_until = now + validity(lease_of(s));
-  s.deadline = CONCH_MUTANT(session_deadline_ignored) ? s.full_until : std::min(session_.deadline(), s.full_until);
-  if (CONCH_MUTANT(lock_node_written)) send(about::nothing, set_data{s.node, {}}, s, nullptr, now);
+  s.deadline = std::min(session_.deadline(), s.full_until);
   s.confirmed = s.deadline >= s.full_until;
   ++progress_;
   enter(s, at::owned);

@@ -3,7 +3,6 @@
 #include "zookeeper/queue.hpp"
 
 #include "base/failure.hpp"
-#include "base/mutant.hpp"
 #include "zookeeper/faults.hpp"
 #include "zookeeper/names.hpp"
 
@@ -96,7 +95,7 @@ void queue::owe(standing& s, receipt* r, time_point now, bool was_valid) {
   if (c->made_in != sessions_) return finish(*c, was_valid, {}, now);  // it went with its session
   if (!connected()) return;
   if (!c->node.empty()) {
-    if (!CONCH_MUTANT(cleanup_not_sent)) send_cleanup(*c, now);
+    send_cleanup(*c, now);
   } else if (s.tellers == 0) {
     search(s, c->number, c, now);
   }  // else an answer that is under way says whether there is one
@@ -114,7 +113,7 @@ void queue::cleanup_answer(in_flight const& r, reply const& a, time_point now) {
     ++progress_;
     finish(c, true, {}, now);
   } else if (a.what == status::no_node) {
-    finish(c, c.resent && c.was_valid && !CONCH_MUTANT(resent_release_is_a_loss), {}, now);
+    finish(c, c.resent && c.was_valid, {}, now);
   } else if (refusal_of(a.what).then != remedy::none) {
     send_later(c, now);
   } else {
@@ -205,7 +204,7 @@ void queue::search_answer(in_flight const& r, reply const& a, time_point now) {
       return name && name->client == client_id_ && name->number == r.number;
     };
     auto const one = std::find_if(all->names.begin(), all->names.end(), is_it);
-    if (one != all->names.end() && !CONCH_MUTANT(lost_creation_forgotten)) found = s.path_of(*one);
+    if (one != all->names.end()) found = s.path_of(*one);
   }
   if (is_given_up) return came_of(r.number, std::move(found), now);
   if (found.empty()) return has_no_node(s, now);

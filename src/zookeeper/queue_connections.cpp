@@ -2,7 +2,6 @@
 // What follows a connection, the end of one, and the end of the session.
 #include "zookeeper/queue.hpp"
 
-#include "base/mutant.hpp"
 #include "base/turns.hpp"
 
 #include <deque>
@@ -78,13 +77,13 @@ void queue::rest_all() {
 
 /// Does one turn of the work that follows a new connection, the end of one, or of the session.
 void queue::go_on(time_point now) {
-  std::size_t left = CONCH_IN_ONE_TURN;
+  std::size_t left = engine::in_one_turn;
   for (; left != 0 && !resting_cleanups_.empty(); --left) {
     cleanup& c = resting_cleanups_.pop_front();
     pending_.push_back(c);
-    if (c.made_in != sessions_ && !CONCH_MUTANT(cleanup_of_earlier_session)) {
+    if (c.made_in != sessions_) {
       finish(c, c.was_valid, {}, now);
-    } else if (connected() && !c.sent && !CONCH_MUTANT(release_forgotten_on_reconnect)) {
+    } else if (connected() && !c.sent) {
       if (c.node.empty()) search(c.at, c.number, &c, now);
       else send_cleanup(c, now);
     }
@@ -100,7 +99,7 @@ void queue::go_on(time_point now) {
 
 void queue::go_on_with(standing& s, time_point now) {
   if (s.carrier != nullptr) return go_on_riding(s, now);
-  if (s.made_in != sessions_ && !CONCH_MUTANT(id_over_sessions)) {
+  if (s.made_in != sessions_) {
     if (s.at == at::owned) return removed(s, now);
     bool const waited = s.waits();
     has_no_node(s, now);
@@ -122,7 +121,7 @@ void queue::go_on_with(standing& s, time_point now) {
     return search(s, s.number, nullptr, now);
   }
   if (std::exchange(s.left_before, false)) send(about::nothing, sync{s.folder}, s, nullptr, now);  // this server may not know yet that it is removed
-  if (s.at == at::leaving || !CONCH_MUTANT(watches_thought_kept)) list(s, now);                    // the watches went with the connection
+  list(s, now);                                                                                    // the watches went with the connection
 }
 
 /// The node is gone, or was never made. Whoever waits asks for another one, behind all others.

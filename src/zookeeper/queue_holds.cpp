@@ -2,8 +2,6 @@
 // The life of a hold: renewals, its loss, and how it is given back.
 #include "zookeeper/queue.hpp"
 
-#include "base/mutant.hpp"
-
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -56,7 +54,7 @@ void queue::removed(standing& s, time_point now) {
 
 bool queue::prolong(standing& s, time_point now) {
   time_point const full = now + validity(lease_of(s));
-  time_point const until = CONCH_MUTANT(session_deadline_ignored) ? full : std::min(session_.deadline(), full);
+  time_point const until = std::min(session_.deadline(), full);
   if (until <= s.deadline || now >= s.deadline) return false;
   s.deadline = until;
   s.valid_from = s.heard_from = now;
@@ -85,7 +83,7 @@ void queue::release(engine::place& p, std::optional<engine::milliseconds> again,
   bool const valid = s.deadline > now;
   ++s.references;
   bool const is_last = step_out(s, now);
-  if ((!is_last && !CONCH_MUTANT(rider_ends_node)) || (CONCH_MUTANT(ridden_node_kept) && s.asks.kind == engine::permit_kind::reentrant)) {
+  if (!is_last) {
     if (r != nullptr) up_.released(*r, valid || s.made_in == sessions_, {}, now);
   } else {
     owe(s, r, now, valid);

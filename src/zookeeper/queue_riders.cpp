@@ -3,7 +3,6 @@
 // ride: they have what it has, and one of them takes the node over when it goes. The last one that goes takes the node with it.
 #include "zookeeper/queue.hpp"
 
-#include "base/mutant.hpp"
 #include "base/turns.hpp"
 
 #include <algorithm>
@@ -70,7 +69,7 @@ void queue::go_on_riding(standing& s, time_point now) {
     if (s.made_in != sessions_) removed(s, now);
     return;
   }
-  bool const is_granted = (carrier.at == at::owned && carrier.made_in == sessions_) || (CONCH_MUTANT(rider_granted_first) && !carrier.node.empty());
+  bool const is_granted = carrier.at == at::owned && carrier.made_in == sessions_;
   if (is_granted) {
     if (is_too_long(s)) return fail(s, lease_too_long(s), now);
     s.node = carrier.node;
@@ -104,7 +103,7 @@ void queue::granted_to_owner(standing& s, time_point now) {
     behind->written = behind->has_turn = false;
     mount(*behind, s);
   }
-  if (!CONCH_MUTANT(rider_not_told)) rest_riders(s, now);
+  rest_riders(s, now);
 }
 
 /// The first rider carries from now on, with the node and with all that is under way for it.

@@ -1,7 +1,6 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "zookeeper/session.hpp"
 
-#include "base/mutant.hpp"
 #include "base/readable.hpp"
 #include "base/turns.hpp"
 #include "cohort/backend.hpp"
@@ -57,7 +56,7 @@ void session::connected(time_point now) {
   // A server that is behind what this client has seen closes the connection, as does one without its quorum. Servers that were built anew are behind
   // for good. With nothing left to lose by it, they are asked for the session as if nothing had been seen, to hear that it has ended. A new session
   // is a transaction: a server that gives one has all before it.
-  inquires_ = id_ != 0 && std::exchange(unheard_, false) && now >= std::max(deadline_, inquired_) && !CONCH_MUTANT(higher_transaction_awaited);
+  inquires_ = id_ != 0 && std::exchange(unheard_, false) && now >= std::max(deadline_, inquired_);
   out_.greet({id_ == 0 || inquires_ ? 0 : last_seen_, static_cast<std::int32_t>(engine::whole_ms(asked_timeout()).count()), id_, password_});
 }
 
@@ -197,7 +196,7 @@ void session::settle(step of, reply const& r, time_point now) {
     // No fence is as great or as small as one with a time beyond these, so such a time makes no usable one.
     constexpr std::int64_t last_ms = 2 * protocol::fence_limit / 1000 + protocol::fence_epoch_us / 1000;
     std::int64_t const created_ms = std::clamp<std::int64_t>(root->node.created_ms, -last_ms, last_ms);
-    if (birth_ == 0 || !CONCH_MUTANT(birth_kept)) birth_ = created_ms * 1000 - protocol::fence_epoch_us;
+    birth_ = created_ms * 1000 - protocol::fence_epoch_us;
     if (has_own_node_) return open(now);
     return write(step::make_folder, create{root_ + "/.clients", {}, node_kind::persistent, who()}, now);
   }
@@ -305,7 +304,7 @@ void session::answered(reply const& r, time_point now) {
   unanswered_.pop_front();
   usual_.sample(now - one.written);
   last_answer_ = now;
-  if (r.what == status::ok && one.proves != time_point::min()) prove(CONCH_MUTANT(deadline_from_write) ? one.written : one.proves, now);
+  if (r.what == status::ok && one.proves != time_point::min()) prove(one.proves, now);
   if (one.of == step::work) up_.answered(r, now);
   else settle(one.of, r, now);
 }
@@ -352,7 +351,7 @@ void session::answer_overdue(time_point now) {
 // ------------------------------------------------------------------------------------------------- the deadline
 
 /// Twice the time between two pings of the leader, with the usual tick of 2 s.
-duration session::margin() const { return CONCH_MUTANT(no_session_margin) ? duration::zero() : settings_.zookeeper.session_margin; }
+duration session::margin() const { return settings_.zookeeper.session_margin; }
 
 duration session::asked_timeout() const { return std::max(settings_.lease, least_session(settings_)); }
 
@@ -360,7 +359,6 @@ duration session::asked_timeout() const { return std::max(settings_.lease, least
 void session::sampled(time_point sent, time_point now) {
   heard_.push_back({sent, now});
   excused_ = false;
-  if (CONCH_MUTANT(deadline_from_ping)) prove(sent, now);
 }
 
 /// When the newest message was sent of which a write of now can prove that the leader has heard of it; min(): there is none.

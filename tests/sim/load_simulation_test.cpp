@@ -1,7 +1,7 @@
 // More to do than the server can do within a lease, in many ways: how long a request takes it, how far away it is, how many are asked for and held,
 // and with which leases. All that is promised is progress: every wait ends in a grant that is still valid, as soon as such a server can have answered
 // it, and no hold is lost. One seed decides everything.
-#include "sim/mutants/engine_mutants.hpp"
+#include "engine_mutants.hpp"
 #include "unit/engine_fixture.hpp"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 #include "sim/runner.hpp"
 
+#include "base/turns.hpp"
 #include "sim/judges/observer.hpp"
 #include "sim/worlds/random.hpp"
 #include "sim/worlds/sim_client.hpp"
@@ -16,7 +17,7 @@ namespace conch::sim {
 
 outcome run_plan(plan const& p, bool traced) {
   outcome result;
-  engine_steps_in_one_turn = p.steps_in_one_turn;
+  engine::in_one_turn = p.steps_in_one_turn;
   auto const w = std::make_unique<world>(p, traced);
   try {
     w->run();

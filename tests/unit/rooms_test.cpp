@@ -244,7 +244,7 @@ TEST(Rooms, TellAForbiddenInclude) {
            {"client/core.cpp", "#include \"redis/connection.hpp\""},
            {"client/core.hpp", "#include \"quorum/quorum.hpp\""},
            {"base/error.cpp", "#include <conch/detail/multi_plan.hpp>"},
-           {"base/mutant.hpp", "#include \"sim/mutants/engine_mutants.hpp\""},
+           {"base/turns.hpp", "#include \"sim/mutants/mutants.hpp\""},
            {"resp/decoder.cpp", "#include \"base/list.hpp\""},
            {"zookeeper/queue.cpp", "#include \"protocol/server.hpp\""},
            {"cli/run.cpp", "#include \"base/url.hpp\""},

@@ -1,7 +1,6 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "redis/topology/cluster.hpp"
 
-#include "base/mutant.hpp"
 #include "redis/topology/address_map.hpp"
 
 #include <boost/assert.hpp>
@@ -78,9 +77,6 @@ void cluster::put_off(std::string_view words, std::size_t by, time_point now) {
   if (auto const moved = read_moved(words)) {
     map_.redirected(*moved, by, now);
     look();
-  } else if (auto const asks = read_ask(words); asks && CONCH_MUTANT(ask_changes_the_map)) {
-    map_.redirected(*asks, by, now);
-    look();
   } else if (words.starts_with("CLUSTERDOWN")) {
     map_.doubt(now);
   }
@@ -146,7 +142,6 @@ void cluster::locate(std::size_t number, address& to) const {
 
 std::string_view cluster::digits(std::size_t number) const noexcept {
   std::string_view const id = map_.id(number);
-  if (CONCH_MUTANT(channel_without_node)) return "00000000";
   return id.empty() ? std::string_view{"?"} : id.substr(0, digits_of_id);
 }
 

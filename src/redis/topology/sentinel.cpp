@@ -1,7 +1,6 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "redis/topology/sentinel.hpp"
 
-#include "base/mutant.hpp"
 #include "redis/topology/address_map.hpp"
 
 #include <boost/assert.hpp>
@@ -33,7 +32,6 @@ sentinels::sentinels(sentinel_url const& url, times t, std::map<std::string, std
 }
 
 void sentinels::begin(time_point now) {
-  if (CONCH_MUTANT(one_sentinel_heard)) all_.resize(1, all_.front());
   for (std::size_t i = 0; i < all_.size(); ++i) actions_.listen.push_back(i);
   refresh_at_ = detail::later_by(now, times_.refresh);
 }
@@ -64,7 +62,7 @@ void sentinels::answered(std::size_t number, std::optional<named_master> const& 
 void sentinels::believe(std::size_t number, named_master const& m) {
   sentinel& s = all_[number];
   bool const same_place = master_ && master_->host == m.host && master_->port == m.port;
-  bool const newer = !master_ || m.epoch > master_->epoch || CONCH_MUTANT(lower_epoch_believed);
+  bool const newer = !master_ || m.epoch > master_->epoch;
   // The same epoch, another address: the Sentinel has another name for the server than the others, or than before.
   bool const corrected = master_ && m.epoch == master_->epoch && named_by_ == number;
   if (!newer && !corrected) {
@@ -98,7 +96,7 @@ void sentinels::told_of(std::vector<named_sentinel> const& others) {
 
 /// When all of the URL have said who they are, or could not be reached: one of them may have two addresses.
 void sentinels::listen_to_others() {
-  if (is_pending() || CONCH_MUTANT(one_sentinel_heard)) return;
+  if (is_pending()) return;
   for (named_sentinel const& other : others_) {
     bool const known = std::any_of(all_.begin(), all_.end(), [&](sentinel const& s) {
       return (!other.id.empty() && s.id == other.id) || (s.where.host == other.host && s.where.port == other.port);

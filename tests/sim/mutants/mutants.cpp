@@ -1,5 +1,6 @@
 #include "sim/mutants/mutants.hpp"
 
+#include "base/turns.hpp"
 #include "redis/scripts.hpp"
 #include "sim/model/sha1.hpp"
 
@@ -8,10 +9,11 @@
 #include <utility>
 #include <vector>
 
+constinit thread_local std::size_t conch::engine::in_one_turn = 1'000;
+
 namespace conch::sim {
 
-thread_local engine_mutant active_engine_mutant = engine_mutant::none;
-thread_local std::size_t engine_steps_in_one_turn = 1'000;
+constinit thread_local engine_mutant active_engine_mutant = engine_mutant::none;
 
 namespace {
 

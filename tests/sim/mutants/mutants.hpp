@@ -1,9 +1,9 @@
-// Deliberate faults, to see that the simulator finds them. A mutant of a script is a substitution in
-// its text, made on the simulated server; a mutant of the engine is a point CONCH_MUTANT(name) in
-// src/cohort, src/protocol, src/redis and src/zookeeper, which is the constant `false` in every build but the simulator's.
+// Deliberate faults, to see that the simulator finds them. A mutant of a script is a substitution in its text, made on the simulated
+// server. A mutant of the C++ is an entry of a *.faults file in this folder: conch-overlay (tests/overlay) puts it into the simulator's copy
+// of the sources.
 #pragma once
 
-#include "sim/mutants/engine_mutants.hpp"
+#include "engine_mutants.hpp"  // made by conch-overlay
 
 #include <cstdint>
 #include <span>

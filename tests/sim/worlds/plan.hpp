@@ -191,7 +191,7 @@ struct plan {
   bool leases_differ = false;                     // a dead owner's lease is shorter than those before it, and nothing else happens
   bool credentials = false;                       // the clients get theirs from a provider, and others all the time
   bool orders = false;                            // somebody takes locks away, or changes limits, through an engine
-  std::size_t steps_in_one_turn = 1'000;          // CONCH_IN_ONE_TURN
+  std::size_t steps_in_one_turn = 1'000;          // engine::in_one_turn
   std::vector<client_plan> clients;
   std::vector<fault_plan> faults;
 
