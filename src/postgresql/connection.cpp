@@ -541,7 +541,10 @@ void connection::take_notifications(time_point now) {
   for (PGnotify* n = PQnotifies(connection_.get()); n != nullptr; n = PQnotifies(connection_.get())) {
     std::unique_ptr<PGnotify, decltype(&PQfreemem)> const freed{n, &PQfreemem};
     constexpr std::size_t frame = 11;  // letter, length, process, and the ends of two texts
-    unread_ -= std::min(unread_, frame + std::strlen(n->relname) + std::strlen(n->extra));
+    // Of a record of TLS, at most: what has come in was counted with it.
+    constexpr std::size_t record = 70;
+    std::size_t const around = frame + (PQsslInUse(connection_.get()) == 1 ? record : 0);
+    unread_ -= std::min(unread_, around + std::strlen(n->relname) + std::strlen(n->extra));
     if (fsm_.is_up()) fsm_.notified(n->extra, now);
   }
 }

@@ -59,6 +59,7 @@ constexpr row table[] = {
     {"08", "", fault::reconnect},     //
     {"25006", "", fault::reconnect},  // a standby
     {"25P03", "", fault::reconnect},  // idle_in_transaction_session_timeout
+    {"25P04", "", fault::reconnect},  // transaction_timeout of PostgreSQL 17, which ends the connection too
     // The prepared statements or the schema have gone: a new connection makes them again.
     {"26", "", fault::reconnect},
     {"3F", "", fault::reconnect},

@@ -154,8 +154,9 @@ TEST(PostgresqlFaults, EachStateHasItsMeaning) {
       {"22P02", fault::refused},       {"22012", fault::refused},       {"CN003", fault::refused},       {"", fault::try_later},
       {"23505", fault::try_later},     {"42P06", fault::try_later},     {"42P07", fault::try_later},     {"42710", fault::try_later},
       {"42723", fault::try_later},     {"55006", fault::try_later},     {"53400", fault::try_later},     {"58030", fault::try_later},
-      {"57P04", fault::reconnect},     {"25P03", fault::reconnect},     {"42P01", fault::reconnect},     {"0A000", fault::reconnect},
-      {"XX000", fault::reconnect},     {"55000", fault::refused},       {"P0001", fault::refused},       {"99999", fault::refused}};
+      {"57P04", fault::reconnect},     {"25P03", fault::reconnect},     {"25P04", fault::reconnect},     {"42P01", fault::reconnect},
+      {"0A000", fault::reconnect},     {"XX000", fault::reconnect},     {"55000", fault::refused},       {"P0001", fault::refused},
+      {"99999", fault::refused}};
   for (auto const& [state, what] : all) EXPECT_EQ(classify(state), what) << state;
 }
 
