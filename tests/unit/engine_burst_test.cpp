@@ -1,7 +1,6 @@
 // Very many at once: a server with much to do is not a dead one, and nothing is done for all of them in one turn.
+#include "support/cpu_seconds.hpp"
 #include "unit/engine_fixture.hpp"
-
-#include <time.h>
 
 #include <algorithm>
 #include <functional>
@@ -464,24 +463,13 @@ TEST_F(EngineManyTries, AConnectionThatBreaksForgetsNoneOfThem) {  // P4
 
 // ---- linear -------------------------------------------------------------------------------------------------------
 
-double cpu_seconds(std::function<void()> const& f) {
-  auto const seen = [] {
-    timespec t{};
-    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) / 1e9;
-  };
-  double const before = seen();
-  f();
-  return seen() - before;
-}
-
-/// How many times as long ten times as much takes. Processor time, the least of three: other programs do not count. Linear is 10, and
+/// How many times as long ten times as much takes: the least of three. Linear is 10, and
 /// more where it leaves a cache; quadratic is 100.
 double growth(std::function<void(int)> const& work, int count) {
   double small = std::numeric_limits<double>::max(), large = small;
   for (int i = 0; i < 3; ++i) {
-    small = std::min(small, cpu_seconds([&] { work(count); }));
-    large = std::min(large, cpu_seconds([&] { work(10 * count); }));
+    small = std::min(small, test::cpu_seconds([&] { work(count); }));
+    large = std::min(large, test::cpu_seconds([&] { work(10 * count); }));
   }
   return large / small;
 }

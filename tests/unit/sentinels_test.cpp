@@ -1,6 +1,7 @@
 // Where the master is, by what the Sentinels say.
 
 #include "redis/topology/sentinel.hpp"
+#include "support/cpu_seconds.hpp"
 
 #include <gtest/gtest.h>
 
@@ -229,17 +230,18 @@ TEST(Sentinels, ThatOthersNameAreListenedToUpToFive) {
 TEST(Sentinels, OfAHostileOneAreBoundedInNumberAndTime) {
   watch w;
   w.settled();
-  auto const begin = std::chrono::steady_clock::now();
-  for (int round = 0; round < 200; ++round) {
-    std::vector<named_sentinel> others;
-    for (int n = 0; n < 100; ++n) others.push_back({"id" + std::to_string(round * 100 + n), "h" + std::to_string(n), 1});
-    w.told_of(others);
-    for (std::size_t n = 3; n < 5; ++n) w.failed(n);
-  }
+  double const taken = test::cpu_seconds([&] {
+    for (int round = 0; round < 200; ++round) {
+      std::vector<named_sentinel> others;
+      for (int n = 0; n < 100; ++n) others.push_back({"id" + std::to_string(round * 100 + n), "h" + std::to_string(n), 1});
+      w.told_of(others);
+      for (std::size_t n = 3; n < 5; ++n) w.failed(n);
+    }
+  });
   address at;
   w.core.locate(sentinels::most - 1, at);
   EXPECT_TRUE(at.host.starts_with("h"));
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, 20s) << "measured: 0.1 s";
+  EXPECT_LT(taken, 20) << "measured: 0.1 s";
   EXPECT_EQ(w.where(), "a:6379");
 }
 
