@@ -38,7 +38,7 @@ void operator_client::wait_for(bool const& done) {
 
 void operator_client::require_server() {
   try {
-    inspect("conch-doctor");  // nobody's
+    inspect("conch-doctor");  // a name that no program locks
   } catch (boost::system::system_error const& error) {
     error_code const why = error.code();
     if (why != errc::access_denied && why != errc::wrong_type) throw;

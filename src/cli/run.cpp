@@ -263,8 +263,8 @@ class runner {
     std::uint32_t const segment = locks_.segment();
     std::vector<std::pair<std::string, std::string>> all{
         {"CONCH_LOCK", names}, {"CONCH_FENCE", fences}, {"CONCH_SEGMENT", segment == 0 ? std::string{} : std::to_string(segment)}};
-    // What is for this process alone: how it reaches the server, with passwords; and what systemd tells one process by its id: its sockets,
-    // and that it must report to the watchdog. Without WATCHDOG_PID, whoever reports may do so.
+    // Not for the job: how this process reaches the server, with passwords; and what systemd addresses to one process id: its sockets and its
+    // watchdog. Without WATCHDOG_PID any process of the service may report to the watchdog.
     if (!given_.keep_connection) {
       for (char const* const name : connection_variables) all.emplace_back(name, "");
     }

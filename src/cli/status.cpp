@@ -98,7 +98,7 @@ class unlocking {
   }
 
  private:
-  /// Each server has the same holders: of these, and not of the servers, there are so many.
+  /// Counts holders, not servers: over a quorum each server reports the same holders.
   void take(operator_client& client, std::optional<std::int64_t> fence) { taken_ = std::max(taken_, client.force_release(name_, fence)); }
 
   /// The fence of one grant differs from server to server until a majority has agreed on the greatest; the client does not.

@@ -280,7 +280,7 @@ void connection::fail(std::string words) {
 
 void connection::resolve() {
   if (fsm_.is_up()) {
-    // Whoever has not answered since the last time hangs. What the name of the present server means counts all the same.
+    // A name that has not been answered since the last time hangs. The answer for the present server's name counts without it.
     tell_found(true);
     if (!fsm_.is_up()) return;
   }

@@ -7,28 +7,28 @@
 
 namespace conch::postgresql {
 
-/// The most rounds of hashing (SCRAM) that a server may ask for: about 50 times PostgreSQL's default. libpq does as many as the server names, in one
-/// call, and a server may name 2^31.
+/// The most rounds of hashing (SCRAM) that a server may ask for: about 50 times PostgreSQL's default of 4,096. libpq does them all in one call, and
+/// the server may ask for up to 2^31.
 inline constexpr std::uint32_t most_scram_rounds = 200'000;
-/// How much of what has come is looked at: libpq takes no longer question, and a byte more tells whether more has come.
+/// How many received bytes the guard looks at. libpq accepts no longer question, and one byte more shows whether more has arrived.
 inline constexpr std::size_t most_of_login = 2048;
 
-/// Looks at what a server sends while it asks who the client is, before libpq reads it. One for each connection.
+/// Checks what a server sends during authentication, before libpq reads it. One for each connection.
 class login_guard {
  public:
   enum class step {
     go_on,     // libpq may read it
-    nothing,   // nothing has come
-    wait,      // it is not whole yet
-    too_much,  // more has come than was asked for, or something else
+    nothing,   // nothing has arrived
+    wait,      // the message is incomplete
+    too_much,  // more than the next message, or a message that does not belong here
     too_dear,  // too many rounds
   };
 
-  /// `unread`: what has come and was not read, at most `most_of_login` bytes of it.
+  /// `unread`: the first `most_of_login` bytes that libpq has not read yet.
   step look(std::string_view unread) noexcept;
 
  private:
-  bool has_asked_ = false;  // the server has asked, so its next word is its next question, or an error
+  bool has_asked_ = false;  // the server has asked a question: its next message is another one, or an error
 };
 
 }  // namespace conch::postgresql

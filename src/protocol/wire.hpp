@@ -237,8 +237,8 @@ struct answer {
   std::variant<std::span<std::int64_t const>, acquire_reply*, tries_reply*, release_reply*, renew_reply*, lock_report*, order_reply*, session_reply*,
                watch_reply*>
       content{};
-  /// The error is about the keys of this command, and not about the server: their rights, or somebody who has them locked. A command for several
-  /// locks may succeed for the others.
+  /// The error concerns the keys of this command, not the server: the user lacks a right to one, or another session has one locked. If the
+  /// command was for several locks, it may still succeed for each of the others.
   bool of_its_keys = false;
 
   /// The numbers of a server's answer; otherwise empty.

@@ -307,7 +307,7 @@ void queue::take_turn(standing& s, bool pushed, time_point now) {
 }
 
 void queue::own(standing& s, time_point now) {
-  // A server may say anything: the sum must not overflow.
+  // Clamped, so that the sum cannot overflow whatever the server says.
   std::int64_t const created = std::clamp<std::int64_t>(s.created, -2 * protocol::fence_limit, 2 * protocol::fence_limit);
   s.fence = session_.birth() + created;
   if (!is_usable(s.fence)) {

@@ -193,7 +193,7 @@ void session::settle(step of, reply const& r, time_point now) {
   if (of == step::read_root && r.what == status::ok) {
     auto const* const root = std::get_if<data>(&r.content);
     if (root == nullptr) return drop("an answer of the wrong kind", now);
-    // No fence is as great or as small as one with a time beyond these, so such a time makes no usable one.
+    // A time beyond these gives no usable fence anyway. Clamping it keeps the product below from overflowing.
     constexpr std::int64_t last_ms = 2 * protocol::fence_limit / 1000 + protocol::fence_epoch_us / 1000;
     std::int64_t const created_ms = std::clamp<std::int64_t>(root->node.created_ms, -last_ms, last_ms);
     birth_ = created_ms * 1000 - protocol::fence_epoch_us;

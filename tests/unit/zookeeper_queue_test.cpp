@@ -23,7 +23,7 @@ TEST_F(ZookeeperQueue, AsksInOneRoundTripAndTheFirstNodeHasTheLock) {
   EXPECT_EQ(at("a").fence, root_made_ms * 1000 - protocol::fence_epoch_us + 9);
 }
 
-/// Their sum, or a thousand times the one, is no number of 64 bits, and what is left of it may look like a fence.
+/// Their sum, or one of them times a thousand, overflows 64 bits, and the rest may look like a usable fence.
 TEST_F(ZookeeperQueue, TimesThatNoClockHasMakeNoFence) {
   constexpr auto last = std::numeric_limits<std::int64_t>::max();
   constexpr std::int64_t wraps = std::int64_t{1} << 61;  // times 1000: nothing, in 64 bits
