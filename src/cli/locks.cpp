@@ -2,6 +2,7 @@
 #include "cli/locks.hpp"
 
 #include "base/log_line.hpp"
+#include "cli/operator.hpp"
 #include "cli/output.hpp"
 
 #include <conch/client.hpp>
@@ -82,9 +83,6 @@ acquire_options options_of(arguments const& given) {
   options.max_hold = given.max_hold;
   return options;
 }
-
-/// The last twelve bits count hand-offs in a process, which the server does not know.
-bool same_grant(std::int64_t a, std::int64_t b) { return a >> 12 == b >> 12; }
 
 struct checks {
   std::size_t left = 0;

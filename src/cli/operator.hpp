@@ -15,6 +15,9 @@
 
 namespace conch::cli {
 
+/// Are these tokens of one grant? The last twelve bits count hand-offs in a process, which the server does not know.
+inline bool same_grant(std::int64_t a, std::int64_t b) { return a >> 12 == b >> 12; }
+
 /// Throws what the library says of the settings, such as of two URLs of a quorum that name one server. Makes no connection.
 void require_valid(connection const& servers);
 

@@ -103,7 +103,7 @@ class unlocking {
 
   /// The fence of one grant differs from server to server until a majority has agreed on the greatest; the client does not.
   void take_from_owner() {
-    auto const of_this_grant = [&](lock_holder const& h) { return h.fence >> 12 == *given_.fence >> 12; };  // the rest counts hand-offs in a process
+    auto const of_this_grant = [&](lock_holder const& h) { return same_grant(h.fence, *given_.fence); };
     std::string owner;
     each([&](operator_client& client) {
       for (lock_holder const& h : client.inspect(name_).holders) owner = of_this_grant(h) ? h.client : owner;
