@@ -131,8 +131,10 @@ void cohort::cancel(acquisition& a, cancel_type type, time_point now) {
     case acquisition::phase::waiting: stop_waiting(a, cancelled(), type, now); return;
     case acquisition::phase::staying:
       if (type == cancel_type::total) return;
+      a.ending = why_given_up(a, now);
       if (type == cancel_type::partial) {
         lock_entry& e = *a.lock;
+        a.ending = refusal(a, a.ending, e.name, now);
         observe_refusal(a, a.ending, e.name, now);
         a.unlink();
         enter(a, acquisition::phase::leaving);
@@ -198,8 +200,13 @@ void cohort::give_up_staying(acquisition& a, time_point now) {
     timers_.arm(a.due, now + a_while);
     return;
   }
-  if (a.ending != cancelled()) a.ending = backend_->too_late(*a.lock->place, now);
+  a.ending = why_given_up(a, now);
   finish(a, acquired::failed, a.ending, now);
+}
+
+/// The server may have answered since the wait was over, or may have been silent for longer.
+error_code cohort::why_given_up(acquisition const& a, time_point now) const {
+  return a.ending == cancelled() ? a.ending : backend_->too_late(*a.lock->place, now);
 }
 
 /// The timer of one acquisition: its wait has timed out, or the server has not answered in time.

@@ -243,6 +243,7 @@ class cohort final : public backend_events {
   void stop_waiting(acquisition& a, error_code why, cancel_type type, time_point now);
   time_point given_up_at(acquisition const& a, time_point now) const;
   void give_up_staying(acquisition& a, time_point now);
+  error_code why_given_up(acquisition const& a, time_point now) const;
   void finish(acquisition& a, acquired how, error_code why, time_point now);
   void refuse(acquisition& a, acquired how, error_code why, std::string_view name, time_point now);
   void end_ungranted(acquisition& a, acquired how, error_code why);

@@ -505,6 +505,27 @@ TEST_F(EngineCancel, PartialAfterTotalNoLongerWantsAGrant) {
   }
 }
 
+// P11: the server was silent when the time was over. What the cancellation finds counts, not what was found then; and not what comes later.
+TEST_F(EngineCancel, AfterATimeOutSaysWhetherTheServerHasAnsweredByThen) {
+  for (cancel_type const type : {cancel_type::partial, cancel_type::terminal}) {
+    for (bool const answers : {false, true}) {
+      again();
+      caller& a = ask("a", "L", {.wait = 1s});
+      advance(1s);
+      EXPECT_EQ(sent(), (texts{"acquire L 1", "leave L 1"}));
+      if (answers) queue(30'000);
+      cancel(a, type);
+      if (type == cancel_type::partial) {
+        if (!answers) queue(30'000);
+        removed();
+        EXPECT_TRUE(heard().empty());
+        released(false);
+      }
+      EXPECT_EQ(heard(), texts{answers ? "a failed timed_out" : "a failed unreachable"});
+    }
+  }
+}
+
 // Found by the fuzzer: the place stayed in between for ever, and so did whoever asked after it.
 TEST_F(EngineCancel, TotalWithAServerThatNeverComesBackKeepsNobodyWaiting) {
   for (bool const gone_before : {false, true}) {

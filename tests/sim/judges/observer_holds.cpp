@@ -188,8 +188,8 @@ void observer::failed(sim_acquisition const& a, error_code const& why) {
     bool const on_the_way =
         plan_.shards != 0 && c.keeper_of(a) != c.connection(a.lock_number) && world_.now() - a.asked_at <= world_.time_to_reroute();
     // At the end of a wait a server that has said nothing for longer than it usually takes counts as one that cannot be reached.
-    bool const silent =
-        a.until != time_point::max() && a.until <= c.local_now() && (plan_.shards != 0 || world_.now() - c.heard_at() >= 90 * millisecond);
+    nanos const silence = a.silence_when_left >= 0 ? a.silence_when_left : world_.now() - c.heard_at();
+    bool const silent = a.until != time_point::max() && a.until <= c.local_now() && (plan_.shards != 0 || silence >= 90 * millisecond);
     must(!connected || grants_too_late || redirected || on_the_way || silent, "the server was there all the time");
   } else if (why == errc::wrong_type) {
     must(spoilt(a.lock_number), "nobody has written anything else to its key");

@@ -87,6 +87,13 @@ void sim_client::ask(actor& a, std::unique_ptr<sim_acquisition>& slot, int name,
   engine_->acquire(x, name_of(name), now);
 }
 
+/// From a partial cancellation on it is settled what the caller is told, which waits for the server's answer.
+void sim_client::cancel(sim_acquisition& x, engine::cancel_type type, time_point now) {
+  bool const settles = type == engine::cancel_type::partial && x.silence_when_left < 0;
+  if (settles) x.silence_when_left = world_.now() - heard_at_;
+  engine_->cancel(x, type, now);
+}
+
 void sim_client::cancel_now(actor& a, time_point now) {
   sim_acquisition* const x = a.inner != nullptr && a.inner->waiting ? a.inner.get() : a.outer.get();
   if (x == nullptr || !x->waiting) return;
@@ -96,7 +103,7 @@ void sim_client::cancel_now(actor& a, time_point now) {
   world_.say("client " + std::to_string(number_) + " cancels its wait for lock " + std::to_string(x->lock_number));
   operation const& o = current(a);
   if (o.cancel_again != operation::cancels::never) later(a, o.cancel_again_after, &sim_client::cancel_again);
-  engine_->cancel(*x, x->cancel_as, now);
+  cancel(*x, x->cancel_as, now);
 }
 
 void sim_client::cancel_again(actor& a, time_point now) {
@@ -106,7 +113,7 @@ void sim_client::cancel_again(actor& a, time_point now) {
   x->cancelled_again_at = world_.now();
   x->cancel_again_as = static_cast<engine::cancel_type>(static_cast<int>(current(a).cancel_again) - 1);
   world_.say("client " + std::to_string(number_) + " cancels its wait for lock " + std::to_string(x->lock_number) + " once more");
-  engine_->cancel(*x, x->cancel_again_as, now);
+  cancel(*x, x->cancel_again_as, now);
 }
 
 void sim_client::hear(notice const& n) {
@@ -256,7 +263,7 @@ void sim_client::leave(actor& a, time_point now) {
       a.inner->cancelled = true;
       a.inner->cancelled_at = world_.now();
       a.inner->cancel_as = engine::cancel_type::terminal;
-      engine_->cancel(*a.inner, engine::cancel_type::terminal, now);
+      cancel(*a.inner, engine::cancel_type::terminal, now);
     }
     return;
   }

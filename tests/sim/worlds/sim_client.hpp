@@ -49,8 +49,9 @@ struct sim_acquisition : engine::acquisition {
   bool cancelled_again = false;
   nanos cancelled_again_at = 0;
   engine::cancel_type cancel_again_as = engine::cancel_type::total;
-  bool active = false;  // granted, and neither released nor dead
-  bool told = false;    // of its loss
+  nanos silence_when_left = -1;  // how long the server had said nothing by then
+  bool active = false;           // granted, and neither released nor dead
+  bool told = false;             // of its loss
   nanos release_asked_at = 0;
   bool release_strays = false;  // it was asked for at another node than that of the lock
   bool released_valid = false;  // it was valid when its release was asked for
@@ -303,6 +304,7 @@ class sim_client final : public protocol::wire,
   void think(actor& a);
   void begin(actor& a, time_point now);
   void ask(actor& a, std::unique_ptr<sim_acquisition>& slot, int name, bool is_inner, time_point now);
+  void cancel(sim_acquisition& x, engine::cancel_type type, time_point now);
   void cancel_now(actor& a, time_point now);
   void cancel_again(actor& a, time_point now);
   void for_each_hold(time_point now, std::function<void(sim_acquisition const&)> const& what) const;

@@ -158,7 +158,7 @@ void sim_levels::cancel(sim_level& l, time_point now) {
     x.cancelled = true;
     x.cancelled_at = client_.world_.now();
     x.cancel_as = static_cast<engine::cancel_type>(static_cast<int>(l.todo.cancel) - 1);
-    client_.engine_->cancel(x, x.cancel_as, now);
+    client_.cancel(x, x.cancel_as, now);
   }
 }
 

@@ -71,7 +71,7 @@ void sim_client::cancel_several(actor& a, time_point now) {
     x->cancelled = true;
     x->cancelled_at = world_.now();
     x->cancel_as = static_cast<engine::cancel_type>(static_cast<int>(current(a).cancel) - 1);
-    engine_->cancel(*x, x->cancel_as, now);
+    cancel(*x, x->cancel_as, now);
   }
 }
 
