@@ -85,13 +85,17 @@ bool slot_map::told(std::vector<named_slots> const& all, time_point now) {
   is_asked_ = is_unknown_ = false;
   is_known_ = true;
   patched_.clear();
-  std::array<std::size_t, slot_count> owners;
-  owners.fill(nobody);
+  owners map;
+  map.fill(no_owner);
   for (named_slots const& one : all) {
-    std::size_t const owner = number_of(one);
-    std::fill(owners.begin() + one.first, owners.begin() + one.last + 1, owner);
+    auto const owner = static_cast<std::uint16_t>(number_of(one));
+    std::fill(map.begin() + one.first, map.begin() + one.last + 1, owner);
   }
-  for (unsigned slot = 0; slot < slot_count; ++slot) give(slot, owners[slot]);
+  constexpr unsigned at_once = 64;
+  for (unsigned first = 0; first < slot_count; first += at_once) {
+    if (std::equal(map.begin() + first, map.begin() + first + at_once, owners_.begin() + first)) continue;
+    for (unsigned slot = first; slot < first + at_once; ++slot) give(slot, map[slot]);
+  }
   ask_at_ = std::min(ask_at_, detail::later_by(now, is_urgent() ? between_urgent_requests : times_.refresh));
   return true;
 }
@@ -138,11 +142,11 @@ std::size_t slot_map::number_for_another() {
   return nodes_.size() - 1;
 }
 
-void slot_map::give(unsigned slot, std::size_t to) noexcept {
-  std::size_t& owner = owners_[slot];
+void slot_map::give(unsigned slot, std::uint16_t to) noexcept {
+  std::uint16_t& owner = owners_[slot];
   if (owner == to) return;
-  if (owner != nobody) --nodes_[owner].slots;
-  if (to != nobody) ++nodes_[to].slots;
+  if (owner != no_owner) --nodes_[owner].slots;
+  if (to != no_owner) ++nodes_[to].slots;
   owner = to;
   changed_ = true;
 }
@@ -159,7 +163,7 @@ std::size_t slot_map::at(redirection const& to, std::size_t by, std::string& hos
 /// If the address is of none that has been seen, or whose id is not known, the whole map will tell who that is: soon, since nobody has the slot until
 /// then. The one who was asked for it a moment ago may not have heard yet.
 void slot_map::redirected(redirection const& to, std::size_t by, time_point now) {
-  bool const answers_for_another = owners_[to.slot] != by;  // it was asked before the slot was known to be elsewhere
+  bool const answers_for_another = owner(to.slot) != by;  // it was asked before the slot was known to be elsewhere
   std::string host;
   std::uint16_t port = 0;
   std::size_t const known = at(to, by, host, port);
@@ -167,7 +171,7 @@ void slot_map::redirected(redirection const& to, std::size_t by, time_point now)
   is_unknown_ = is_unknown_ || (is_unknown && !answers_for_another);
   want(now, is_unknown_ ? between_urgent_requests : between_requests);
   if (is_unknown || answers_for_another || ++patched_[to.slot] > most_patches) return;
-  give(to.slot, known);
+  give(to.slot, static_cast<std::uint16_t>(known));
 }
 
 std::size_t slot_map::named_by_ask(redirection const& to, std::size_t by) {

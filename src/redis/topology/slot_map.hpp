@@ -59,7 +59,7 @@ class slot_map {
   static constexpr std::size_t most_masters = 1000, most_nodes = 2 * most_masters;
 
   /// `address_map`: as in the config; outlives this.
-  slot_map(times t, std::map<std::string, std::string> const& address_map) : times_{t}, address_map_{address_map} { owners_.fill(nobody); }
+  slot_map(times t, std::map<std::string, std::string> const& address_map) : times_{t}, address_map_{address_map} { owners_.fill(no_owner); }
 
   // ---- inputs; after each, look at ask_is_due() and take_changes()
   /// Somebody can be asked now, and was asked when the connection began.
@@ -89,7 +89,7 @@ class slot_map {
   [[nodiscard]] bool take_changes() noexcept { return std::exchange(changed_, false); }
 
   /// The number of the master; `nobody`: it is not known.
-  std::size_t owner(unsigned slot) const noexcept { return owners_[slot]; }
+  std::size_t owner(unsigned slot) const noexcept { return owners_[slot] == no_owner ? nobody : owners_[slot]; }
   /// Masters of now and of before, at most `most_nodes`. Their numbers stay; behind that many, a new one gets the number of one that has gone.
   std::size_t nodes() const noexcept { return nodes_.size(); }
   std::string const& id(std::size_t number) const noexcept { return nodes_[number].id; }
@@ -114,7 +114,7 @@ class slot_map {
   };
 
   void want(time_point now, duration between) noexcept;
-  void give(unsigned slot, std::size_t to) noexcept;
+  void give(unsigned slot, std::uint16_t to) noexcept;
   std::size_t number_of(named_slots const& named);
   std::size_t number_for_another();
   bool one_is_lost() const noexcept;
@@ -127,7 +127,11 @@ class slot_map {
   std::size_t unnamed_ = 0;  // nodes without an id
   std::size_t next_reused_ = 0;
   std::uint64_t maps_ = 0;
-  std::array<std::size_t, slot_count> owners_;
+  /// By slot.
+  using owners = std::array<std::uint16_t, slot_count>;
+  static constexpr std::uint16_t no_owner = 0xffff;
+  static_assert(most_nodes < no_owner);
+  owners owners_;
   std::map<unsigned, unsigned> patched_;  // since the last whole map: how often
   bool is_known_ = false;
   bool somebody_waits_ = false;  // for a slot of which no owner is known

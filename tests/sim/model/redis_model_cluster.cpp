@@ -2,9 +2,13 @@
 // getNodeByQuery.
 
 #include "sim/model/redis_model_impl.hpp"
+#include "sim/model/runs.hpp"
 
 #include <algorithm>
+#include <span>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 namespace conch::sim::redis {
 
@@ -29,7 +33,8 @@ void slots(call& c) {
   auto& items = c.list(value::kind::array).items;
   for (int first = 0, last = 0; first < redis_model::slot_count; first = last + 1) {
     auto const* const master = known.owner(first);
-    for (last = first; last + 1 < redis_model::slot_count && known.owner(last + 1) == master;) ++last;
+    auto const rest = std::span{std::as_const(known.owners)}.subspan(static_cast<std::size_t>(first));
+    last = first + static_cast<int>(run_of(rest.front(), rest)) - 1;
     if (master == nullptr) continue;
     value range = value::list(value::kind::array, {value::number(first), value::number(last), described(*master)});
     for (auto const& other : known.nodes) {
@@ -174,15 +179,20 @@ void redis_model::join_cluster(node self) {
 void redis_model::assign_slots(int first, int last, node const& master) {
   auto& known = cluster_of(*impl_);
   std::int16_t const place = known.place_of(master);
+  if (master.id == known.self.id) known.importing.erase(known.importing.lower_bound(first), known.importing.upper_bound(last));
+  // It is asked of 16384 slots at a time: what is the same for all of a master is looked up once, and mostly nothing has changed.
+  std::vector<char> served;
+  for (auto const& one : known.nodes) served.push_back(one.id == known.master && master.id != known.master);
   for (int slot = first; slot <= last; ++slot) {
-    auto const* const before = known.owner(slot);
-    bool const served = before != nullptr && before->id == known.master;
-    known.owners[static_cast<std::size_t>(slot)] = place;
-    if (master.id == known.self.id) known.importing.erase(slot);
-    if (served && master.id != known.master) {
-      known.migrating.erase(slot);
-      redis::drop_shard_channels(*impl_, slot);
+    if (known.owners[static_cast<std::size_t>(slot)] == place) {
+      auto const rest = std::span{std::as_const(known.owners)}.subspan(static_cast<std::size_t>(slot), static_cast<std::size_t>(last - slot + 1));
+      slot += static_cast<int>(run_of(place, rest)) - 1;
+      continue;
     }
+    std::int16_t const before = std::exchange(known.owners[static_cast<std::size_t>(slot)], place);
+    if (before < 0 || !served[static_cast<std::size_t>(before)]) continue;
+    known.migrating.erase(slot);
+    redis::drop_shard_channels(*impl_, slot);
   }
 }
 

@@ -1,11 +1,14 @@
 // A Cluster: several masters, each with its slots. A slot moves from one to another, key by key or at once; a replica takes over the slots
 // of its master; and each node hears of that in its own time.
 #include "redis/topology/slots.hpp"
+#include "sim/model/runs.hpp"
 #include "sim/worlds/sim_client.hpp"
 #include "sim/worlds/world.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
+#include <span>
 
 namespace conch::sim {
 
@@ -89,8 +92,9 @@ void world::hears_news(std::size_t at) {
   node& n = nodes_[at];
   if (n.down || (n.takes_writes && at != master(n.shard))) return;
   for (int first = 0, last = 0; first < slots; first = last + 1) {
-    auto const owner = slot_owners_[static_cast<std::size_t>(first)];
-    for (last = first; last + 1 < slots && slot_owners_[static_cast<std::size_t>(last + 1)] == owner;) ++last;
+    auto const rest = std::span<std::uint8_t const>{slot_owners_}.subspan(static_cast<std::size_t>(first));
+    auto const owner = rest.front();
+    last = first + static_cast<int>(run_of(owner, rest)) - 1;
     n.model.assign_slots(first, last, identity(master(owner)));
   }
   for (auto const& [slot, wrong] : n.lies) {
