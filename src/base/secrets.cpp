@@ -133,6 +133,7 @@ class known_secrets {
  private:
   /// The characters of a gram, whether only other people's words are searched for it, and how many characters in a row are enough.
   using key = std::uint64_t;
+  static constexpr std::size_t of_any = 0;  // instead of that number: of any secret
   static key key_of(std::string_view gram, bool unmistakable, std::size_t need) {
     key k = need << 1U | (unmistakable ? 1U : 0U);
     for (char const c : gram) k = k << 8U | static_cast<unsigned char>(c);
@@ -154,8 +155,11 @@ class known_secrets {
     else beginnings.erase(std::find(beginnings.begin(), beginnings.end(), characters));
     for (std::size_t i = 0; i + gram_size <= characters.size(); ++i) {
       std::string_view const gram = std::string_view{characters}.substr(i, gram_size);
-      count(key_of(gram, false, need_of(characters.size(), false)), by);
-      if (is_unmistakable(characters)) count(key_of(gram, true, need_of(characters.size(), true)), by);
+      for (bool const unmistakable : {false, true}) {
+        if (unmistakable && !is_unmistakable(characters)) continue;
+        count(key_of(gram, unmistakable, need_of(characters.size(), unmistakable)), by);
+        count(key_of(gram, unmistakable, of_any), by);
+      }
     }
   }
 
@@ -167,6 +171,11 @@ class known_secrets {
   /// Runs of characters each four of which are in a secret.
   void find_pieces(std::string_view text, told_by by, std::vector<bool>& hidden) const {
     bool const unmistakable = by == told_by::us;
+    bool is_any_known = false;  // mostly not: then one look at each gram is enough
+    for (std::size_t i = 0; i + gram_size <= text.size() && !is_any_known; ++i) {
+      is_any_known = grams_.contains(key_of(text.substr(i, gram_size), unmistakable, of_any));
+    }
+    if (!is_any_known) return;
     for (std::size_t need = gram_size; need <= need_of(text.size(), unmistakable); ++need) {
       std::size_t run = 0;  // characters up to and with this gram
       for (std::size_t i = 0; i + gram_size <= text.size(); ++i) {
