@@ -40,12 +40,11 @@ std::size_t quorum_world::well_servers(quorum_client const& c, nanos since) cons
 /// How long a majority that is well is waited for, and then no longer: 16 round trips as that client has measured them, also of what
 /// was late or held up; a few late answers may make it longer.
 nanos quorum_world::patience(quorum_client const& c) const {
-  statistics s;
-  c.owner->report(s);
-  nanos measured = 0;
-  for (server_statistics const& one : s.servers) measured = std::max<nanos>(measured, one.round_trip.count());
   nanos const usual = 12 * millisecond + 34 * (latency + jitter + slowest()) + (calm ? 0 : 80 * millisecond);
-  return calm ? usual : std::max(usual, 32 * measured);
+  if (calm) return usual;
+  nanos measured = 0;
+  for (auto const& one : c.ways_) measured = std::max<nanos>(measured, one->protocol->round_trip().count());
+  return std::max(usual, 32 * measured);
 }
 
 /// The end of a wait that is asked for comes within a command time-out; at once if it is terminal; and does not wait for a

@@ -21,7 +21,7 @@ class event_queue {
   event_queue(event_queue const&) = delete;
   event_queue& operator=(event_queue const&) = delete;
   ~event_queue() {
-    for (entry const& one : heap_) actions_[one.action].destroy();
+    for (entry const& one : heap_) one.what->destroy();
   }
 
   bool empty() const { return heap_.empty(); }
@@ -29,15 +29,14 @@ class event_queue {
 
   template <class F>
   void at(nanos when, F&& what) {
-    std::uint32_t place = 0;
+    action* place = nullptr;
     if (free_.empty()) {
-      place = static_cast<std::uint32_t>(actions_.size());
-      actions_.emplace_back();
+      place = &actions_.emplace_back();
     } else {
       place = free_.back();
       free_.pop_back();
     }
-    actions_[place].emplace(std::forward<F>(what));
+    place->emplace(std::forward<F>(what));
     heap_.push_back({when, order_++, place});
     std::push_heap(heap_.begin(), heap_.end(), later);
   }
@@ -49,8 +48,8 @@ class event_queue {
     entry const e = heap_.back();
     heap_.pop_back();
     move_on(e.at);
-    running const guard{*this, e.action};  // it may throw a violation
-    actions_[e.action].run();
+    running const guard{*this, *e.what};  // it may throw a violation
+    e.what->run();
   }
 
  private:
@@ -81,15 +80,15 @@ class event_queue {
   struct entry {
     nanos at;
     std::uint64_t order;
-    std::uint32_t action;
+    action* what;
   };
 
   struct running {
     event_queue& in;
-    std::uint32_t place;
+    action& done;
     ~running() {
-      in.actions_[place].destroy();
-      in.free_.push_back(place);
+      done.destroy();
+      in.free_.push_back(&done);
     }
   };
 
@@ -97,8 +96,8 @@ class event_queue {
 
   std::uint64_t order_ = 0;
   std::vector<entry> heap_;
-  std::deque<action> actions_;
-  std::vector<std::uint32_t> free_;
+  std::deque<action> actions_;  // they stay where they are
+  std::vector<action*> free_;
 };
 
 }  // namespace conch::sim
