@@ -17,6 +17,7 @@ namespace conch::protocol {
 
 using namespace engine;
 
+class grant_ids;
 class server;
 struct cleanup;
 
@@ -46,7 +47,8 @@ struct place final : engine::place, list_hook<place> {
   ~place() override;
 
   server* of;
-  unsigned slot = 0;  // in a Cluster
+  grant_ids* listed_in = nullptr;  // found there by its id (grant_ids::enter)
+  unsigned slot = 0;               // in a Cluster
   grant_id id;
   std::int64_t ticket = 0;
   bool renewing = false;                        // a renewal is under way

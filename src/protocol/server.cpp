@@ -31,9 +31,10 @@ error_code to_error(fault what, std::string_view words) {
 
 server::server(config const& settings, std::uint64_t seed, entropy& nonces, timer_queue& timers, wire& out, backend_events& up, log_sink& log,
                statistics& stats, of_client* shared)
-    : settings_{settings}, timers_{timers}, out_{out}, up_{up}, log_{log}, stats_{stats}, random_{seed}, nonces_{nonces},
-      client_{shared != nullptr ? *shared : own_}, overdue_{this,
-                                                            [](void* self, time_point now) { static_cast<server*>(self)->answer_overdue(now); }},
+    : on_{{settings, timers, up, log, stats}, pauses{seed}, server_link{settings, out, log}}, out_{out}, own_{nonces}, client_{shared != nullptr
+                                                                                                                                   ? *shared
+                                                                                                                                   : own_},
+      ids_{client_.ids}, overdue_{this, [](void* self, time_point now) { static_cast<server*>(self)->answer_overdue(now); }},
       rest_{this, [](void* self, time_point now) { static_cast<server*>(self)->go_on(now); }}, quiet_{this, [](void* self, time_point now) {
                                                                                                         static_cast<server*>(self)->quiet(now);
                                                                                                       }} {}
@@ -44,31 +45,24 @@ server::~server() {
 }
 
 void server::connected_as(session const& s, time_point now) {
-  connected_ = true;
-  dropping_ = false;
-  denied_ = {};
-  noted_.clear();
+  on_.link.begin(s, now);
   told_of_strays_ = false;
-  ++stats_.connects;
-  last_heard_ = last_answer_ = up_since_ = now;
+  ++on_.env.stats.connects;
+  last_heard_ = last_answer_ = now;
   excused_ = false;
   requests_ = 0;
   sources_ = {};
-  clock_.sample(s.asked, s.server_us, now);
   if (s.asked != time_point{}) usual_.sample(now - s.asked);
 
   // The order matters: what is left of earlier connections ends first.
-  if (stale_.drop_earlier_runs(s)) stale_ended_at_ = now;
-  if (stale_.open().empty()) {
+  if (on_.link.earlier().open().empty()) {
     out_.send(kill_command{nobody, s.address});
     push_request({request::kill, nobody, 0, nullptr, nullptr, now});
   }
-  for (session const& old : stale_.open()) {
+  for (session const& old : on_.link.earlier().open()) {
     out_.send(kill_command{old.client_id, old.address});
     push_request({request::kill, old.client_id, 0, nullptr, nullptr, now});
   }
-  regroup(session_, s, now);
-  session_ = s;
   if (s.has_channel) {
     out_.send(subscribe_command{});
     push_request({request::subscribe, 0, 0, nullptr, nullptr, now});
@@ -83,42 +77,43 @@ void server::connected_as(session const& s, time_point now) {
   resting_.splice_back(active_);
   go_on(now);
   if (!ending_admin_) repeat_admin(now);
-  if (keep_alive_.is_on()) timers_.arm(quiet_, now + keep_alive_.every());
-  up_.connection_changed(now);
+  if (keep_alive_.is_on()) on_.env.timers.arm(quiet_, now + keep_alive_.every());
+  on_.env.up.connection_changed(now);
 }
 
 /// Does one turn of the work that follows a new connection, the end of one, or a failure; and of what waits for room.
 void server::go_on(time_point now) {
   std::size_t left = in_one_turn;
-  if (connected_) renew_holds(left, now);
-  if (connected_ && !failing_) {
+  if (on_.link.connected()) renew_holds(left, now);
+  if (on_.link.connected() && !failing_) {
     repeat_cleanups(left, now);
     send_postponed(left, now);
     ask_everything_again(left, now);
   }
-  for (; (failing_ || !connected_) && left != 0 && !resting_.empty(); --left) {
+  for (; (failing_ || !on_.link.connected()) && left != 0 && !resting_.empty(); --left) {
     place& s = resting_.pop_front();
     active_.push_back(s);
     bool const asks = s.at == place::state::asking || s.at == place::state::in_line;
     if (asks && failing_) {
       fail(s, failing_, now);
     } else if (asks) {
-      patience(s, lost_at_);
-    } else if (s.at == place::state::leaving && !connected_) {
-      if (!s.check.armed()) timers_.arm(s.check, lost_at_ + settings_.command_timeout);
-    } else if (s.at == place::state::leaving && s.told_on != connection_) {
+      patience(s, on_.link.lost_at());
+    } else if (s.at == place::state::leaving && !on_.link.connected()) {
+      if (!s.check.armed()) on_.env.timers.arm(s.check, on_.link.lost_at() + on_.env.settings.command_timeout);
+    } else if (s.at == place::state::leaving && s.told_on != on_.link.number()) {
       send_leave(s, now);  // the failure came before this connection had come to the place
     }
   }
   if (resting_.empty()) failing_ = {};
   for (; ending_admin_ && left != 0 && !admin_requests_.empty(); --left) end_admin(admin_requests_.front(), {}, ending_admin_);
   if (admin_requests_.empty()) ending_admin_ = {};
-  if (connected_) unwatch(left, now);
+  if (on_.link.connected()) unwatch(left, now);
   bool const waits_for_holds = may_repeat() && !resting_.empty() && !resting_.front().written && !window_.may_begin(now);
   bool const more_to_send = !resting_holds_.empty() || (window_.has_room() && has_resting());  // else an answer goes on with it
-  bool const more = failing_ || ending_admin_ || !unwatched_.empty() || (connected_ ? more_to_send : !resting_.empty());
+  bool const more = failing_ || ending_admin_ || !unwatched_.empty() || (on_.link.connected() ? more_to_send : !resting_.empty());
   if (!more) return;
-  timers_.arm(rest_, connected_ && waits_for_holds && resting_holds_.empty() && !failing_ ? window_.begins_again() : in_next_turn(now));
+  on_.env.timers.arm(rest_,
+                     on_.link.connected() && waits_for_holds && resting_holds_.empty() && !failing_ ? window_.begins_again() : in_next_turn(now));
 }
 
 bool server::has_places() const noexcept {
@@ -160,7 +155,7 @@ void server::renew_holds(std::size_t& left, time_point now) {
   for (; left != 0 && !resting_holds_.empty(); --left) {
     place& s = resting_holds_.pop_front();
     holds_.push_back(s);
-    if (s.told_on != connection_) renewals.push_back(&s);
+    if (s.told_on != on_.link.number()) renewals.push_back(&s);
   }
   if (renewals.empty()) return;
   std::sort(renewals.begin(), renewals.end(), [](place* a, place* b) { return a->deadline < b->deadline; });
@@ -181,7 +176,7 @@ void server::repeat_cleanups(std::size_t& left, time_point now) {
       continue;
     }
     if (c.sent) continue;
-    extend(c, earlier_ones_ended() ? stale_ended_at_ : now);
+    extend(c, on_.link.earlier().are_ended() ? on_.link.earlier().ended_at() : now);
     if (c.over <= now) {
       finish(c, c.was_valid, {}, now);
     } else {
@@ -197,7 +192,7 @@ void server::ask_everything_again(std::size_t& left, time_point now) {
   for (; left != 0 && may_repeat() && !resting_.empty() && (resting_.front().written || window_.may_begin(now)); --left) {
     place& s = resting_.pop_front();
     active_.push_back(s);
-    if (s.told_on == connection_) continue;
+    if (s.told_on == on_.link.number()) continue;
     switch (s.at) {
       case place::state::asking:
       case place::state::in_line: ask_once_more(s, retry_reason::reconnected, now); break;
@@ -208,60 +203,31 @@ void server::ask_everything_again(std::size_t& left, time_point now) {
   }
 }
 
-/// After a restart of the server, or at another server, the waiters of the run before may have no connection yet. Scripts pass over none of
-/// them until they had the time to connect. Those clients pause between attempts as this one does: at most twice as long as this client
-/// took so far. To wait for them may cost a claim, as a dead next in line does.
-void server::regroup(session const& before, session const& s, time_point now) {
-  // If this server was a replica meanwhile, another one was the master.
-  bool const was_replica = std::exchange(was_replica_, false);
-  bool const same_run = !s.run.empty() && s.run == before.run && !was_replica;
-  if (!std::exchange(connected_before_, true) || same_run) return;
-  ++run_;
-  duration const pause = std::min<duration>(2 * (now - lost_at_), settings_.reconnect_max);
-  regrouped_ = now + std::min<duration>(settings_.claim, pause + time_to_greet);
-  all_know_ = detail::later_by(regrouped_, settings_.lease + settings_.claim);
-}
-
-bool server::is_patient(time_point now, time_point until) const { return now < std::max(regrouped_, until); }
-
 void server::connect_failed(fault what, std::string_view words, time_point now) {
-  trouble_ = words;
-  was_replica_ = was_replica_ || what == fault::reconnect;
+  on_.link.failed(what, words);
   // A wrong password or certificate does not get better by waiting; everything else may.
   bool const final =
       what == fault::access_denied || what == fault::malformed || what == fault::refused || what == fault::tls_failed || what == fault::not_supported;
   if (final) {
     fail_all_asking(to_error(what, words), now);
-    up_.connection_refused(to_error(what, words), now);
+    on_.env.up.connection_refused(to_error(what, words), now);
   }
-}
-
-/// Logs words that may repeat with every request: only the first time in a row.
-void server::note_once(std::string_view words) {
-  if (noted_ == words) return;
-  noted_ = words;
-  log_.note(false, words);
 }
 
 void server::disconnected(std::string_view why, time_point now) {
-  if (!connected_) return;
-  if (!dropping_ && in_flight_.empty() && keep_alive_.ended_idle(now - last_heard_)) {
-    log_.note(false, "something on the way ends connections that are silent for " + std::to_string(whole_ms(now - last_heard_).count()) +
-                         " ms; from now on there is a ping every " + std::to_string(whole_ms(keep_alive_.every()).count()) + " ms");
+  if (!on_.link.connected()) return;
+  if (!on_.link.dropping() && in_flight_.empty() && keep_alive_.ended_idle(now - last_heard_)) {
+    on_.env.log.note(false, "something on the way ends connections that are silent for " + std::to_string(whole_ms(now - last_heard_).count()) +
+                                " ms; from now on there is a ping every " + std::to_string(whole_ms(keep_alive_.every()).count()) + " ms");
   }
-  connected_ = dropping_ = false;
-  lost_at_ = now;
-  trouble_ = why;
-  ++stats_.disconnects;
-  ++connection_;
+  on_.link.end(why, now);
+  ++on_.env.stats.disconnects;
   again_.for_each([](place& s) { s.postponed = s.asks_again = false; });
   active_.splice_back(again_);
   active_.splice_back(resting_);
   holds_.splice_back(resting_holds_);
   pending_cleanups_.splice_back(resting_cleanups_);
   failing_ = {};
-  stale_.add(session_);
-  clock_.connection_ended();
   overdue_.cancel();
   quiet_.cancel();
 
@@ -276,7 +242,7 @@ void server::disconnected(std::string_view why, time_point now) {
   end_unrepeatable_admin(why, now);
   resting_.splice_back(active_);
   go_on(now);
-  up_.connection_changed(now);
+  on_.env.up.connection_changed(now);
 }
 
 /// Forgets the requests in flight: they are not answered any more.
@@ -325,10 +291,10 @@ void server::answered(answer const& as_sent, time_point now) {
   std::string const words = as_sent.words.empty() ? std::string{} : readable(as_sent.words);
   answer const a{as_sent.what, words, as_sent.content, as_sent.of_its_keys};
   if (in_flight_.empty()) {
-    drop_connection("an unexpected answer");
+    on_.link.drop("an unexpected answer");
     return;
   }
-  was_replica_ = was_replica_ || a.what == fault::reconnect;
+  on_.link.runs().says(a.what);
   in_flight const r = in_flight_.front();
   in_flight_.pop_front();
   last_heard_ = last_answer_ = now;
@@ -340,10 +306,10 @@ void server::answered(answer const& as_sent, time_point now) {
   round_trip_ = round_trip_ == duration::zero() ? took : round_trip_ + (took - round_trip_) / 8;
   if (r.size != 0) {
     window_.answered(r.size, r.together, r.written, has_resting(), now);
-    window_.renewals_due(timers_.next_urgent(), now);
+    window_.renewals_due(on_.env.timers.next_urgent(), now);
   }
   read_answer(r, a, now);
-  if (connected_ && has_resting() && window_.has_room() && !dropping_) go_on(now);
+  if (on_.link.connected() && has_resting() && window_.has_room() && !on_.link.dropping()) go_on(now);
 }
 
 void server::read_answer(in_flight const& r, answer const& a, time_point now) {
@@ -365,40 +331,21 @@ void server::read_answer(in_flight const& r, answer const& a, time_point now) {
   }
 }
 
-/// Asks the wire to end the connection. The wire reports its end in a later turn.
-void server::drop_connection(std::string_view why) {
-  dropping_ = connected_;
-  out_.drop_connection(why);
-}
-
 void server::session_answer(in_flight const& r, answer const& a, time_point now) {
   if (r.what == request::ping || r.what == request::asking) return;
-  if (r.what == request::kill) {
-    if (a.what == fault::none) {
-      stale_.ended(r.id.count);
-      stale_ended_at_ = now;
-      return;
-    }
-    stale_.may_not_be_ended();
-    if (!std::exchange(told_of_no_kill_, true)) {
-      log_.inform(
-          "this user may not end earlier connections of its own (CLIENT KILL of Redis); that is not needed, and without it some releases cost one "
-          "more script");
-    }
-    return;
-  }
+  if (r.what == request::kill) return on_.link.kill_answered(a.what, r.id.count, now);
   // A client that cannot hear pushes, or cannot send them to the next in line, must not take part.
   bool const heard = r.what != request::prove_publish || read_session(a).count > 0;
   if (a.what == fault::none && heard) return;
   // A node of a Cluster may have become a replica since it was greeted: that takes a subscription, and counts nobody.
   bool const may_be_replica = a.what == fault::none && client_.servers != nullptr;
   if (a.what == fault::try_later || a.what == fault::reconnect || may_be_replica) {
-    drop_connection(may_be_replica ? "the node does not deliver our own pushes; it may be a replica now" : a.words);
+    on_.link.drop(may_be_replica ? "the node does not deliver our own pushes; it may be a replica now" : a.words);
     return;
   }
-  denied_ = make_error_code(errc::access_denied, a.words.empty() ? "the server does not deliver our own pushes" : a.words);
-  log_.note(true, denied_.message());
-  fail_all_asking(denied_, now);
+  on_.link.deny(make_error_code(errc::access_denied, a.words.empty() ? "the server does not deliver our own pushes" : a.words));
+  on_.env.log.note(true, on_.link.denied().message());
+  fail_all_asking(on_.link.denied(), now);
 }
 
 void server::push_request(in_flight r) {
@@ -414,7 +361,7 @@ void server::push_request(in_flight r) {
   }
   r.number = ++requests_;
   in_flight_.push_back(r);
-  if (!overdue_.armed()) timers_.arm(overdue_, answer_due());
+  if (!overdue_.armed()) on_.env.timers.arm(overdue_, answer_due());
 }
 
 server::script server::script_of(in_flight const& r) {
@@ -445,7 +392,7 @@ bool server::source_is_due(in_flight const& r) {
 /// When the connection counts as lost if there is no answer until then. A busy server comes late to what is due next, so the time counts from
 /// its last answer. It does not count from the last push: other clients' releases make pushes, and this client waits for answers.
 time_point server::answer_due() const {
-  time_point due = std::max(in_flight_.front().written, last_answer_) + settings_.command_timeout;
+  time_point due = std::max(in_flight_.front().written, last_answer_) + on_.env.settings.command_timeout;
   for (renewal_batch const& r : renewing_) due = std::min(due, std::max(r.written, last_answer_) + r.answer_within);
   return due;
 }
@@ -455,73 +402,29 @@ void server::answer_overdue(time_point now) {
   if (in_flight_.empty()) return;
   time_point const due = answer_due();
   if (due > now) {
-    timers_.arm(overdue_, due);
+    on_.env.timers.arm(overdue_, due);
     return;
   }
   // This timer itself comes late, after a long handler or a pause of the process. The answers that have come in meanwhile are read first.
-  duration const a_while = settings_.command_timeout / 4;
+  duration const a_while = on_.env.settings.command_timeout / 4;
   if (now - overdue_.at() > a_while && !std::exchange(excused_, true)) {
-    timers_.arm(overdue_, now + a_while);
+    on_.env.timers.arm(overdue_, now + a_while);
     return;
   }
-  drop_connection("the server did not answer in time");
+  on_.link.drop("the server did not answer in time");
 }
 
 void server::quiet(time_point now) {
   time_point const due = last_heard_ + keep_alive_.every();
   if (due > now) {
-    timers_.arm(quiet_, due);
+    on_.env.timers.arm(quiet_, due);
     return;
   }
   if (in_flight_.empty()) {
     out_.send(ping_command{});
     push_request({request::ping, 0, 0, nullptr, nullptr, now});
   }
-  timers_.arm(quiet_, now + keep_alive_.every());
-}
-
-std::int64_t server::not_after(time_point now) const {
-  if (stale_.can_end()) return 0;
-  // Rather late than early: a request that is refused without need is only sent again.
-  return clock_.most_us(now) + std::chrono::duration_cast<std::chrono::microseconds>(settings_.command_timeout).count();
-}
-
-/// Have the earlier connections ended, as far as is known?
-bool server::earlier_ones_ended() const { return stale_.open().empty(); }
-
-/// May a request of an earlier connection still reach the server, where a clean-up can do nothing about it yet? Where this user may end
-/// connections, requests carry no not-after. They stay bytes in some buffer until the server has answered the CLIENT KILL. Elsewhere the
-/// clean-up goes out on the next connection: a late leave without a not-after may have made the lease of its id longer until then.
-bool server::may_arrive_late() const { return !earlier_ones_ended() && (stale_.can_end() || !connected_); }
-
-/// Notes that something about the place is written on the present connection.
-void server::tell(place& s) {
-  s.echo_until = echo_until(s);
-  s.told_on = connection_;
-}
-
-/// After this time the server refuses every request for the place that an earlier connection may still hold.
-time_point server::echo_until(place const& s) const { return s.told_on == connection_ ? s.echo_until : s.late_until; }
-
-/// May an earlier connection, which could not be ended, still bring a request to the server after the one that was written at `written`?
-/// The time of writing counts, because the answer may be late.
-bool server::may_echo(time_point echo_until, time_point written) const { return !stale_.can_end() && written < echo_until; }
-
-/// Makes an id that was never used before and that no other client can guess. Otherwise a client that may publish to our channel could
-/// grant us a lock that another client owns. The id of a vote shows its ticket. The clocks that tickets come from may be set back, but not
-/// by chance to the same microsecond at the same count.
-grant_id server::next_id(place const& s) {
-  if (s.terms.ticket == 0) return next_id();
-  ++client_.last_id;
-  constexpr auto most = static_cast<std::uint64_t>(attempts_per_ticket);
-  std::uint64_t const attempt = client_.last_id % most;
-  std::uint64_t const count = static_cast<std::uint64_t>(s.terms.ticket) * most + attempt;
-  return {count, nonces_.next()};
-}
-
-grant_id server::next_id() {
-  ++client_.last_id;
-  return {client_.last_id, nonces_.next()};
+  on_.env.timers.arm(quiet_, now + keep_alive_.every());
 }
 
 /// The server has nothing of the place any more, except what a clean-up ends.
@@ -542,7 +445,7 @@ void server::assert_consistent([[maybe_unused]] place const& s) const {
   BOOST_ASSERT_MSG(s.at == state::asking || s.at == state::in_line || s.at == state::leaving || !s.check.armed(),
                    "a safety check of what neither waits nor asks");
   bool const waits [[maybe_unused]] = s.at == state::asking || s.at == state::in_line;
-  bool const not_come_to [[maybe_unused]] = failing_ || dropping_ || s.told_on != connection_;
+  bool const not_come_to [[maybe_unused]] = failing_ || on_.link.dropping() || s.told_on != on_.link.number();
   BOOST_ASSERT_MSG(!waits || s.check.armed() || s.references > 1 || s.postponed || not_come_to,
                    "a waiter without a timer, of which nothing is under way");
   BOOST_ASSERT_MSG(s.at == state::owned || !s.renewing, "a renewal of what is not owned");
@@ -553,7 +456,7 @@ void server::drop(place& s) {
   --s.references;
   if (s.references != 0 || s.at != place::state::idle) return;
   s.nothing_to_check();  // as for a new place
-  up_.settled(s);
+  on_.env.up.settled(s);
 }
 
 void server::fail(place& s, error_code why, time_point now, bool of_one_attempt) {
@@ -568,8 +471,8 @@ void server::fail(place& s, error_code why, time_point now, bool of_one_attempt)
   } else {
     look_after(s, id, now);
   }
-  if (of_one_attempt) up_.attempt_failed(s, why, now);
-  else up_.failed(s, why, now);
+  if (of_one_attempt) on_.env.up.attempt_failed(s, why, now);
+  else on_.env.up.failed(s, why, now);
   drop(s);
 }
 
@@ -596,23 +499,18 @@ void server::fail_all_asking(error_code why, time_point now) {
 
 void server::acquire_fault(place& s, answer const& a, time_point now) {
   switch (a.what) {
-    case fault::reconnect: drop_connection(a.words); break;
+    case fault::reconnect: on_.link.drop(a.words); break;
     case fault::try_later:
-      note_once(a.words);
+      on_.link.note_once(a.words);
       if (s.trouble_since == time_point{}) s.trouble_since = now;
-      if (now - s.trouble_since >= settings_.offline_timeout) {
+      if (now - s.trouble_since >= on_.env.settings.offline_timeout) {
         fail(s, to_error(a.what, a.words), now);
       } else {
-        timers_.arm(s.check, again_at(a, now));
+        on_.env.timers.arm(s.check, again_at(a, now));
       }
       break;
     default: fail(s, to_error(a.what, a.words), now); break;
   }
-}
-
-duration server::jitter(duration up_to) {
-  auto const range = static_cast<std::uint64_t>(std::max<duration::rep>(up_to.count(), 1));
-  return duration{static_cast<duration::rep>(random_.next() % range)};
 }
 
 }  // namespace conch::protocol

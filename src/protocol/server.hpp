@@ -10,13 +10,14 @@
 #include "cohort/backend.hpp"
 #include "protocol/cleanup.hpp"
 #include "protocol/drift.hpp"
-#include "protocol/keep_alive.hpp"
 #include "protocol/place.hpp"
 #include "protocol/replies.hpp"
-#include "protocol/request_window.hpp"
-#include "protocol/server_clock.hpp"
+#include "protocol/server/environment.hpp"
+#include "protocol/server/grant_ids.hpp"
+#include "protocol/server/keep_alive.hpp"
+#include "protocol/server/request_window.hpp"
+#include "protocol/server/server_link.hpp"
 #include "protocol/siblings.hpp"
-#include "protocol/stale_connections.hpp"
 #include "protocol/wire.hpp"
 
 #include <conch/config.hpp>
@@ -34,6 +35,13 @@
 namespace conch::protocol {
 
 using namespace engine;
+
+/// The parts below all others. Each uses only those before it.
+struct common_parts {
+  environment env;
+  pauses pause;
+  server_link link;
+};
 
 /// The error of a request that the server answered with that fault.
 error_code to_error(fault what, std::string_view words);
@@ -71,10 +79,10 @@ class server final : public backend, public wire_events {
   void renew(std::span<engine::place* const> places, time_point now) override;
   void forget(receipt& r) noexcept override;
   time_point late_after(receipt const& r) const override;
-  bool connected() const noexcept override { return connected_; }
+  bool connected() const noexcept override { return on_.link.connected(); }
   error_code too_late(engine::place const& s, time_point now) const override;
   duration answers_within(engine::place const&) const noexcept override { return usual_.soon(); }
-  error_code no_answer() const override;
+  error_code no_answer() const override { return on_.link.no_answer(); }
   error_code why_not_done(receipt const& r) const override;
   std::string why_not_renewed(engine::place const& p, time_point now) const override;
   capabilities offers() const noexcept override {
@@ -109,12 +117,8 @@ class server final : public backend, public wire_events {
   duration round_trip() const noexcept { return round_trip_; }
   /// Why nothing can be had of the server at this moment: no connection since a while, or a silence that is longer than usual. Empty: it answers.
   std::string silence(time_point now) const;
-  /// What the server's clock shows now, give or take half a round trip; empty before the first connection.
-  std::optional<std::int64_t> clock_us(time_point now) const { return clock_.shows_us(now); }
-  /// The uptime of the server when the present or last connection began.
-  std::optional<std::chrono::seconds> uptime() const noexcept { return session_.uptime; }
-  std::string const& trouble() const noexcept { return trouble_; }
-  std::string why_not_connected() const;
+  /// What is known of the connection, and why there is none.
+  server_link const& link() const noexcept { return on_.link; }
 
   // From synced_server, for owned places that are renewed on another connection.
   bool fence_is_due(place const& s, time_point now) const;
@@ -122,13 +126,6 @@ class server final : public backend, public wire_events {
   void prolonged(place& s, time_point written, milliseconds lease, bool keeps_fence, time_point now);
   /// The server has no such grant. It is lost, and what there may be of it is given back.
   void not_renewed(place& s, time_point now) { lose_and_give_back(s, now); }
-  /// The claim with which a lock of that lease is passed on. Nobody is waited for longer than a holder that has died.
-  milliseconds claim_of(milliseconds lease) const;
-  /// The run of the server of the present or last connection; empty: not known.
-  std::string const& run() const noexcept { return session_.run; }
-  /// The address that it leads to; empty: not known.
-  std::string const& address() const noexcept { return session_.at; }
-
   // From sharded: locks that go from one server to another with their slot (server_moves.cpp).
   /// Gives all that is known of the locks of slots that another server has to that server: places, clean-ups, kicks, questions. What is in flight
   /// stays, and its answers are read for nothing but the clock.
@@ -147,17 +144,17 @@ class server final : public backend, public wire_events {
   bool is_unused() const noexcept { return settled() && in_flight_.empty() && !has_requests(); }
   bool has_requests() const noexcept { return has_places() || !admin_requests_.empty(); }
   /// Ends the connection, if there is one.
-  void leave(std::string_view why);
+  void leave(std::string_view why) { on_.link.leave(why); }
 
   /// The count of the last id.
-  std::uint64_t last_id() const noexcept { return client_.last_id; }
+  std::uint64_t last_id() const noexcept { return ids_.last(); }
   /// The ids from here on are above `last`. For tests that need ids that begin like others.
-  void skip_ids(std::uint64_t last) noexcept { client_.last_id = std::max(client_.last_id, last); }
+  void skip_ids(std::uint64_t last) noexcept { ids_.skip(last); }
 
   /// Releases and leaves that are not answered yet.
   std::size_t pending() const noexcept { return cleanups_; }
   /// True while the present connection has not repeated all requests and clean-ups, or while a failure is not reported to all.
-  bool catching_up() const noexcept { return failing_ || (connected_ && has_resting()); }
+  bool catching_up() const noexcept { return failing_ || (on_.link.connected() && has_resting()); }
   /// Looks after nobody later: the client is about to close. What is to be looked after goes to those in line, by a script that is sent now.
   void drop_kicks(time_point now);
 
@@ -216,9 +213,6 @@ class server final : public backend, public wire_events {
     std::size_t together = 0;   // with so many others in flight, itself included (request_window)
   };
 
-  /// How long other clients may need to connect again, beyond the pause between two attempts: to be told or to notice, and to be greeted.
-  static constexpr milliseconds time_to_greet{200};
-
   friend struct place;
   static place& made_here(engine::place& s) noexcept { return static_cast<place&>(s); }
   static place* made_here(engine::place* s) noexcept { return static_cast<place*>(s); }
@@ -243,24 +237,12 @@ class server final : public backend, public wire_events {
   void renew_holds(std::size_t& left, time_point now);
   static script script_of(in_flight const& r);
   bool source_is_due(in_flight const& r);
-  void note_once(std::string_view words);
   time_point answer_due() const;
   void answer_overdue(time_point now);
   void quiet(time_point now);
-  std::int64_t not_after(time_point now) const;
-  bool earlier_ones_ended() const;
-  bool may_arrive_late() const;
-  void regroup(session const& before, session const& s, time_point now);
-  bool is_patient(time_point now, time_point until = time_point::min()) const;
-  void tell(place& s);
-  time_point echo_until(place const& s) const;
-  bool may_echo(time_point echo_until, time_point written) const;
   bool is_asked_again(place const& s, grant_id id) const;
-  void drop_connection(std::string_view why);
   void read_answer(in_flight const& r, answer const& a, time_point now);
   void session_answer(in_flight const& r, answer const& a, time_point now);
-  grant_id next_id(place const& s);
-  grant_id next_id();
   static void become_idle(place& s);
   void assert_consistent(place const& s) const;
   void drop(place& s);
@@ -269,11 +251,10 @@ class server final : public backend, public wire_events {
   void go_on(time_point now);
   void repeat_cleanups(std::size_t& left, time_point now);
   void ask_everything_again(std::size_t& left, time_point now);
-  duration jitter(duration up_to);
-  /// When to ask a server again that answered "later": soon, but not all requests at once.
-  time_point again_at(time_point now) { return now + milliseconds{20} + jitter(milliseconds{80}); }
   /// What has the keys of a command locked may do so for long, and other locks wait behind each attempt.
-  time_point again_at(answer const& a, time_point now) { return again_at(now) + (a.of_its_keys ? settings_.command_timeout / 2 : duration::zero()); }
+  time_point again_at(answer const& a, time_point now) {
+    return on_.pause.again_at(now) + (a.of_its_keys ? on_.env.settings.command_timeout / 2 : duration::zero());
+  }
 
   // server_tries.cpp: several locks in one script
   void send_tries(std::span<place* const> places, std::vector<tried> later, bool with_source, time_point now);
@@ -285,7 +266,6 @@ class server final : public backend, public wire_events {
   void ask(place& s, bool wait, milliseconds lease, time_point now);
   void give_up(place& s, receipt* r, time_point now);
   void release(place& s, std::optional<milliseconds> again, receipt* r, time_point now);
-  void forget_id(place& s) noexcept;
   /// Safety check, retry, or out of patience.
   void check(place& s, time_point now);
   void send_acquire(place& s, bool with_source, time_point now);
@@ -308,13 +288,11 @@ class server final : public backend, public wire_events {
   void lose(place& s, time_point now);
   void lose_and_give_back(place& s, time_point now);
   void end_lost(place& s, bool gives_back, time_point now);
-  milliseconds retention(duration lease) const { return whole_ms(settings_.fence_retention + lease); }
   place* wanted(pushed_grant const& g);
   bool fits(place const& s, pushed_grant const& g) const;
   bool is_plausible(std::int64_t fence, time_point now) const;
   void ask_because_of_push(place& s, time_point now);
   void stray(pushed_grant const& g, time_point now);
-  place* wanted_permit(grant_id id) const;
 
   // server_renewals.cpp: many holds in one script
   struct renewed {
@@ -400,40 +378,17 @@ class server final : public backend, public wire_events {
   cleanup* pending_cleanup(grant_id id);
   bool owes_cleanup(place const& s);
 
-  config const& settings_;
-  timer_queue& timers_;
+  common_parts on_;
   wire& out_;
-  backend_events& up_;
-  log_sink& log_;
-  statistics& stats_;
-  random_numbers random_;
-  entropy& nonces_;
-
-  bool connected_ = false;
-  bool dropping_ = false;         // the wire was told to end the connection, and has not reported the end
-  bool told_of_no_kill_ = false;  // logged once: many users lack that right on purpose
-  std::string trouble_;           // why there is no connection
-  std::string noted_;             // the last line of note_once on this connection
-  error_code denied_;             // set: this user may not do what the protocol needs
-  session session_;
-  bool connected_before_ = false;
-  bool was_replica_ = false;                  // since the last greeting the server has said that it is a replica
-  std::uint32_t run_ = 0;                     // counts the runs of the server that this client has noticed
-  time_point lost_at_{};                      // when the last connection ended
-  time_point regrouped_ = time_point::min();  // by then the clients of the run before that have heard of this one are connected again
-  time_point all_know_ = time_point::min();   // by then all of them have heard of it
-  stale_connections stale_;
-  time_point stale_ended_at_ = time_point::min();  // when this client heard that the last of them had ended
-  server_clock clock_;
   duration round_trip_{};
   usual_time usual_;
-  keep_alive keep_alive_{settings_.keep_alive};
+  keep_alive keep_alive_{on_.env.settings.keep_alive};
   time_point last_heard_{};
-  time_point up_since_{};
   time_point last_answer_{};
   bool excused_ = false;  // a late answer was excused once, because this process was late itself
   of_client own_;         // unless it shares
   of_client& client_;
+  grant_ids& ids_;
 
   fifo<in_flight> in_flight_;
   std::deque<renewal_batch> renewing_;  // one for each renewal script in flight
@@ -455,7 +410,6 @@ class server final : public backend, public wire_events {
   request_window window_;
   error_code failing_;                                                            // set: the places in resting_ are to fail with it
   error_code ending_admin_;                                                       // set: all admin_requests are to end with it
-  std::uint32_t connection_ = 1;                                                  // counts the connections; without one it is the number of the next
   std::uint64_t requests_ = 0;                                                    // written on this connection
   std::array<std::uint64_t, static_cast<std::size_t>(script::count)> sources_{};  // the number of the request that last carried each source
   list<cleanup> pending_cleanups_;

@@ -10,38 +10,38 @@ namespace conch::protocol {
 
 void server::administer(admin_request& i, admin_events& whose, time_point now) {
   i.at = this;
-  i.serial = ++client_.last_admin;
+  i.serial = ++client_.last_serial;
   if (i.held_at != nullptr) i.id = static_cast<place const&>(*i.held_at).id;
-  i.until = i.gives_up ? now + settings_.offline_timeout : timer_queue::never;
+  i.until = i.gives_up ? now + on_.env.settings.offline_timeout : timer_queue::never;
   if (i.what == admin_request::kind::wait_free) {
-    i.id = next_id();
+    i.id = ids_.next();
     if (i.wait > duration::zero() && now < timer_queue::never - i.wait) i.wait_ends = now + i.wait;
     client_.watchers.emplace(i.id, &i);
   }
   admin_events_ = &whose;
   admin_requests_.push_back(i);
   by_serial_.emplace(i.serial, &i);
-  if (denied_) {
-    end_admin(i, {}, denied_);
-    drop_connection("denied on this connection; the next one shows whether it still is");
+  if (on_.link.denied()) {
+    end_admin(i, {}, on_.link.denied());
+    on_.link.drop("denied on this connection; the next one shows whether it still is");
     return;
   }
-  if (i.gives_up) timers_.arm(i.due, std::min(i.until, i.wait_ends));
-  if (connected_) {
+  if (i.gives_up) on_.env.timers.arm(i.due, std::min(i.until, i.wait_ends));
+  if (on_.link.connected()) {
     send_admin(i, false, now);
   } else {
-    out_.want_connection();
+    on_.link.want();
   }
 }
 
 void server::withdraw(admin_request& i) noexcept {
   if (i.what == admin_request::kind::wait_free) {
     client_.watchers.erase(i.id);
-    if (connected_ && (i.is_known || i.written)) {
+    if (on_.link.connected() && (i.is_known || i.written)) {
       unwatched_.emplace_back(i.name, i.id);
-      timers_.arm(rest_, last_heard_);
+      on_.env.timers.arm(rest_, last_heard_);
     }
-  } else if (connected_ && i.written && i.what != admin_request::kind::inspect) {
+  } else if (on_.link.connected() && i.written && i.what != admin_request::kind::inspect) {
     orphans_.emplace(i.serial, i);
   }
   i.unlink();
@@ -51,18 +51,18 @@ void server::withdraw(admin_request& i) noexcept {
 
 void server::send_admin(admin_request& i, bool with_source, time_point now) {
   i.written = true;
-  ++stats_.scripts;
-  milliseconds const claim = whole_ms(settings_.claim), kept = retention(settings_.lease);
+  ++on_.env.stats.scripts;
+  milliseconds const claim = whole_ms(on_.env.settings.claim), kept = retention_of(on_.env.settings, on_.env.settings.lease);
   switch (i.what) {
     case admin_request::kind::inspect: out_.send(inspect_command{i.name, with_source}); break;
     case admin_request::kind::force: out_.send(force_command{i.name, claim, kept, i.fence, with_source, i.last, i.from_us}); break;
     case admin_request::kind::request: out_.send(request_command{i.name, i.fence, with_source}); break;
-    case admin_request::kind::wait_free: out_.send(watch_command{i.name, i.id, whole_ms(settings_.lease), with_source}); break;
+    case admin_request::kind::wait_free: out_.send(watch_command{i.name, i.id, whole_ms(on_.env.settings.lease), with_source}); break;
     case admin_request::kind::set_limit: out_.send(limit_command{i.name, claim, kept, i.size, with_source, i.by, i.if_unset}); break;
     case admin_request::kind::downgrade:
       out_.send(release_command{.name = i.name,
                                 .id = i.id,
-                                .lease = whole_ms(settings_.lease),
+                                .lease = whole_ms(on_.env.settings.lease),
                                 .claim = claim,
                                 .retention = kept,
                                 .with_source = with_source,
@@ -89,8 +89,8 @@ void server::end_unrepeatable_admin(std::string_view why, time_point now) {
   unwatched_.clear();
   admin_requests_.for_each([&](admin_request& i) {
     if (std::exchange(i.is_known, false) && i.gives_up) {
-      i.until = now + settings_.offline_timeout;
-      timers_.arm(i.due, std::min(i.until, i.wait_ends));
+      i.until = now + on_.env.settings.offline_timeout;
+      on_.env.timers.arm(i.due, std::min(i.until, i.wait_ends));
     }
     if (i.written && !may_be_repeated(i)) end_admin(i, {}, make_error_code(errc::unreachable, why));
   });
@@ -113,17 +113,17 @@ void server::repeat_admin(time_point now) {
 
 /// The request has timed out, or it is time to send it again.
 void server::admin_due(admin_request& i, time_point now) {
-  if (now >= i.wait_ends && (connected_ || now < i.until)) {
+  if (now >= i.wait_ends && (on_.link.connected() || now < i.until)) {
     std::string const silent = silence(now);
-    if (!connected_) end_admin(i, {}, no_answer());
+    if (!on_.link.connected()) end_admin(i, {}, on_.link.no_answer());
     else end_admin(i, {}, silent.empty() ? make_error_code(errc::timed_out) : make_error_code(errc::unreachable, silent));
     return;
   }
   if (now >= i.until) {
-    end_admin(i, {}, no_answer());
+    end_admin(i, {}, on_.link.no_answer());
     return;
   }
-  timers_.arm(i.due, std::min(i.until, i.wait_ends));
+  on_.env.timers.arm(i.due, std::min(i.until, i.wait_ends));
   server& there = keeper_of(i.name);
   if (&there != this && !i.written) {  // it was put off: its slot has moved meanwhile
     there.receive(i, admin_events_, now);
@@ -131,13 +131,13 @@ void server::admin_due(admin_request& i, time_point now) {
     there.take_over(now);
     return;
   }
-  if (connected_) send_admin(i, false, now);
+  if (on_.link.connected()) send_admin(i, false, now);
 }
 
 void server::admin_answer(in_flight const& r, answer const& a, time_point now) {
   auto const found = by_serial_.find(r.serial);
   admin_request* asked = found == by_serial_.end() ? nullptr : found->second;
-  if (a.what == fault::reconnect) drop_connection(a.words);
+  if (a.what == fault::reconnect) on_.link.drop(a.words);
   if (a.what == fault::reconnect) return;  // asked again on the next connection
   if (asked == nullptr) {
     auto const orphan = orphans_.extract(r.serial);
@@ -160,8 +160,8 @@ void server::admin_answer(in_flight const& r, answer const& a, time_point now) {
       return;
     case fault::no_script: send_admin(*asked, source_is_due(r), now); return;
     case fault::try_later:
-      note_once(a.words);
-      timers_.arm(asked->due, std::min(asked->until, again_at(a, now)));
+      on_.link.note_once(a.words);
+      on_.env.timers.arm(asked->due, std::min(asked->until, again_at(a, now)));
       return;
     default: end_admin(*asked, {}, to_error(a.what, a.words)); return;
   }
@@ -189,8 +189,8 @@ void server::order_answer(admin_request& i, answer const& a, time_point now) {
   if (reply->goes_on) {
     i.last = reply->goes_on->last;
     i.from_us = reply->goes_on->from_us;
-    i.until = now + settings_.offline_timeout;
-    timers_.arm(i.due, i.until);
+    i.until = now + on_.env.settings.offline_timeout;
+    on_.env.timers.arm(i.due, i.until);
     send_admin(i, false, now);
     return;
   }
@@ -198,7 +198,7 @@ void server::order_answer(admin_request& i, answer const& a, time_point now) {
   bool const gone = i.what == admin_request::kind::downgrade && reply->count == 0;
   end_admin(i, {i.taken, {}, reply->permit.limit}, gone ? make_error_code(errc::lost) : error_code{});
   if (gone) {
-    if (place* const s = wanted_permit(id)) s->of->taken_away(s, id, now);
+    if (place* const s = ids_.place_of(id)) s->of->taken_away(s, id, now);
   }
 }
 
@@ -206,15 +206,15 @@ void server::order_answer(admin_request& i, answer const& a, time_point now) {
 void server::order_done(order const& o, order_reply const& reply, time_point now) {
   bool const nothing = !reply.passed_on && !reply.more_to_do;
   if (nothing) return;
-  place& s = made_here(reply.permit ? up_.make_permit_place(o.name, reply.permit) : up_.find_or_make(o.name));
+  place& s = made_here(reply.permit ? on_.env.up.make_permit_place(o.name, reply.permit) : on_.env.up.find_or_make(o.name));
   server& there = keeper_of(o.name);
   if (s.at == place::state::idle) s.of = &there;
   ++s.references;
-  if (reply.passed_on) there.passed_on(s, whole_ms(settings_.lease), now);
+  if (reply.passed_on) there.passed_on(s, whole_ms(on_.env.settings.lease), now);
   if (reply.more_to_do) {
-    there.go_on(s, next_id(s), now);
+    there.go_on(s, ids_.next(s), now);
   } else {
-    there.look_after(s, next_id(s), now);
+    there.look_after(s, ids_.next(s), now);
   }
   drop(s);
 }
@@ -250,21 +250,21 @@ void server::watch_answer(admin_request& i, answer const& a, time_point now) {
     end_admin(i, {}, make_error_code(errc::timed_out));
     return;
   }
-  timers_.arm(i.due, i.wait_ends);
+  on_.env.timers.arm(i.due, i.wait_ends);
   watch_for(i, milliseconds{std::min<std::int64_t>(reply->left_ms, engine::longest_lease_ms)}, now);
 }
 
 /// Asks again when the leases have ended that it was told of, and in good time in any case (as check_after).
 void server::watch_for(admin_request& i, milliseconds told, time_point now) {
   duration const left = sleep_for(told);
-  time_point const check = now + left + jitter(std::min<duration>(left / 3, settings_.claim));
-  if (check < i.due.at()) timers_.arm(i.due, check);
+  time_point const check = now + left + on_.pause.jitter(std::min<duration>(left / 3, on_.env.settings.claim));
+  if (check < i.due.at()) on_.env.timers.arm(i.due, check);
 }
 
 void server::freed(std::string_view name, grant_id id, bool more, time_point now) {
   last_heard_ = now;
-  if (more && connected_) {
-    out_.send(watch_command{name, 0, whole_ms(settings_.lease)});
+  if (more && on_.link.connected()) {
+    out_.send(watch_command{name, 0, whole_ms(on_.env.settings.lease)});
     in_flight goes_on{request::watch, 0, 0, nullptr, nullptr, now};
     goes_on.of = script::watch;
     push_request(goes_on);
@@ -295,15 +295,15 @@ void server::revoked(std::string_view name, grant_id id, time_point now) {
 
 /// The place that has the lock of that name under that id, or none.
 place* server::owned_under(std::string_view name, grant_id id) {
-  place* const permit = wanted_permit(id);
-  place* const s = permit != nullptr ? permit : made_here(up_.find(name));
+  place* const permit = ids_.place_of(id);
+  place* const s = permit != nullptr ? permit : made_here(on_.env.up.find(name));
   return s != nullptr && s->name == name && s->id == id && s->at == place::state::owned ? s : nullptr;
 }
 
 /// Reports the loss to the holder. Then a release goes to the server, which may have failed to pass on the lock.
 void server::taken_away(place* s, grant_id id, time_point now) {
   if (s == nullptr || s->id != id || s->at != place::state::owned) return;
-  ++stats_.revocations;
+  ++on_.env.stats.revocations;
   end_lost(*s, true, now);
 }
 
@@ -314,8 +314,8 @@ void server::watch_requests(engine::place& whose, time_point now) {
   place& s = made_here(whose);
   if (std::exchange(s.watches_requests, true)) return;
   if (s.requested) {
-    up_.requested(s, now);
-  } else if (connected_) {
+    on_.env.up.requested(s, now);
+  } else if (on_.link.connected()) {
     ask_for_requests(s, now);
   }
 }
@@ -329,11 +329,11 @@ void server::requested_answer(in_flight const& r, answer const& a, time_point no
   place& s = *r.at;
   bool const still = s.id == r.id && s.at == place::state::owned && !r.moved;
   if (a.what == fault::reconnect) {
-    drop_connection(a.words);
+    on_.link.drop(a.words);
   } else if (a.what == fault::none && still && read_session(a).count != 0) {
     asked_to_let_go(s, now);
   } else if (a.what != fault::none) {
-    note_once(a.words);  // the pushes still tell
+    on_.link.note_once(a.words);  // the pushes still tell
   }
   drop(s);
 }
@@ -345,7 +345,7 @@ void server::requested(std::string_view name, grant_id id, time_point now) {
 
 void server::asked_to_let_go(place& s, time_point now) {
   if (std::exchange(s.requested, true)) return;
-  up_.requested(s, now);
+  on_.env.up.requested(s, now);
 }
 
 }  // namespace conch::protocol

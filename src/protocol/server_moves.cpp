@@ -60,7 +60,7 @@ void server::part_with_admin(time_point now) {
   auto const gone = std::partition(unwatched_.begin(), unwatched_.end(), [&](auto const& one) { return keeps(one.first); });
   for (auto at = gone; at != unwatched_.end(); ++at) {
     server& there = keeper_of(at->first);
-    if (!there.connected_) continue;
+    if (!there.on_.link.connected()) continue;
     there.unwatched_.push_back(std::move(*at));
     there.has_received_ = true;
   }
@@ -74,21 +74,21 @@ void server::receive(place& s, time_point now) {
   s.told_on = 0;
   s.postponed = s.renewing = s.asks_again = false;
   bool const is_new = !s.written && s.at == place::state::asking;
-  s.run = is_new ? run_ : place::no_run;
+  s.run = is_new ? on_.link.runs().number() : place::no_run;
   has_received_ = true;
-  if (!is_new) regrouped_ = std::max(regrouped_, now + time_to_greet);
+  if (!is_new) on_.link.runs().wait_for_others(now);
   if (s.at == place::state::owned) {
-    (connected_ ? resting_holds_ : holds_).push_back(s);
+    (on_.link.connected() ? resting_holds_ : holds_).push_back(s);
     return;
   }
-  if (connected_) {
+  if (on_.link.connected()) {
     resting_.push_back(s);
     return;
   }
   active_.push_back(s);
   bool const waits = s.at == place::state::asking || s.at == place::state::in_line;
   if (waits) patience(s, now);
-  if (s.at == place::state::leaving) timers_.arm(s.check, now + settings_.command_timeout);
+  if (s.at == place::state::leaving) on_.env.timers.arm(s.check, now + on_.env.settings.command_timeout);
 }
 
 /// The other server may have carried it out at any time until now.
@@ -98,7 +98,7 @@ void server::receive(cleanup& c, time_point now) {
   c.server_of = this;
   c.lock->of = this;
   has_received_ = true;
-  regrouped_ = std::max(regrouped_, now + time_to_greet);
+  on_.link.runs().wait_for_others(now);
   if (!c.is_kick) {
     --from.cleanups_;
     ++cleanups_;
@@ -109,7 +109,7 @@ void server::receive(cleanup& c, time_point now) {
     c.patient_until = std::max(c.patient_until, now + time_to_greet);
   }
   c.sent = false;
-  (connected_ ? resting_cleanups_ : pending_cleanups_).push_back(c);
+  (on_.link.connected() ? resting_cleanups_ : pending_cleanups_).push_back(c);
 }
 
 void server::receive(admin_request& i, admin_events* whose, time_point now) {
@@ -118,8 +118,8 @@ void server::receive(admin_request& i, admin_events* whose, time_point now) {
   i.from_us = 0;  // of the other server's clock and owners
   i.written = false;
   if (std::exchange(i.is_known, false) && i.gives_up) {
-    i.until = now + settings_.offline_timeout;
-    timers_.arm(i.due, std::min(i.until, i.wait_ends));
+    i.until = now + on_.env.settings.offline_timeout;
+    on_.env.timers.arm(i.due, std::min(i.until, i.wait_ends));
   }
   admin_events_ = whose;
   admin_requests_.push_back(i);
@@ -129,20 +129,16 @@ void server::receive(admin_request& i, admin_events* whose, time_point now) {
 
 void server::take_over(time_point now) {
   if (!std::exchange(has_received_, false)) return;
-  if (!connected_) {
-    out_.want_connection();
+  if (!on_.link.connected()) {
+    on_.link.want();
     return;
   }
   go_on(now);
   admin_requests_.for_each([&](admin_request& i) {
     if (i.written || i.is_known) return;
-    timers_.arm(i.due, std::min(i.until, i.wait_ends));
+    on_.env.timers.arm(i.due, std::min(i.until, i.wait_ends));
     send_admin(i, false, now);
   });
-}
-
-void server::leave(std::string_view why) {
-  if (connected_ && !dropping_) drop_connection(why);
 }
 
 /// Its place is with another server now. If it is under an id that is dead by then, no clean-up of it need be under way: nobody knew that it
@@ -156,7 +152,7 @@ void server::owe_if_carried_out(place& s, grant_id id, acquire_reply const& repl
 }
 
 void server::ask_once_more(std::set<unsigned> const& slots, time_point now) {
-  if (!connected_) return;
+  if (!on_.link.connected()) return;
   std::vector<place*> asking, holding;
   active_.for_each([&](place& s) {  // what is resting is asked for anyway
     if (slots.contains(s.slot) && (s.at == place::state::asking || s.at == place::state::in_line)) asking.push_back(&s);
@@ -170,7 +166,7 @@ void server::ask_once_more(std::set<unsigned> const& slots, time_point now) {
   }
   send_renewals(holding, {}, now);
   pending_cleanups_.for_each([&](cleanup& c) {  // what was put off need wait no longer
-    if (!c.sent && c.refusals != 0 && slots.contains(c.lock->slot)) timers_.arm(c.due, now);
+    if (!c.sent && c.refusals != 0 && slots.contains(c.lock->slot)) on_.env.timers.arm(c.due, now);
   });
   admin_requests_.for_each([&](admin_request& i) {
     bool const hears_nothing = i.what == admin_request::kind::wait_free && i.is_known && slots.contains(client_.servers->slot_of(i.name));

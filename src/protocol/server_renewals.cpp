@@ -9,7 +9,7 @@
 namespace conch::protocol {
 
 void server::renew(std::span<engine::place* const> places, time_point now) {
-  if (!connected_) return;
+  if (!on_.link.connected()) return;
   std::vector<place*> mine;
   for (engine::place* s : places) mine.push_back(made_here(s));
   send_renewals(mine, {}, now);
@@ -32,11 +32,11 @@ void server::send_renewals(std::span<place* const> places, renewal_way way, time
 /// Must the renewal prolong how long the fence is kept? From the grant on a fence is kept for the retention and the lease, which is longer
 /// than most holds. A long hold renews this, so that at least half of the retention is left when it ends, by itself or because this client
 /// is gone. With the defaults that is every five minutes.
-bool server::fence_is_due(place const& s, time_point now) const { return now + s.lease + settings_.fence_retention / 2 > s.fence_until; }
+bool server::fence_is_due(place const& s, time_point now) const { return now + s.lease + on_.env.settings.fence_retention / 2 > s.fence_until; }
 
 /// A server that has not granted a hold, or not in this run, may not have it, or for less long than its holder believes. So it is also asked
 /// about one that is not renewed.
-bool server::granted_elsewhere(place const& s) const { return s.run != run_ && !s.terms.is_vote(); }
+bool server::granted_elsewhere(place const& s) const { return s.run != on_.link.runs().number() && !s.terms.is_vote(); }
 
 /// Of a lease that ends with the deadline of the hold, at the least.
 milliseconds server::lease_left(place const& s, time_point now) {
@@ -50,21 +50,22 @@ void server::send_renewals_of(std::span<place* const> places, bool permits, bool
   scratch_.clear();
   auto const flush = [&] {
     if (batch.empty()) return;
-    ++stats_.scripts;
-    ++stats_.renewal_scripts;
+    ++on_.env.stats.scripts;
+    ++on_.env.stats.renewal_scripts;
     bool const votes = batch.front().at->terms.is_vote();  // then all are
     if (way.asking) {
       out_.send(asking_command{});
       push_request({request::asking, 0, 0, nullptr, nullptr, now});
     }
     if (votes) {
-      out_.send(confirm_command{scratch_, retention(longest), way.with_source, keep_fences});
+      out_.send(confirm_command{scratch_, retention_of(on_.env.settings, longest), way.with_source, keep_fences});
     } else {
-      out_.send(renew_command{scratch_, way.with_source, permits, keep_fences ? retention(longest) : milliseconds{}, way.asking});
+      out_.send(
+          renew_command{scratch_, way.with_source, permits, keep_fences ? retention_of(on_.env.settings, longest) : milliseconds{}, way.asking});
     }
     // A hold outlives a connection that has died silently: there is time for another renewal.
-    renewing_.push_back({std::move(batch), now, std::min<duration>(settings_.command_timeout, shortest / 3), way});
-    timers_.arm(overdue_, std::min(overdue_.at(), now + renewing_.back().answer_within));
+    renewing_.push_back({std::move(batch), now, std::min<duration>(on_.env.settings.command_timeout, shortest / 3), way});
+    on_.env.timers.arm(overdue_, std::min(overdue_.at(), now + renewing_.back().answer_within));
     in_flight asked{votes ? request::confirm : request::renew, 0, 0, nullptr, nullptr, now};
     if (permits) asked.of = script::permit_renew;
     push_request(asked);
@@ -84,7 +85,7 @@ void server::send_renewals_of(std::span<place* const> places, bool permits, bool
     bool const alone = way.alone || s->renewed_alone;
     if (!batch.empty() && (alone || batch.front().at->renewed_alone || s->slot != batch.front().at->slot)) flush();
     s->renewing = true;
-    if (!way.asking) tell(*s);
+    if (!way.asking) on_.link.tell(*s);
     ++s->references;
     std::int64_t const floor = s->terms.floor_asked();
     s->asks_for_lease();
@@ -99,8 +100,8 @@ void server::send_renewals_of(std::span<place* const> places, bool permits, bool
 }
 
 void server::prolonged(place& s, time_point written, milliseconds lease, bool keeps_fence, time_point now) {
-  ++stats_.renewals;
-  if (keeps_fence) s.fence_until = written + settings_.fence_retention + lease;
+  ++on_.env.stats.renewals;
+  if (keeps_fence) s.fence_until = written + on_.env.settings.fence_retention + lease;
   own(s, s.fence, s.segment, written, lease, true, false, now);
 }
 
@@ -109,8 +110,8 @@ void server::renew_answer(in_flight const& r, answer const& a, time_point now) {
   std::vector<renewed> const& batch = sent.places;
   renewing_.pop_front();
   auto const reply = read_renew(a, batch.size(), r.what == request::confirm);
-  if (a.what == fault::none && !reply) drop_connection("an answer of the renew script that has the wrong length");
-  if (reply) clock_.sample(r.written, reply->server_us, now);
+  if (a.what == fault::none && !reply) on_.link.drop("an answer of the renew script that has the wrong length");
+  if (reply) on_.link.clock().sample(r.written, reply->server_us, now);
 
   bool const elsewhere = a.what == fault::try_later && client_.servers != nullptr && renew_elsewhere(sent, a, now);
 
@@ -134,8 +135,8 @@ void server::renew_answer(in_flight const& r, answer const& a, time_point now) {
     } else if (is_divided) {
       each.push_back(&s);
     } else if (result.what == kind::failed) {
-      up_.renewal_failed(s, now);
-    } else if (result.what != kind::renewed && s.run != keeper.run_ && !s.terms.is_vote()) {
+      on_.env.up.renewal_failed(s, now);
+    } else if (result.what != kind::renewed && s.run != keeper.on_.link.runs().number() && !s.terms.is_vote()) {
       keeper.lose_and_give_back(s, now);  // another server: it may have our place of before that grant
     } else if (result.what != kind::renewed) {
       keeper.lose(s, now);
@@ -144,7 +145,7 @@ void server::renew_answer(in_flight const& r, answer const& a, time_point now) {
         s.accepted = batch[i].floor;
         s.refused_by = result.overtaken ? result.last_fence : 0;
       }
-      if (s.heard_from >= up_since_ && s.deadline - now < left) {
+      if (s.heard_from >= on_.link.up_since() && s.deadline - now < left) {
         left = s.deadline - now;
         granted = s.deadline - s.valid_from;
       }
@@ -152,7 +153,7 @@ void server::renew_answer(in_flight const& r, answer const& a, time_point now) {
     }
   }
   if (granted != duration{}) window_.renewed(batch.size(), granted, left, now);
-  if (a.what == fault::reconnect) drop_connection(a.words);
+  if (a.what == fault::reconnect) on_.link.drop(a.words);
   if (!again.empty()) send_renewals(again, {source_is_due(r), sent.way.asking, sent.way.alone}, now);
   if (!each.empty()) send_renewals(each, {.asking = sent.way.asking}, now);
   for (renewed const& one : batch) drop(*one.at);
@@ -173,8 +174,8 @@ bool server::renew_elsewhere(renewal_batch const& sent, answer const& a, time_po
 }
 
 bool server::renew_behind_asking(std::span<place* const> places, bool alone, time_point now) {
-  if (!connected_) {
-    out_.want_connection();
+  if (!on_.link.connected()) {
+    on_.link.want();
     return false;
   }
   send_renewals(places, {.asking = true, .alone = alone}, now);
@@ -184,7 +185,7 @@ bool server::renew_behind_asking(std::span<place* const> places, bool alone, tim
 void server::renew_each_alone(std::span<place* const> places, time_point now) { send_renewals(places, {.alone = true}, now); }
 
 std::string server::why_not_renewed(engine::place const& p, time_point now) const {
-  if (!connected_) return why_not_connected();
+  if (!on_.link.connected()) return on_.link.why_not_connected();
   std::string const refused = cause_of(static_cast<place const&>(p).refused_renewal);
   return refused.empty() ? silence(now) : refused;
 }

@@ -58,7 +58,7 @@ void server::send_gathered_by_slot(time_point now) {
 }
 
 void server::send_tries(std::span<place* const> places, std::vector<tried> later, bool with_source, time_point now) {
-  std::int64_t const not_after_us = not_after(now);
+  std::int64_t const not_after_us = on_.link.not_after(now);
   std::vector<attempt> items;
   std::vector<tried> batch;
   milliseconds longest{};
@@ -70,8 +70,8 @@ void server::send_tries(std::span<place* const> places, std::vector<tried> later
     items.push_back({s->name, s->id, s->lease});
     batch.push_back({s, s->id, s->lease});
   }
-  ++stats_.scripts;
-  out_.send(acquire_all_command{items, retention(longest), not_after_us, with_source});
+  ++on_.env.stats.scripts;
+  out_.send(acquire_all_command{items, retention_of(on_.env.settings, longest), not_after_us, with_source});
   trying_.push_back({std::move(batch), std::move(later)});
   in_flight asked{request::acquire_all, 0, 0, nullptr, nullptr, now};
   asked.size = static_cast<std::uint32_t>(places.size());
@@ -100,7 +100,7 @@ void server::try_the_rest(std::vector<tried> const& later, of_the_rest what, ans
       case of_the_rest::busy:
         become_idle(s);
         look_after(s, s.id, now);
-        up_.busy(s, now);
+        on_.env.up.busy(s, now);
         break;
       case of_the_rest::each_alone: ask_once_more(s, retry_reason::server_busy, now); break;
       case of_the_rest::as_these:  // a new connection asks again
@@ -119,9 +119,9 @@ void server::tries_answer(in_flight const& r, answer const& a, time_point now) {
   auto const reply = read_tries(a, batch.size());
   bool const too_late = reply && reply->too_late;
   bool const all_taken = reply && reply->fences.size() == batch.size();
-  if (a.what == fault::none && !reply) drop_connection("an answer of the acquire_all script that has the wrong length");
-  if (a.what == fault::reconnect) drop_connection(a.words);
-  if (reply) clock_.sample(r.written, reply->server_us, now);
+  if (a.what == fault::none && !reply) on_.link.drop("an answer of the acquire_all script that has the wrong length");
+  if (a.what == fault::reconnect) on_.link.drop(a.words);
+  if (reply) on_.link.clock().sample(r.written, reply->server_us, now);
 
   std::vector<place*> again;
   for (std::size_t i = 0; i < batch.size(); ++i) {

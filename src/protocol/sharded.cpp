@@ -15,8 +15,8 @@ constexpr milliseconds until_unused{1000};
 
 sharded::sharded(config const& settings, std::uint64_t seed, entropy& nonces, timer_queue& timers, shards& where, backend_events& up, log_sink& log,
                  statistics& stats)
-    : settings_{settings}, timers_{timers}, where_{where}, up_{up}, log_{log}, stats_{stats}, random_{seed}, nonces_{nonces},
-      shared_{.servers = this}, nowhere_{settings, random_.next(), nonces, timers, where.way_to(shards::nobody), up, log, stats, &shared_},
+    : settings_{settings}, timers_{timers}, where_{where}, up_{up}, log_{log}, stats_{stats}, random_{seed}, nonces_{nonces}, shared_{nonces, this},
+      nowhere_{settings, random_.next(), nonces, timers, where.way_to(shards::nobody), up, log, stats, &shared_},
       deaf_due_{this, [](void* self, time_point now) { static_cast<sharded*>(self)->ask_deaf_again(now); }},
       idle_due_{this, [](void* self, time_point now) { static_cast<sharded*>(self)->end_unused(now); }} {
   where_.report_to(*this);

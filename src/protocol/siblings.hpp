@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cohort/grant_id.hpp"
+#include "protocol/server/grant_ids.hpp"
 
 #include <conch/clock.hpp>
 
@@ -43,12 +44,12 @@ class siblings {
 
 /// What the servers of one client share: an id, and a place that is found by it, may go from one to another. A single server has it for itself.
 struct of_client {
-  std::uint64_t last_id = 0;  // the count of the last id
-  std::uint64_t last_admin = 0;
-  // By their last id: the places of which a client may have several at one lock, those of locks with several owners and those that adopt.
-  std::unordered_map<grant_id, place*> permits{};
+  explicit of_client(entropy& nonces, siblings* others = nullptr) : ids{nonces}, servers{others} {}
+
+  grant_ids ids;
+  std::uint64_t last_serial = 0;                            // of the admin_requests
   std::unordered_map<grant_id, admin_request*> watchers{};  // by id: the requests that wait until a lock is free
-  siblings* servers = nullptr;                              // none: there is one
+  siblings* servers;                                        // none: there is one
 };
 
 }  // namespace conch::protocol

@@ -3,9 +3,9 @@
 
 #include "base/timer_queue.hpp"
 #include "base/usual_time.hpp"
-#include "protocol/keep_alive.hpp"
 #include "protocol/place.hpp"
 #include "protocol/replies.hpp"
+#include "protocol/server/keep_alive.hpp"
 #include "protocol/wire.hpp"
 
 #include <conch/config.hpp>

@@ -69,7 +69,7 @@ void synced_server::ask(engine::place& s, bool wait, milliseconds lease, time_po
   f.at_server.origin = f.origin;
   count(f);
   link_.more(now);  // to be connected in time
-  below().ask(f.at_server, wait, server_.claim_of(lease), now);
+  below().ask(f.at_server, wait, claim_of(settings_, lease), now);
 }
 
 /// The place asks, as for a new grant.
@@ -107,7 +107,7 @@ void synced_server::release(engine::place& s, std::optional<milliseconds> again,
   end(f);
   if (again) {
     begin(f, true, *again);
-    again = server_.claim_of(*again);
+    again = claim_of(settings_, *again);
   }
   below().release(f.at_server, again, r, now);
   uncount(f);
@@ -199,7 +199,7 @@ void synced_server::lost(engine::place& s, time_point now) {
   f.timer.cancel();
   if (!was_held && f.at != place::state::leaving) {
     up_.asked_again(f, retry_reason::replicas_missing, now);
-    below().ask(s, f.wait, server_.claim_of(f.lease), now);
+    below().ask(s, f.wait, claim_of(settings_, f.lease), now);
     return;
   }
   end(f);
@@ -252,7 +252,7 @@ void synced_server::renew(front& f) {
 }
 
 /// Only where the grant is. During a failover one connection may already lead to the new master, which has not granted it.
-bool synced_server::may_use(session const& s) const { return s.run == server_.run(); }
+bool synced_server::may_use(session const& s) const { return s.run == server_.link().of_session().run; }
 
 /// A first connection to a server that has become a replica, and cuts nobody, has nothing to ask that would be refused: renewals go another way.
 bool synced_server::follows(time_point since) {
@@ -362,7 +362,7 @@ void synced_server::give_back(front& f, time_point now) {
   bool const leaves = f.at == place::state::leaving;
   if (f.wait && !leaves && !f.why_not && f.origin.empty()) {
     up_.asked_again(f, retry_reason::replicas_missing, now);
-    below().release(f.at_server, server_.claim_of(f.lease), nullptr, now);
+    below().release(f.at_server, claim_of(settings_, f.lease), nullptr, now);
     return;
   }
   error_code const why = not_replicated(f);

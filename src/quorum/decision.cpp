@@ -172,7 +172,7 @@ error_code quorum::worst_trouble(quorum_lock const& b, time_point now) const {
 
 std::int64_t quorum::fence_ahead(time_point now) const {
   std::int64_t latest = 0;
-  for (auto const& m : members_) latest = std::max(latest, m->server->clock_us(now).value_or(0));
+  for (auto const& m : members_) latest = std::max(latest, m->server->link().clock().shows_us(now).value_or(0));
   return std::max<std::int64_t>(latest - protocol::fence_epoch_us + fence_slack_us, 1);
 }
 

@@ -12,7 +12,7 @@ using protocol::place;
 /// That member has a new connection, or has lost one.
 void quorum::look_for_doubles(member& m, time_point now) {
   if (m.up()) {
-    distinct_.met(m.number, {m.server->run(), m.server->address()});
+    distinct_.met(m.number, {m.server->link().of_session().run, m.server->link().of_session().at});
   } else {
     distinct_.gone(m.number);
   }

@@ -143,7 +143,7 @@ void quorum::start(quorum_lock& b, time_point now) {
 std::optional<std::int64_t> quorum::new_ticket(time_point now) const {
   std::vector<std::int64_t> clocks;
   for (auto const& m : members_) {
-    if (auto const us = m->server->clock_us(now)) clocks.push_back(*us);
+    if (auto const us = m->server->link().clock().shows_us(now)) clocks.push_back(*us);
   }
   if (clocks.size() < needed()) return std::nullopt;
   return agreed_ticket(clocks);
@@ -271,7 +271,7 @@ error_code quorum::no_answer() const {
 std::string quorum::why_no_connection() const {
   std::string const doubles = all_doubles();
   for (auto const& m : members_) {
-    if (!m->up() && !m->server->trouble().empty()) return m->server->trouble() + (doubles.empty() ? "" : "; " + doubles);
+    if (!m->up() && !m->server->link().trouble().empty()) return m->server->link().trouble() + (doubles.empty() ? "" : "; " + doubles);
   }
   return doubles;
 }
@@ -329,8 +329,8 @@ void quorum::report(statistics& to) const {
     s.votes = m->votes;
     s.cleanups_pending = m->server->pending();
     s.round_trip = m->server->round_trip();
-    bool const away = !m->up() && !m->server->trouble().empty();
-    s.last_trouble = readable_line(away ? m->server->trouble() : m->last_trouble);
+    bool const away = !m->up() && !m->server->link().trouble().empty();
+    s.last_trouble = readable_line(away ? m->server->link().trouble() : m->last_trouble);
     to.servers.push_back(std::move(s));
     for (auto const counter : {&statistics::connects, &statistics::disconnects, &statistics::scripts, &statistics::kicks, &statistics::pushes,
                                &statistics::pushes_late, &statistics::pushes_doubted, &statistics::pushes_stray, &statistics::safety_checks,

@@ -28,7 +28,7 @@ struct quorum::member final : engine::backend_events, engine::log_sink {
   bool up() const noexcept { return server->connected(); }
   bool has_vote() const noexcept { return up() && !same_as; }
 
-  std::string why_no_vote() const { return same_as ? in.why_double(*this) : up() ? std::string{} : server->why_not_connected(); }
+  std::string why_no_vote() const { return same_as ? in.why_double(*this) : up() ? std::string{} : server->link().why_not_connected(); }
 
   void granted(engine::place& s, bool pushed, time_point now) override;
   void busy(engine::place& s, time_point now) override;

@@ -29,7 +29,7 @@ void quorum::member::released(engine::receipt& r, bool was_mine, error_code why,
 void quorum::member::settled(engine::place& s) { in.retire(static_cast<vote*>(s.owner)->in); }
 
 void quorum::member::connection_changed(time_point now) {
-  if (!up() && !server->trouble().empty()) last_trouble = server->trouble();
+  if (!up() && !server->link().trouble().empty()) last_trouble = server->link().trouble();
   in.connection_changed(*this, now);
 }
 
@@ -78,7 +78,7 @@ void quorum::connection_changed(member& m, time_point now) {
     // two seconds of a clock: a server 0.2 s old may say 1.
     std::chrono::seconds const rounding{1};
     time_point const grown_up = conch::detail::later_by(conch::detail::later_by(now, settings_.quorum.min_server_uptime), rounding);
-    time_point const fresh_until = grown_up - m.server->uptime().value_or(std::chrono::seconds{0});
+    time_point const fresh_until = grown_up - m.server->link().of_session().uptime.value_or(std::chrono::seconds{0});
     if (fresh_until > now) {
       m.fresh_until = fresh_until;
       m.note(false, "the server has just started: it has no vote for min_server_uptime");

@@ -1,6 +1,6 @@
 // How often a silent connection is pinged.
 
-#include "protocol/keep_alive.hpp"
+#include "protocol/server/keep_alive.hpp"
 
 #include <gtest/gtest.h>
 

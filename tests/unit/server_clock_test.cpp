@@ -1,5 +1,5 @@
 // What a client knows of its server's clock.
-#include "protocol/server_clock.hpp"
+#include "protocol/server/server_clock.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include "protocol/server_clock.hpp"
+#include "protocol/server/server_clock.hpp"
 
 #include <chrono>
 

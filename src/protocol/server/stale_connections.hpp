@@ -15,20 +15,27 @@ using namespace engine;
 class stale_connections {
  public:
   void add(session const& ended) { open_.push_back(ended); }
-  /// Forgets the connections to other runs of the server than the one of `now`. After a restart none of them is left, and other clients'
+  /// Forgets the connections to other runs of the server than the one of `on`. After a restart none of them is left, and other clients'
   /// connections may have their ids. On a unix socket all addresses are equal, so a CLIENT KILL would end another client's connection.
-  /// True: there was such a connection.
-  bool drop_earlier_runs(session const& now);
+  void drop_earlier_runs(session const& on, time_point now);
   std::vector<session> const& open() const noexcept { return open_; }
 
-  void ended(std::uint64_t client_id);
+  void ended(std::uint64_t client_id, time_point now);
   void may_not_be_ended();
   /// May this user end its connections? As the server's last answer says; false before the first.
   bool can_end() const noexcept { return can_end_; }
+  /// Have they all ended, as far as is known?
+  bool are_ended() const noexcept { return open_.empty(); }
+  /// When this client heard that the last of them had ended.
+  time_point ended_at() const noexcept { return ended_at_; }
+  /// May one of them, which could not be ended, still bring a request to the server after the one that was written at `written`? `echo_until`: of
+  /// the place or the clean-up. The time of writing counts, because the answer may be late.
+  bool may_echo(time_point echo_until, time_point written) const noexcept { return !can_end_ && written < echo_until; }
 
  private:
   std::vector<session> open_;
   bool can_end_ = false;
+  time_point ended_at_ = time_point::min();
 };
 
 }  // namespace conch::protocol

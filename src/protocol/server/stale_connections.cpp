@@ -1,5 +1,5 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include "protocol/stale_connections.hpp"
+#include "protocol/server/stale_connections.hpp"
 
 #include <cstddef>
 
@@ -12,12 +12,14 @@ constexpr std::size_t most_remembered = 8;
 
 }  // namespace
 
-bool stale_connections::drop_earlier_runs(session const& now) {
-  return 0 != std::erase_if(open_, [&](session const& old) { return !old.run.empty() && !now.run.empty() && old.run != now.run; });
+void stale_connections::drop_earlier_runs(session const& on, time_point now) {
+  auto const of_another_run = [&](session const& old) { return !old.run.empty() && !on.run.empty() && old.run != on.run; };
+  if (std::erase_if(open_, of_another_run) != 0) ended_at_ = now;
 }
 
-void stale_connections::ended(std::uint64_t client_id) {
+void stale_connections::ended(std::uint64_t client_id, time_point now) {
   can_end_ = true;
+  ended_at_ = now;
   std::erase_if(open_, [&](session const& one) { return one.client_id == client_id; });
 }
 

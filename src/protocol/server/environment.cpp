@@ -1,0 +1,20 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "protocol/server/environment.hpp"
+
+#include <algorithm>
+
+namespace conch::protocol {
+
+milliseconds claim_of(config const& settings, milliseconds lease) {
+  bool const known = lease > milliseconds{};  // not of a place that was made to give back a stray grant
+  return known ? std::min(whole_ms(settings.claim), lease) : whole_ms(settings.claim);
+}
+
+milliseconds retention_of(config const& settings, duration lease) { return whole_ms(settings.fence_retention + lease); }
+
+duration pauses::jitter(duration up_to) {
+  auto const range = static_cast<std::uint64_t>(std::max<duration::rep>(up_to.count(), 1));
+  return duration{static_cast<duration::rep>(random_.next() % range)};
+}
+
+}  // namespace conch::protocol

@@ -1,0 +1,93 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "protocol/server/server_link.hpp"
+
+#include "protocol/place.hpp"
+
+#include <chrono>
+#include <utility>
+
+namespace conch::protocol {
+
+void server_link::begin(session const& s, time_point now) {
+  connected_ = true;
+  dropping_ = false;
+  denied_ = {};
+  noted_.clear();
+  up_since_ = now;
+  clock_.sample(s.asked, s.server_us, now);
+  earlier_.drop_earlier_runs(s, now);
+  runs_.began(session_, s, lost_at_, now);
+  session_ = s;
+}
+
+void server_link::end(std::string_view why, time_point now) {
+  connected_ = dropping_ = false;
+  lost_at_ = now;
+  trouble_ = why;
+  ++number_;
+  earlier_.add(session_);
+  clock_.connection_ended();
+}
+
+void server_link::failed(fault what, std::string_view words) {
+  trouble_ = words;
+  runs_.says(what);
+}
+
+void server_link::kill_answered(fault what, std::uint64_t client_id, time_point now) {
+  if (what == fault::none) {
+    earlier_.ended(client_id, now);
+    return;
+  }
+  earlier_.may_not_be_ended();
+  if (std::exchange(told_of_no_kill_, true)) return;
+  log_.inform(
+      "this user may not end earlier connections of its own (CLIENT KILL of Redis); that is not needed, and without it some releases cost one "
+      "more script");
+}
+
+void server_link::drop(std::string_view why) {
+  dropping_ = connected_;
+  out_.drop_connection(why);
+}
+
+void server_link::leave(std::string_view why) {
+  if (connected_ && !dropping_) drop(why);
+}
+
+void server_link::note_once(std::string_view words) {
+  if (noted_ == words) return;
+  noted_ = words;
+  log_.note(false, words);
+}
+
+std::string server_link::why_not_connected() const {
+  if (!trouble_.empty()) return trouble_;
+  std::string const attempt = out_.unfinished_attempt();
+  return attempt.empty() ? "there is no connection yet" : attempt;
+}
+
+error_code server_link::no_answer() const {
+  if (!connected_) return make_error_code(errc::unreachable, why_not_connected());
+  return make_error_code(errc::unreachable, noted_.empty() ? "the server has not answered" : noted_);
+}
+
+std::int64_t server_link::not_after(time_point now) const {
+  if (earlier_.can_end()) return 0;
+  // Rather late than early: a request that is refused without need is only sent again.
+  return clock_.most_us(now) + std::chrono::duration_cast<std::chrono::microseconds>(settings_.command_timeout).count();
+}
+
+/// Where this user may end connections, requests carry no not-after. They stay bytes in some buffer until the server has answered the CLIENT
+/// KILL. Elsewhere the clean-up goes out on the next connection: a late leave without a not-after may have made the lease of its id longer
+/// until then.
+bool server_link::may_arrive_late() const { return !earlier_.are_ended() && (earlier_.can_end() || !connected_); }
+
+void server_link::tell(place& s) const {
+  s.echo_until = echo_until(s);
+  s.told_on = number_;
+}
+
+time_point server_link::echo_until(place const& s) const { return s.told_on == number_ ? s.echo_until : s.late_until; }
+
+}  // namespace conch::protocol
