@@ -33,7 +33,7 @@ class world final : public wire, public acquisition_events, public log_sink {
   world() {
     server_ = std::make_unique<server>(settings_, 1, nonces_, timers_, *this, cohort_, *this, stats_);
     cohort_.use(*server_);
-    server_->connected_as({1, "bench", server_us(), now_}, now_);
+    server_->receiver().connected_as({1, "bench", server_us(), now_}, now_);
     answer_all();
   }
 
@@ -48,7 +48,7 @@ class world final : public wire, public acquisition_events, public log_sink {
     while (!numbers_.empty()) {
       auto const [count, values] = numbers_.front();
       numbers_.pop_front();
-      server_->answered({fault::none, {}, std::span{values}.first(count)}, step());
+      server_->receiver().answered({fault::none, {}, std::span{values}.first(count)}, step());
     }
   }
 

@@ -62,7 +62,7 @@ deployment synced(redis::address const& where, deployment d, std::uint64_t seed,
   }
   auto one = std::make_unique<protocol::synced_server>(client.settings, seed, *d.nonces, client.timers, *two[0], *two[1], client.up, client.log,
                                                        client.stats);
-  two[0]->report_to(one->first());
+  two[0]->report_to(one->first().receiver());
   two[1]->report_to(one->second());
   for (auto& to_server : two) d.ways.push_back(std::move(to_server));
   d.backend = std::move(one);
@@ -158,10 +158,10 @@ deployment make(lent const& client) {
   for (redis::address const& where : servers) {
     auto to_server = transport_to(where, client);
     if (several) {
-      to_server->report_to(several->add(*to_server, where.shown()));
+      to_server->report_to(several->add(*to_server, where.shown()).receiver());
     } else {
       auto one = std::make_unique<protocol::server>(client.settings, seed, *d.nonces, client.timers, *to_server, client.up, client.log, client.stats);
-      to_server->report_to(*one);
+      to_server->report_to(one->receiver());
       d.backend = std::move(one);
     }
     d.ways.push_back(std::move(to_server));

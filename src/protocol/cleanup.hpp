@@ -7,14 +7,16 @@ namespace conch::protocol {
 
 using namespace engine;
 
+class cleanups;
+
 /// A release or a leave that the server has not answered yet. It is repeated until it is answered or has become pointless. Its grant id is
 /// dead.
 struct cleanup : list_hook<cleanup> {
-  cleanup(place& of, grant_id dead, void* server, timer::action on_due) noexcept : lock{&of}, id{dead}, server_of{server}, due{this, on_due} {}
+  cleanup(place& of, grant_id dead, cleanups& owner, timer::action on_due) noexcept : lock{&of}, id{dead}, in{&owner}, due{this, on_due} {}
 
   place* lock;
   grant_id id;
-  void* server_of;
+  cleanups* in;  // of the server that is to carry it out
   receipt* whom = nullptr;
   std::int64_t floor = 0;  // of a vote (vote_terms::floor_asked); 0: not a vote
   std::int64_t next_fence_floor = 0;

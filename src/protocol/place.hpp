@@ -18,7 +18,7 @@ namespace conch::protocol {
 using namespace engine;
 
 class grant_ids;
-class server;
+class place_keeper;
 struct cleanup;
 
 /// The client that owns a lock at one server, as that server told it to another voter.
@@ -43,17 +43,17 @@ struct vote_terms {
 
 /// What the protocol with one server knows of a place.
 struct place final : engine::place, list_hook<place> {
-  place(server& keeper, std::string_view lock_name, engine::permit const& share);
+  place(place_keeper& keeper, std::string_view lock_name, engine::permit const& share);
   ~place() override;
 
-  server* of;
+  place_keeper* of;                // the server that it is with
   grant_ids* listed_in = nullptr;  // found there by its id (grant_ids::enter)
   unsigned slot = 0;               // in a Cluster
   grant_id id;
   std::int64_t ticket = 0;
   bool renewing = false;                        // a renewal is under way
   bool asks_again = false;                      // asked again because of a push, or since nothing is heard of its slot any more; not answered yet
-  bool postponed = false;                       // asks again, or leaves, when there is room for it (server::again_)
+  bool postponed = false;                       // asks again, or leaves, when there is room for it (places::postpone)
   error_code refused_renewal;                   // owned: what the server has answered to the last renewal; none: it was renewed
   bool renewed_alone = false;                   // owned: a renewal with others failed, because of the key of one of them
   bool requested = false;                       // owned: another client has asked for the lock
@@ -66,7 +66,7 @@ struct place final : engine::place, list_hook<place> {
   time_point trouble_since{};                   // asking: since when the server gives no answer, or "later"; zero: no trouble
   milliseconds longest_lease{};                 // that was asked for under this id: the cohort may ask for less later
   time_point late_since{};                      // asking: since when its grants were too old to be used; zero: none was
-  /// This client passed the lock on while others waited: when to check that the new owner has taken it (server::look_after); max: nothing
+  /// This client passed the lock on while others waited: when to check that the new owner has taken it (cleanups::look_after); max: nothing
   /// to check.
   time_point follow_up = time_point::max();
   std::vector<time_point> later_follow_ups;  // of a permit: others were passed on while that was to be checked; in order
@@ -80,7 +80,7 @@ struct place final : engine::place, list_hook<place> {
   void nothing_to_check() noexcept;
   /// As `run` of a place that was asked for at another server.
   static constexpr std::uint32_t no_run = static_cast<std::uint32_t>(-1);
-  std::uint32_t run = 0;                         // the run of the server at which the place was asked for (server::run_)
+  std::uint32_t run = 0;                         // the run of the server at which the place was asked for (server_runs::number)
   std::uint32_t told_on = 0;                     // the last connection on which something about this place was written
   time_point patient_until = time_point::min();  // asked for the first time in this run: who stands before it may still be at the earlier server
   cleanup* kick = nullptr;
@@ -98,5 +98,9 @@ struct place final : engine::place, list_hook<place> {
     return s.may_renew(now);
   }
 };
+
+inline place& made_here(engine::place& s) noexcept { return static_cast<place&>(s); }
+inline place const& made_here(engine::place const& s) noexcept { return static_cast<place const&>(s); }
+inline place* made_here(engine::place* s) noexcept { return static_cast<place*>(s); }
 
 }  // namespace conch::protocol

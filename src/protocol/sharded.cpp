@@ -20,14 +20,14 @@ sharded::sharded(config const& settings, std::uint64_t seed, entropy& nonces, ti
       deaf_due_{this, [](void* self, time_point now) { static_cast<sharded*>(self)->ask_deaf_again(now); }},
       idle_due_{this, [](void* self, time_point now) { static_cast<sharded*>(self)->end_unused(now); }} {
   where_.report_to(*this);
-  where_.report_to(shards::nobody, nowhere_);
+  where_.report_to(shards::nobody, nowhere_.receiver());
 }
 
 sharded::~sharded() = default;
 
 // ---------------------------------------------------------------------------------------------------- the servers
 
-server& sharded::keeper(unsigned slot) {
+server& sharded::server_of(unsigned slot) {
   std::size_t const number = where_.owner(slot);
   return number == shards::nobody ? nowhere_ : master(number);
 }
@@ -37,14 +37,14 @@ server& sharded::master(std::size_t number) {
   std::unique_ptr<server>& one = masters_[number];
   if (!one) {
     one = std::make_unique<server>(settings_, random_.next(), nonces_, timers_, where_.way_to(number), up_, log_, stats_, &shared_);
-    where_.report_to(number, *one);
+    where_.report_to(number, one->receiver());
     if (gathering_) one->gather();
   }
   return *one;
 }
 
-std::size_t sharded::number_of(server const& s) const {
-  auto const found = std::find_if(masters_.begin(), masters_.end(), [&](auto const& one) { return one.get() == &s; });
+std::size_t sharded::number_of(neighbour const& s) const {
+  auto const found = std::find_if(masters_.begin(), masters_.end(), [&](auto const& one) { return one && &one->as_neighbour() == &s; });
   return found == masters_.end() ? shards::nobody : static_cast<std::size_t>(found - masters_.begin());
 }
 
@@ -74,19 +74,19 @@ Number sharded::sum(Number (server::*of_one)() const noexcept) const {
 // ------------------------------------------------------------------------------------------------------- the map
 
 void sharded::moved(time_point now) {
-  for_each([&](server& s) { s.part(now); });
-  for_each([&](server& s) { s.take_over(now); });
+  for_each([&](server& s) { s.as_neighbour().part(now); });
+  for_each([&](server& s) { s.as_neighbour().take_over(now); });
   tell_of_homeless(now);
   timers_.arm(idle_due_, now + until_unused);
 }
 
-void sharded::tell_of_homeless(time_point now) { where_.wait_for_owner(nowhere_.has_requests() || nowhere_.pending() != 0, now); }
+void sharded::tell_of_homeless(time_point now) { where_.wait_for_owner(nowhere_.as_neighbour().has_requests() || nowhere_.pending() != 0, now); }
 
 void sharded::end_unused(time_point now) {
   bool again = false;
   for (std::size_t i = 0; i < masters_.size(); ++i) {
     if (!masters_[i] || !masters_[i]->connected() || where_.is_master(i)) continue;
-    if (masters_[i]->is_unused()) masters_[i]->leave("it has no slots any more");
+    if (masters_[i]->as_neighbour().is_unused()) masters_[i]->as_neighbour().leave("it has no slots any more");
     else again = true;
   }
   if (again) timers_.arm(idle_due_, now + until_unused);
@@ -103,7 +103,7 @@ void sharded::deaf(std::size_t number, unsigned slot, time_point now) {
 void sharded::ask_deaf_again(time_point now) {
   for (std::size_t i = 0; i < deaf_.size(); ++i) {
     std::set<unsigned> const slots = std::exchange(deaf_[i], {});
-    if (!slots.empty() && at(i) != nullptr) at(i)->ask_once_more(slots, now);
+    if (!slots.empty() && at(i) != nullptr) at(i)->as_neighbour().ask_once_more(slots, now);
   }
 }
 
@@ -111,16 +111,16 @@ void sharded::ask_deaf_again(time_point now) {
 
 std::unique_ptr<engine::place> sharded::make_place(std::string_view name, engine::permit const& share) {
   unsigned const slot = where_.slot_of(name);
-  auto made = std::make_unique<place>(keeper(slot), name, share);
+  auto made = std::make_unique<place>(server_of(slot), name, share);
   made->slot = slot;
   return made;
 }
 
 void sharded::ask(engine::place& s, bool wait, milliseconds lease, time_point now) {
   place& p = made_here(s);
-  server& there = keeper(p.slot);
+  server& there = server_of(p.slot);
   p.of = &there;  // it is idle, and does not know that its slot has moved
-  static_cast<backend&>(there).ask(p, wait, lease, now);
+  there.ask(p, wait, lease, now);
   if (&there == &nowhere_) tell_of_homeless(now);
 }
 
@@ -135,10 +135,7 @@ void sharded::send_gathered(time_point now) {
   for_each([&](server& s) { s.send_gathered_by_slot(now); });
 }
 
-void sharded::leave_unless_granted(engine::place& s, time_point now) {
-  place& p = made_here(s);
-  p.of->leave_unless_granted(p, now);
-}
+void sharded::leave_unless_granted(engine::place& s, time_point now) { keeper_of(s).leave_unless_granted(s, now); }
 
 void sharded::give_up(engine::place& s, receipt* r, time_point now) { keeper_of(s).give_up(s, r, now); }
 
@@ -160,31 +157,29 @@ void sharded::forget(receipt& r) noexcept { nowhere_.forget(r); }
 
 time_point sharded::late_after(receipt const& r) const {
   auto const* const c = static_cast<cleanup const*>(r.pending);
-  return c == nullptr ? time_point::min() : static_cast<server const*>(c->server_of)->late_after(r);
+  return c == nullptr ? time_point::min() : c->in->late_after(r);
 }
 
-std::string sharded::why_not_renewed(engine::place const& p, time_point now) const {
-  return static_cast<place const&>(p).of->why_not_renewed(p, now);
-}
+std::string sharded::why_not_renewed(engine::place const& p, time_point now) const { return keeper_of(p).why_not_renewed(p, now); }
 
 error_code sharded::why_not_done(receipt const& r) const {
   auto const* const c = static_cast<cleanup const*>(r.pending);
-  return c == nullptr ? no_answer() : static_cast<server const*>(c->server_of)->why_not_done(r);
+  return c == nullptr ? no_answer() : c->in->why_not_done(r);
 }
 
 bool sharded::connected() const noexcept {
   return any_of([](server const& s) { return s.connected(); });
 }
 
-error_code sharded::too_late(engine::place const& s, time_point now) const { return static_cast<place const&>(s).of->too_late(s, now); }
+error_code sharded::too_late(engine::place const& s, time_point now) const { return keeper_of(s).too_late(s, now); }
 
-duration sharded::answers_within(engine::place const& s) const noexcept { return static_cast<place const&>(s).of->answers_within(s); }
+duration sharded::answers_within(engine::place const& s) const noexcept { return keeper_of(s).answers_within(s); }
 
 /// Of a server that owes an answer.
 error_code sharded::no_answer() const {
   error_code why;
   any_of([&](server const& s) {
-    bool const owes = s.has_requests() || s.pending() != 0;
+    bool const owes = s.as_neighbour().has_requests() || s.pending() != 0;
     if (owes) why = s.no_answer();
     return owes && !s.connected();
   });
@@ -194,7 +189,7 @@ error_code sharded::no_answer() const {
 void sharded::watch_requests(engine::place& s, time_point now) { keeper_of(s).watch_requests(s, now); }
 
 void sharded::administer(admin_request& i, admin_events& whose, time_point now) {
-  server& there = keeper(i.name);
+  server& there = server_of(where_.slot_of(i.name));
   there.administer(i, whose, now);
   if (&there == &nowhere_) tell_of_homeless(now);
 }
@@ -217,7 +212,7 @@ bool sharded::catching_up() const noexcept {
   return any_of([](server const& s) { return s.catching_up(); });
 }
 
-bool sharded::renewed_elsewhere(server& by, put_off const& what, std::string_view words, time_point now) {
+bool sharded::renewed_elsewhere(neighbour& by, put_off const& what, std::string_view words, time_point now) {
   shards::detour const way = where_.detour_of(words, number_of(by));
   switch (way.what) {
     case shards::detour::kind::none: return false;
@@ -228,7 +223,7 @@ bool sharded::renewed_elsewhere(server& by, put_off const& what, std::string_vie
       return true;
     case shards::detour::kind::there:
       if (what.asking) return false;
-      return master(way.number).renew_behind_asking(what.places, false, now);
+      return master(way.number).as_neighbour().renew_behind_asking(what.places, false, now);
   }
   return false;
 }

@@ -75,21 +75,21 @@ class sharded final : public backend, public shard_events, private siblings {
   bool catching_up() const noexcept;
 
  private:
-  server& keeper(unsigned slot) override;
-  server& keeper(std::string_view name) override { return keeper(where_.slot_of(name)); }
+  neighbour& keeper(unsigned slot) override { return server_of(slot).as_neighbour(); }
+  neighbour& keeper(std::string_view name) override { return keeper(where_.slot_of(name)); }
   unsigned slot_of(std::string_view name) const override { return where_.slot_of(name); }
-  bool renewed_elsewhere(server& by, put_off const& what, std::string_view words, time_point now) override;
+  bool renewed_elsewhere(neighbour& by, put_off const& what, std::string_view words, time_point now) override;
 
+  server& server_of(unsigned slot);
   server& master(std::size_t number);
-  static place& made_here(engine::place& s) noexcept { return static_cast<place&>(s); }
-  backend& keeper_of(engine::place& s) noexcept { return *made_here(s).of; }
+  static backend& keeper_of(engine::place const& s) noexcept { return made_here(s).of->whole(); }
   template <class F>
   void for_each(F f);
   template <class F>
   bool any_of(F f) const;
   template <class Number>
   Number sum(Number (server::*of_one)() const noexcept) const;
-  std::size_t number_of(server const& s) const;
+  std::size_t number_of(neighbour const& s) const;
   void tell_of_homeless(time_point now);
   void ask_deaf_again(time_point now);
   void end_unused(time_point now);

@@ -1,6 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "protocol/synced_server.hpp"
 
+#include "protocol/errors.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -15,7 +17,7 @@ struct synced_server::front final : engine::place {
                                                                                                           f.in.due(f, now);
                                                                                                         }} {
     at_server.owner = this;
-    server::hold_vote(at_server, {.hold = this}, {});
+    votes::hold(at_server, {.hold = this}, {});
   }
 
   synced_server& in;
@@ -277,7 +279,7 @@ void synced_server::gather(std::vector<synced_renewal>& items, time_point now) {
     s.lease = f.lease;
     s.asks_for_lease();
     f.under_way = s.id;
-    items.push_back({&f, &s, s.id, s.lease, server_.fence_is_due(s, now)});
+    items.push_back({&f, &s, s.id, s.lease, server_.held().fence_is_due(s, now)});
   }
 }
 
@@ -291,7 +293,7 @@ void synced_server::synced(sync_link::batch const& b, time_point now) {
     f.under_way = {};
     bool const counts = s.id == one.id && s.at == place::state::owned && f.at != place::state::idle;
     if (counts && r.what == renew_reply::kind::not_mine) {
-      server_.not_renewed(s, now);
+      server_.held().lose_and_give_back(s, now);
     } else if (counts && r.what == renew_reply::kind::renewed && b.replicas >= enough) {
       acknowledged(f, one.lease, one.keeps_fence, b.written, now);
     } else if (counts) {
@@ -305,7 +307,7 @@ void synced_server::acknowledged(front& f, milliseconds lease, bool keeps_fence,
   protocol::place& s = f.at_server;
   time_point const deadline = written + good_for(lease);
   bool const is_held = f.at == place::state::owned;
-  server_.prolonged(s, written, lease, keeps_fence, now);
+  server_.held().prolonged(s, written, lease, keeps_fence, now);
   if (!is_held && deadline <= now) return give_back(f, now);
   if (!is_held || deadline > f.deadline) {
     f.deadline = deadline;

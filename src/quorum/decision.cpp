@@ -113,7 +113,7 @@ void quorum::win(quorum_lock& b, time_point deadline, std::int64_t fence, time_p
   ++b.round;
   b.timer.cancel();
   for (auto const& v : b.votes) {
-    protocol::server::hold_vote(v->place, {b.ticket, fence, 0, &front}, b.lease);
+    protocol::votes::hold(v->place, {b.ticket, fence, 0, &front}, b.lease);
     // Only waiters rest votes; a hold is mended with its first renewal.
     if (v->rests != 0) v->not_before = now;
     if (counts(*v) && v->place.confirmed) ++confirmed;
@@ -162,7 +162,7 @@ error_code quorum::worst_trouble(quorum_lock const& b, time_point now) const {
   std::string why = "too few servers answered" + (doubles.empty() ? "" : "; " + doubles);
   for (auto const& v : b.votes) {
     member const& m = v->from;
-    std::string const words = m.fresh_until > now ? "has just started, and has no vote yet" : m.server->trouble_of(v->place);
+    std::string const words = m.fresh_until > now ? "has just started, and has no vote yet" : m.server->as_votes().trouble_of(v->place);
     if (!words.empty()) why += "; " + m.shown + ": " + words;
   }
   return make_error_code(errc::unreachable, why);
@@ -213,10 +213,10 @@ void quorum::ask_to_accept(quorum_lock& b, std::int64_t fence, time_point now) {
   for (auto const& v : b.votes) {
     place& s = v->place;
     if (s.at != place::state::owned || accepts(*v, fence)) continue;
-    protocol::server::hold_vote(s, {b.ticket, fence, 0, nullptr}, b.lease);
+    protocol::votes::hold(s, {b.ticket, fence, 0, nullptr}, b.lease);
     s.renewable = true;
     place* const one = &s;
-    v->from.server->renew_votes({&one, 1}, now);
+    v->from.server->as_votes().renew({&one, 1}, now);
   }
 }
 

@@ -16,11 +16,11 @@ void quorum::renew(std::span<engine::place* const> places, time_point now) {
     keeping const keep{b};
     b.lease = s->lease;
     for (auto const& v : b.votes) {
-      protocol::server::hold_vote(v->place, {b.ticket, b.floor, 0, s}, s->lease);
+      protocol::votes::hold(v->place, {b.ticket, b.floor, 0, s}, s->lease);
       if (v->place.at == place::state::owned) of[v->from.number].push_back(&v->place);
     }
   }
-  for (auto const& m : members_) m->server->renew_votes(of[m->number], now);
+  for (auto const& m : members_) m->server->as_votes().renew(of[m->number], now);
 }
 
 /// Fewer servers than a quorum know of the lock, so another client may have it.
@@ -73,7 +73,7 @@ void quorum::confirm_late_votes(quorum_lock& b, time_point now) {
   for (auto const& v : b.votes) {
     if (v->place.at != place::state::owned || v->place.confirmed) continue;
     place* const one = &v->place;
-    v->from.server->renew_votes({&one, 1}, now);
+    v->from.server->as_votes().renew({&one, 1}, now);
   }
 }
 

@@ -81,7 +81,7 @@ void quorum::ask_others(quorum_lock& b, time_point first, bool too_few, time_poi
   b.ask_others_at = now + b.pause;
   b.pause = std::min<duration>(2 * b.pause, settings_.quorum.vote_claim);
   for (auto const& v : b.votes) {
-    if (v->place.at == place::state::in_line) v->from.server->ask_again(v->place, now);
+    if (v->place.at == place::state::in_line) v->from.server->as_votes().ask_again(v->place, now);
     if (too_few && v->rests != 0) v->not_before = now;
   }
   if (too_few) ask_votes(b, now);

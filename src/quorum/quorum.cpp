@@ -175,7 +175,7 @@ void quorum::ask_vote(quorum_lock& b, vote& v, bool wait, time_point now) {
   bool const held = b.at == quorum_lock::phase::held;
   v.refused = false;
   auto const claim = std::chrono::duration_cast<engine::milliseconds>(settings_.quorum.vote_claim);
-  m.server->ask_vote(v.place, {b.ticket, b.floor, 0, held ? b.front : nullptr}, wait, held ? b.lease : claim, now);
+  m.server->as_votes().ask(v.place, {b.ticket, b.floor, 0, held ? b.front : nullptr}, wait, held ? b.lease : claim, now);
 }
 
 void quorum::leave_unless_granted(engine::place& s, time_point now) {
@@ -187,7 +187,7 @@ void quorum::leave_unless_granted(engine::place& s, time_point now) {
   std::uint64_t const round = b.round;
   for (auto const& v : b.votes) {
     bool const asks = v->place.at == engine::place::state::asking || v->place.at == engine::place::state::in_line;
-    if (asks) v->from.server->leave_unless_granted(v->place, now);
+    if (asks) v->from.server->as_votes().leave_unless_granted(v->place, now);
     if (b.round != round) return;
   }
   decide(b, now);
@@ -230,7 +230,7 @@ error_code quorum::too_late(engine::place const& s, time_point now) const {
   std::size_t silent = 0;
   std::string silences;
   for (auto const& m : members_) {
-    std::string const words = m->has_vote() ? m->server->silence(now) : m->why_no_vote();
+    std::string const words = m->has_vote() ? m->server->as_votes().silence(now) : m->why_no_vote();
     if (words.empty()) continue;
     ++silent;
     silences += (silences.empty() ? "" : "; ") + (m->same_as ? "" : m->shown + ": ") + words;
@@ -241,7 +241,7 @@ error_code quorum::too_late(engine::place const& s, time_point now) const {
   std::size_t troubled = 0;
   std::string why;
   for (auto const& v : b.votes) {
-    std::string words = v->from.same_as ? all_doubles() : v->trouble ? v->trouble.message() : v->from.server->trouble_of(v->place);
+    std::string words = v->from.same_as ? all_doubles() : v->trouble ? v->trouble.message() : v->from.server->as_votes().trouble_of(v->place);
     if (words.empty()) continue;
     ++troubled;
     why = v->from.shown + ": " + words;
@@ -328,7 +328,7 @@ void quorum::report(statistics& to) const {
     s.scripts = m->counted.scripts;
     s.votes = m->votes;
     s.cleanups_pending = m->server->pending();
-    s.round_trip = m->server->round_trip();
+    s.round_trip = m->server->as_votes().round_trip();
     bool const away = !m->up() && !m->server->link().trouble().empty();
     s.last_trouble = readable_line(away ? m->server->link().trouble() : m->last_trouble);
     to.servers.push_back(std::move(s));
@@ -370,7 +370,7 @@ void quorum::drop(cohort_place& front) {
 duration quorum::round_trip() const {
   std::vector<duration> all;
   for (auto const& m : members_) {
-    if (m->up() && m->server->round_trip() != duration::zero()) all.push_back(m->server->round_trip());
+    if (m->up() && m->server->as_votes().round_trip() != duration::zero()) all.push_back(m->server->as_votes().round_trip());
   }
   constexpr duration least = std::chrono::microseconds{100};
   if (all.empty()) return engine::milliseconds{1};
@@ -379,7 +379,7 @@ duration quorum::round_trip() const {
   return std::max(*middle, least);
 }
 
-duration quorum::patience_with(member const& m) const { return std::max<duration>(engine::milliseconds{10}, 16 * m.server->round_trip()); }
+duration quorum::patience_with(member const& m) const { return std::max<duration>(engine::milliseconds{10}, 16 * m.server->as_votes().round_trip()); }
 
 duration quorum::jitter(duration from, duration to) {
   auto const range = static_cast<std::uint64_t>(std::max<duration::rep>((to - from).count(), 1));

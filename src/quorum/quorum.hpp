@@ -6,8 +6,8 @@
 #include "base/random.hpp"
 #include "base/timer_queue.hpp"
 #include "cohort/backend.hpp"
+#include "protocol/request_window.hpp"
 #include "protocol/server.hpp"
-#include "protocol/server/request_window.hpp"
 #include "quorum/distinct.hpp"
 #include "quorum/election.hpp"
 

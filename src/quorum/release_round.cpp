@@ -58,7 +58,7 @@ void quorum::give_back(vote& v, engine::receipt* r, std::int64_t next_fence_floo
   terms.floor = std::max(terms.floor, v.in.floor);
   terms.next_fence_floor = next_fence_floor;
   terms.hold = nullptr;
-  v.from.server->give_vote_back(v.place, terms, r, now);
+  v.from.server->as_votes().give_back(v.place, terms, r, now);
 }
 
 void quorum::vote_released(engine::receipt& of, bool was_mine, time_point now) {

@@ -125,7 +125,7 @@ void quorum::vote_granted(vote& v, bool pushed, time_point now) {
   v.since = pushed ? now : v.place.valid_from;
   if (b.at == quorum_lock::phase::held) {
     // The vote comes late, and is welcome: one more server may fail.
-    protocol::server::hold_vote(v.place, {b.ticket, b.floor, 0, b.front}, b.lease);
+    protocol::votes::hold(v.place, {b.ticket, b.floor, 0, b.front}, b.lease);
     // It is confirmed with the others at a third of their claim. If that has begun, or a long vote has put it off, it is confirmed now.
     bool const begun = std::any_of(b.votes.begin(), b.votes.end(), [](auto const& one) {
       return one->place.at == place::state::owned && (one->place.confirmed || one->place.renewing);

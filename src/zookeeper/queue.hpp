@@ -5,7 +5,7 @@
 #include "base/list.hpp"
 #include "base/timer_queue.hpp"
 #include "cohort/backend.hpp"
-#include "protocol/server/request_window.hpp"
+#include "protocol/request_window.hpp"
 #include "zookeeper/order.hpp"
 #include "zookeeper/session.hpp"
 #include "zookeeper/watches.hpp"

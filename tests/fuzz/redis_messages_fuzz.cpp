@@ -131,44 +131,44 @@ class session final : engine::acquisition_events, protocol::wire, protocol::wire
   }
 
   void connected_as(protocol::session const& s, time_point now) override {
-    remote_.connected_as(s, now);
+    remote_.receiver().connected_as(s, now);
     connected_ = true;
   }
   void connect_failed(protocol::fault what, std::string_view words, time_point now) override {
     require(!connected_, "a connection that was there could not be made");
-    remote_.connect_failed(what, words, now);
+    remote_.receiver().connect_failed(what, words, now);
   }
   void disconnected(std::string_view why, time_point now) override {
     require(connected_, "a connection has ended that was not there");
     connected_ = false;
-    remote_.disconnected(why, now);
+    remote_.receiver().disconnected(why, now);
   }
   void answered(protocol::answer const& a, time_point now) override {
-    remote_.answered(a, now);
+    remote_.receiver().answered(a, now);
     message_done();
   }
   void granted(protocol::pushed_grant const& g, time_point now) override {
-    remote_.granted(g, now);
+    remote_.receiver().granted(g, now);
     message_done();
   }
   void revoked(std::string_view name, engine::grant_id id, time_point now) override {
-    remote_.revoked(name, id, now);
+    remote_.receiver().revoked(name, id, now);
     message_done();
   }
   void freed(std::string_view name, engine::grant_id id, bool more, time_point now) override {
-    remote_.freed(name, id, more, now);
+    remote_.receiver().freed(name, id, more, now);
     message_done();
   }
   void requested(std::string_view name, engine::grant_id id, time_point now) override {
-    remote_.requested(name, id, now);
+    remote_.receiver().requested(name, id, now);
     message_done();
   }
   void told_end(std::string_view name, engine::grant_id id, std::chrono::milliseconds left, time_point now) override {
-    remote_.told_end(name, id, left, now);
+    remote_.receiver().told_end(name, id, left, now);
     message_done();
   }
   void missed(std::string_view name, engine::grant_id id, time_point now) override {
-    remote_.missed(name, id, now);
+    remote_.receiver().missed(name, id, now);
     message_done();
   }
   void message_done() {

@@ -343,7 +343,7 @@ TEST_F(EngineAcquire, SaysOfWhichLockTheFenceIs) {
 
 TEST_F(EngineAcquire, DropsAConnectionThatAnswersWhatWasNotAsked) {
   start_connected();
-  remote->answered({fault::none, {}, {}}, now);
+  remote->receiver().answered({fault::none, {}, {}}, now);
   EXPECT_EQ(dropped(), texts{"an unexpected answer"});
 }
 

@@ -164,7 +164,7 @@ TEST_F(EngineAttempt, IsUnreachableWithTheReasonWhenThereIsNoConnectionInTime) {
   each_way([&](way const& one) {
     start();
     ask("a", "L", one.what);
-    remote->connect_failed(fault::try_later, "no route to host", now);
+    remote->receiver().connect_failed(fault::try_later, "no route to host", now);
     advance(10s - 1ns);
     EXPECT_TRUE(heard().empty());
     advance(1ns);
@@ -284,7 +284,7 @@ TEST_F(EngineAttempt, TimeOutsSayWhatTheServerSaidLast) {
 
   start();  // with the next attempt under way: how the last one ended says more
   ask("a", "L", {.wait = 1s});
-  remote->connect_failed(fault::try_later, "connection refused", now);
+  remote->receiver().connect_failed(fault::try_later, "connection refused", now);
   EXPECT_EQ(told_after(1s), "the lock server cannot be reached: connection refused (waiting for lock \"L\")");
 
   start_connected();

@@ -363,7 +363,7 @@ TEST_F(EngineBurst, WhoseTurnAfterTheEndOfAConnectionHasNotComeDoesNotFailEarly)
 TEST_F(EngineBurst, ARefusedConnectionIsToldInTurns) {
   start();
   ask_many(2 * one_turn);
-  remote->connect_failed(fault::access_denied, "WRONGPASS", now);
+  remote->receiver().connect_failed(fault::access_denied, "WRONGPASS", now);
   EXPECT_EQ(heard().size(), in_one_turn);
   EXPECT_TRUE(turn());
   EXPECT_EQ(heard().size(), in_one_turn);

@@ -111,17 +111,17 @@ TEST_F(EngineConnection, EndsEveryOldOneThatMayStillLive) {
 
 TEST_F(EngineConnection, EndsNoOldOneOfAServerThatWasRestarted) {
   start();
-  remote->connected_as({1, "socket:0", server_us(), now, "first run"}, now);
+  remote->receiver().connected_as({1, "socket:0", server_us(), now, "first run"}, now);
   settle_connection();
   disconnect();
   sent();
-  remote->connected_as({1, "socket:0", server_us(), now, "second run"}, now);
+  remote->receiver().connected_as({1, "socket:0", server_us(), now, "second run"}, now);
   auto const first = take_sent();
   ASSERT_EQ(first.size(), 3u);
   EXPECT_NE(first[0].id, 1u) << "only the question whether it might";
   settle_connection();
   disconnect();
-  remote->connected_as({2, "socket:0", server_us(), now, "second run"}, now);
+  remote->receiver().connected_as({2, "socket:0", server_us(), now, "second run"}, now);
   auto const commands = take_sent();
   ASSERT_FALSE(commands.empty());
   EXPECT_EQ(commands[0].id, 1u) << "the one of the same run";
@@ -247,7 +247,7 @@ TEST_F(EngineConnection, WithoutKillRepeatsTheReleaseOfWhatWasTakenAway) {  // P
   ask("b");
   heard();
   take_sent();
-  remote->revoked("L", 1, now);
+  remote->receiver().revoked("L", 1, now);
   EXPECT_EQ(heard(), texts{"a lost lost"});
   EXPECT_EQ(sent(), (texts{"acquire L 2", "release L 1"}));
   grant(101);
@@ -335,7 +335,7 @@ TEST_F(EngineConnection, ReportsARefusedGreetingThatWaitingDoesNotMend) {
   for (auto const& [what, expected] : table) {
     start();
     ask("a");
-    remote->connect_failed(what, "WORDS", now);
+    remote->receiver().connect_failed(what, "WORDS", now);
     EXPECT_EQ(heard(), expected);
     if (!expected.empty()) expect_clean();
   }
@@ -447,7 +447,7 @@ TEST_F(EngineConnection, PatienceIsNotBegunAgainByAnAnswerThatAQuestionCameTooLa
   settings.offline_timeout = 10s;
   start();
   ask("a");
-  remote->connect_failed(fault::try_later, "nobody there", now);
+  remote->receiver().connect_failed(fault::try_later, "nobody there", now);
   advance(6s);
   connect();
   settle_connection(false);

@@ -195,7 +195,7 @@ class engine_test : public testing::Test, public acquisition_events, public wire
   /// `run` names the server's; another than before: it was restarted.
   void connect(std::string run = "1") {
     ++connections;
-    remote->connected_as({connections, "here:" + std::to_string(connections), server_us(), now, std::move(run)}, now);
+    remote->receiver().connected_as({connections, "here:" + std::to_string(connections), server_us(), now, std::move(run)}, now);
   }
 
   /// Answers KILL (0 connections ended), SUBSCRIBE and the proof, which come first.
@@ -211,7 +211,7 @@ class engine_test : public testing::Test, public acquisition_events, public wire
 
   void disconnect() {
     unanswered.clear();
-    remote->disconnected("the connection is lost", now);
+    remote->receiver().disconnected("the connection is lost", now);
   }
 
   // ---- time; the server's clock shows the same as ours, `server_ahead` later ----
@@ -291,18 +291,18 @@ class engine_test : public testing::Test, public acquisition_events, public wire
   void answer(numbers const& n) {
     ASSERT_FALSE(unanswered.empty()) << "nothing to answer";
     unanswered.pop_front();
-    remote->answered({fault::none, {}, n}, now);
+    remote->receiver().answered({fault::none, {}, n}, now);
   }
   void answer(fault what, std::string_view words) {
     ASSERT_FALSE(unanswered.empty()) << "nothing to answer";
     unanswered.pop_front();
-    remote->answered({what, words, {}}, now);
+    remote->receiver().answered({what, words, {}}, now);
   }
   /// An error that is about the keys of that command.
   void answer_of_its_keys(fault what, std::string_view words) {
     ASSERT_FALSE(unanswered.empty()) << "nothing to answer";
     unanswered.pop_front();
-    remote->answered({what, words, {}, true}, now);
+    remote->receiver().answered({what, words, {}, true}, now);
   }
   void grant(std::int64_t fence) { answer({1, fence, server_us()}); }
   void queue(std::int64_t left_ms, std::int64_t ticket = 77) { answer({0, left_ms, server_us(), ticket}); }
@@ -327,7 +327,7 @@ class engine_test : public testing::Test, public acquisition_events, public wire
     push_granted_at(server_us(), id, fence, claim, lock);
   }
   void push_granted_at(std::int64_t granted_us, grant_id id, std::int64_t fence, milliseconds claim = 3s, std::string_view lock = "L") {
-    remote->granted({lock, id, fence, granted_us, claim}, now);
+    remote->receiver().granted({lock, id, fence, granted_us, claim}, now);
   }
 
   // ---- ready-made states ----

@@ -125,7 +125,7 @@ class QuorumDoubles : public ::testing::Test {
  protected:
   void meet(world& w, std::vector<int> const& server_of) {
     for (std::size_t i = 0; i < server_of.size(); ++i) {
-      w.servers[i]->disconnected("cut", w.now);
+      w.servers[i]->receiver().disconnected("cut", w.now);
       w.wires[i]->unanswered.clear();
     }
     for (std::size_t i = 0; i < server_of.size(); ++i) meet_one(w, i, server_of[i]);
@@ -133,7 +133,7 @@ class QuorumDoubles : public ::testing::Test {
   void meet_one(world& w, std::size_t i, int server) {
     protocol::session s{1, "here", w.server_us(i), w.now, std::to_string(server) + run_a, 100h};
     s.at = "10.0.0." + std::to_string(i);
-    w.servers[i]->connected_as(s, w.now);
+    w.servers[i]->receiver().connected_as(s, w.now);
     while (!w.wires[i]->unanswered.empty() && w.wires[i]->unanswered.front().what == "other") w.answer(i, {1, 0, w.server_us(i)});
     w.wires[i]->all.clear();
   }
@@ -166,8 +166,8 @@ TEST_F(QuorumDoubles, WithoutAMajorityOfServersWaitersAndTriesEndWithTheReason) 
 TEST_F(QuorumDoubles, ATwinAndAServerThatIsAwayAreBothNamed) {
   world w{3};
   meet(w, {1, 1, 2});
-  w.servers[2]->disconnected("cut", w.now);
-  w.servers[2]->connect_failed(protocol::fault::try_later, "server 2: connection refused", w.now);
+  w.servers[2]->receiver().disconnected("cut", w.now);
+  w.servers[2]->receiver().connect_failed(protocol::fault::try_later, "server 2: connection refused", w.now);
   w.ask(true);
   w.yes(0);
   w.advance(w.settings.offline_timeout + 1s);
@@ -180,11 +180,11 @@ TEST_F(QuorumDoubles, TheLogSaysItOnceUntilItIsNoLongerTrue) {
   world w{3};
   meet(w, {1, 1, 2});
   EXPECT_EQ(w.notes_with("is the same server as"), 1u);
-  w.servers[1]->disconnected("cut", w.now);
+  w.servers[1]->receiver().disconnected("cut", w.now);
   meet_one(w, 1, 1);
   EXPECT_EQ(w.notes_with("is the same server as"), 1u);
   for (int const server : {3, 1}) {
-    w.servers[1]->disconnected("cut", w.now);
+    w.servers[1]->receiver().disconnected("cut", w.now);
     meet_one(w, 1, server);
   }
   EXPECT_EQ(w.notes_with("is the same server as"), 2u);
@@ -193,7 +193,7 @@ TEST_F(QuorumDoubles, TheLogSaysItOnceUntilItIsNoLongerTrue) {
 TEST_F(QuorumDoubles, AnotherNameTakesOverTheVoteOfOneThatIsCutOff) {
   world w{3};
   meet(w, {1, 1, 2});
-  w.servers[0]->disconnected("cut", w.now);
+  w.servers[0]->receiver().disconnected("cut", w.now);
   w.ask();
   EXPECT_EQ(w.wires[1]->count("acquire"), 1u);
   w.yes(1);
@@ -205,13 +205,13 @@ TEST_F(QuorumDoubles, AnotherNameTakesOverTheVoteOfOneThatIsCutOff) {
 TEST_F(QuorumDoubles, TwoVotesOfOneServerDoNotWin) {
   world w{3};
   meet(w, {1, 2, 3});
-  w.servers[2]->disconnected("cut", w.now);
+  w.servers[2]->receiver().disconnected("cut", w.now);
   w.ask();
   w.yes(0);
-  w.servers[1]->disconnected("cut", w.now);
+  w.servers[1]->receiver().disconnected("cut", w.now);
   w.wires[1]->unanswered.clear();
   meet_one(w, 1, 2);
-  w.servers[0]->disconnected("cut", w.now);
+  w.servers[0]->receiver().disconnected("cut", w.now);
   meet_one(w, 0, 2);
   ASSERT_TRUE(w.events.empty());
   while (!w.wires[1]->unanswered.empty()) w.yes(1);
@@ -226,7 +226,7 @@ TEST_F(QuorumDoubles, AHoldOfTwoVotesThatProveToBeOneIsLost) {
   w.yes(1);
   ASSERT_EQ(w.events, std::vector<std::string>{"granted"});
   w.busy(2);
-  w.servers[1]->disconnected("cut", w.now);
+  w.servers[1]->receiver().disconnected("cut", w.now);
   w.wires[1]->unanswered.clear();
   meet_one(w, 1, 1);
   EXPECT_EQ(w.events, (std::vector<std::string>{"granted", "lost"}));

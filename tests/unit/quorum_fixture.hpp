@@ -67,22 +67,22 @@ class world final : public engine::acquisition_events, public engine::log_sink {
     return 1'700'000'000'000'000 + std::chrono::duration_cast<std::chrono::microseconds>(now - begin).count() + static_cast<std::int64_t>(i);
   }
   void connect(std::size_t i, std::chrono::seconds uptime = 100h) {
-    servers[i]->connected_as({1, "here", server_us(i), now, {}, uptime}, now);
+    servers[i]->receiver().connected_as({1, "here", server_us(i), now, {}, uptime}, now);
     while (!wires[i]->unanswered.empty()) answer(i, {1, 0, server_us(i)});
     wires[i]->all.clear();
   }
   void answer(std::size_t i, std::vector<std::int64_t> numbers) {
     ASSERT_FALSE(wires[i]->unanswered.empty()) << "server " << i << " was asked nothing";
     wires[i]->unanswered.pop_front();
-    servers[i]->answered({protocol::fault::none, {}, numbers}, now);
+    servers[i]->receiver().answered({protocol::fault::none, {}, numbers}, now);
   }
   void refuse(std::size_t i) {
     wires[i]->unanswered.pop_front();
-    servers[i]->answered({protocol::fault::refused, "OOM", {}}, now);
+    servers[i]->receiver().answered({protocol::fault::refused, "OOM", {}}, now);
   }
   void come_later(std::size_t i) {
     wires[i]->unanswered.pop_front();
-    servers[i]->answered({protocol::fault::try_later, "BUSY", {}}, now);
+    servers[i]->receiver().answered({protocol::fault::try_later, "BUSY", {}}, now);
   }
   void yes(std::size_t i, std::int64_t fence = 100) { answer(i, {1, fence, server_us(i)}); }
   void busy(std::size_t i) { answer(i, {2, 400, server_us(i), 0, 5, 7, 1}); }
@@ -100,9 +100,9 @@ class world final : public engine::acquisition_events, public engine::log_sink {
   }
   /// Whatever was asked there is asked again.
   void ask_by_a_new_connection(std::size_t i) {
-    servers[i]->disconnected("cut", now);
+    servers[i]->receiver().disconnected("cut", now);
     wires[i]->unanswered.clear();
-    servers[i]->connected_as({2, "here", server_us(i), now, {}, 100h}, now);
+    servers[i]->receiver().connected_as({2, "here", server_us(i), now, {}, 100h}, now);
     while (wires[i]->unanswered.front().what == "other") answer(i, {1, 0, server_us(i)});
   }
   engine::acquisition& ask(bool once = false) {

@@ -115,9 +115,9 @@ TEST(Quorum, ALateVoteIsConfirmedBeforeItEndsAlsoWhereALongOneHasPutOffTheEndOfT
   for (std::size_t i = 0; i < 3; ++i) w.yes(i, 1000);
   for (std::size_t i = 3; i < 5; ++i) w.in_line(i, 77, 5, false);
   // Asked again by a new connection, server 3 grants for the whole lease; and does not answer any more.
-  w.servers[3]->disconnected("cut", w.now);
+  w.servers[3]->receiver().disconnected("cut", w.now);
   w.wires[3]->unanswered.clear();
-  w.servers[3]->connected_as({2, "here", w.server_us(3), w.now}, w.now);
+  w.servers[3]->receiver().connected_as({2, "here", w.server_us(3), w.now}, w.now);
   while (w.wires[3]->unanswered.front().what == "other") w.answer(3, {1, 0, w.server_us(3)});
   ASSERT_EQ(w.wires[3]->unanswered.front().what, "acquire");
   w.yes(3, 1001);
@@ -127,7 +127,7 @@ TEST(Quorum, ALateVoteIsConfirmedBeforeItEndsAlsoWhereALongOneHasPutOffTheEndOfT
   w.answer(2, {w.server_us(), 1, 1000});
   ASSERT_EQ(w.events, std::vector<std::string>{"granted"}) << "three votes are left, one of which is not confirmed";
   ASSERT_GT(w.callers.front()->deadline(), w.now + 1s);
-  w.servers[4]->granted({"L", w.wires[4]->all.front().id, 1002, w.server_us(4), milliseconds{500}}, w.now);
+  w.servers[4]->receiver().granted({"L", w.wires[4]->all.front().id, 1002, w.server_us(4), milliseconds{500}}, w.now);
   w.advance(400ms);
   EXPECT_EQ(w.wires[4]->count("confirm"), 1u) << "else it would run out";
 }
@@ -149,7 +149,7 @@ TEST(Quorum, ALateVoteKeepsAHoldOfWhichOneVoteIsNotConfirmed) {
       ASSERT_EQ(w.wires[2]->unanswered.front().what, "acquire");
       w.yes(2);
     } else {
-      w.servers[2]->granted({"L", w.wires[2]->all.front().id, 100, w.server_us(2), milliseconds{500}}, w.now);
+      w.servers[2]->receiver().granted({"L", w.wires[2]->all.front().id, 100, w.server_us(2), milliseconds{500}}, w.now);
     }
     EXPECT_EQ(w.wires[2]->count("confirm"), 1u);
     w.advance(200ms);
@@ -224,7 +224,7 @@ TEST(Quorum, P10ALateVoteCostsNothingBeforeTheOthersAreConfirmed) {
   for (std::size_t i = 0; i < 5; ++i) w.in_line(i, 77, 5, true);
   for (std::size_t i = 0; i < 5; ++i) {
     w.advance(2ms);
-    w.servers[i]->granted({"L", w.wires[i]->all.front().id, 100, w.server_us(i), milliseconds{500}}, w.now);
+    w.servers[i]->receiver().granted({"L", w.wires[i]->all.front().id, 100, w.server_us(i), milliseconds{500}}, w.now);
   }
   ASSERT_EQ(w.events, std::vector<std::string>{"granted"});
   w.advance(100ms);

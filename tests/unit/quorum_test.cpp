@@ -125,7 +125,7 @@ TEST(Quorum, P11ATryWaitsForTheConnectionOfAServerWithoutWhichTooFewMayVote) {
   config c;
   c.quorum.min_server_uptime = 1h;
   world w{3, c};
-  for (std::size_t i : {0u, 1u}) w.servers[i]->disconnected("cut", w.now);
+  for (std::size_t i : {0u, 1u}) w.servers[i]->receiver().disconnected("cut", w.now);
   w.connect(1, 1s);
   w.ask(true);
   w.advance(1ms);
@@ -141,7 +141,7 @@ TEST(Quorum, P11ATryWaitsForTheConnectionOfAServerWithoutWhichTooFewAnswer) {
     config c;
     c.reconnect_max = 20ms;
     world w{3, c};
-    w.servers[0]->disconnected("cut", w.now);
+    w.servers[0]->receiver().disconnected("cut", w.now);
     w.ask(true);
     w.refuse(1);
     w.advance(1ms);
@@ -162,7 +162,7 @@ TEST(Quorum, P11ATryWaitsForTheConnectionOfAServerWithoutWhichTooFewAnswer) {
 TEST(Quorum, P11ATryOfATakenLockWaitsForConnectionsBeforeItCallsTheServersUnreachable) {
   for (bool const there : {false, true}) {
     world w{4};
-    w.servers[0]->disconnected("cut", w.now);
+    w.servers[0]->receiver().disconnected("cut", w.now);
     w.ask(true);
     w.refuse(2);
     w.busy(1);
@@ -310,7 +310,7 @@ TEST(Quorum, WhatTheOthersSaidBeforeTheVoteWasGivenDoesNotCount) {
   for (std::size_t i = 0; i < 3; ++i) w.in_line(i, 77, 5, true);
   w.now += 50ms;
   auto const id = w.wires[0]->all.front().id;
-  w.servers[0]->granted({"L", id, 400, w.server_us(), milliseconds{500}}, w.now);
+  w.servers[0]->receiver().granted({"L", id, 400, w.server_us(), milliseconds{500}}, w.now);
   EXPECT_EQ(w.wires[0]->count("release"), 0u) << "the holder may have released since";
   w.advance(5ms);
   EXPECT_EQ(w.wires[1]->count("acquire"), 2u) << "they are asked again";
@@ -421,7 +421,7 @@ TEST(Quorum, P10TwoVotesThatComeAndGoDoNotWakeEachOtherForEver) {
           w.in_line(i, 77, 5, true);
         } else {
           w.in_line(i, 78, 6, false);
-          w.servers[i]->granted({"L", asked.id, 400, w.server_us(i), milliseconds{500}}, w.now);
+          w.servers[i]->receiver().granted({"L", asked.id, 400, w.server_us(i), milliseconds{500}}, w.now);
           ++pushes;
         }
       }
@@ -435,7 +435,7 @@ TEST(Quorum, P10TwoVotesThatComeAndGoDoNotWakeEachOtherForEver) {
 
 TEST(Quorum, ATryThatWaitsForAMajorityToComeBackKeepsTheVotesItHas) {
   world w{3};
-  for (std::size_t i = 1; i < 3; ++i) w.servers[i]->disconnected("away", w.now);
+  for (std::size_t i = 1; i < 3; ++i) w.servers[i]->receiver().disconnected("away", w.now);
   w.ask(true);
   w.yes(0);
   w.ticks = 0;
@@ -447,7 +447,7 @@ TEST(Quorum, ATryThatWaitsForAMajorityToComeBackKeepsTheVotesItHas) {
   EXPECT_LT(w.ticks, 100) << "nothing is looked at all the time";
   EXPECT_EQ(w.wires[0]->count("try"), 3u) << "before a vote ends it is asked for again";
   EXPECT_EQ(w.wires[0]->count("release"), 2u);
-  w.servers[1]->connected_as({2, "here", w.server_us(1), w.now}, w.now);
+  w.servers[1]->receiver().connected_as({2, "here", w.server_us(1), w.now}, w.now);
   while (w.wires[1]->unanswered.front().what == "other") w.answer(1, {1, 0, w.server_us(1)});
   w.yes(1);
   EXPECT_EQ(w.events, std::vector<std::string>{"granted"});

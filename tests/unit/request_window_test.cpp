@@ -1,5 +1,5 @@
 // How many requests may be in flight: tables of answers and what the window is after them.
-#include "protocol/server/request_window.hpp"
+#include "protocol/request_window.hpp"
 
 #include <gtest/gtest.h>
 

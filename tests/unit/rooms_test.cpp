@@ -34,7 +34,7 @@ std::vector<room> const& rooms() {
        {"base", "resp", "net", "protocol/gathering.hpp", "protocol/shortest_lease.hpp", "protocol/wire.hpp", "protocol/transport.hpp",
         "protocol/shards.hpp"}},
       {"memory", {"base", "protocol/wire.hpp", "protocol/replies.hpp", "protocol/transport.hpp"}},
-      {"zookeeper", {"base", "cohort", "net", "protocol/wire.hpp", "protocol/drift.hpp", "protocol/server/request_window.hpp"}},
+      {"zookeeper", {"base", "cohort", "net", "protocol/wire.hpp", "protocol/drift.hpp", "protocol/request_window.hpp"}},
       {"backends", {"base", "cohort", "protocol", "quorum", "redis", "memory", "zookeeper"}},
       {"postgresql",
        {"base", "net/shell.hpp", "net/name_lookup.hpp", "protocol/shortest_lease.hpp", "protocol/wire.hpp", "protocol/transport.hpp",

@@ -33,7 +33,7 @@ class SyncedServer : public testing::Test, public acquisition_events, public log
   }
 
   void connect(std::string const& run = "1") {
-    both->first().connected_as({1, "here:1", 1'700'000'000'000'000, now, run}, now);
+    both->first().receiver().connected_as({1, "here:1", 1'700'000'000'000'000, now, run}, now);
     while (!first.sent.empty() && (first.sent.front().starts_with("kill") || first.sent.front() == "subscribe" || first.sent.front() == "prove")) {
       first.sent.erase(first.sent.begin());
       ++unheard;
@@ -58,7 +58,7 @@ class SyncedServer : public testing::Test, public acquisition_events, public log
     return a;
   }
 
-  void tell(numbers const& n) { both->first().answered({fault::none, {}, n}, now); }
+  void tell(numbers const& n) { both->first().receiver().answered({fault::none, {}, n}, now); }
   void grant(std::int64_t fence = 100) { tell({1, fence, 1'700'000'000'000'000}); }
   void tell_second(numbers const& n) { both->second().answered({fault::none, {}, n}, now); }
   void fail_second(fault what, std::string_view words) { both->second().answered({what, words, {}}, now); }
@@ -149,7 +149,7 @@ TEST_F(SyncedServer, APushedGrantIsRenewedOnTheSecondConnectionFirst) {
   connect();
   ask("a");
   tell({0, 30'000, 1'700'000'000'000'000, 77});
-  both->first().granted({"L", 1, 100, 1'700'000'000'000'000, 3s}, now);
+  both->first().receiver().granted({"L", 1, 100, 1'700'000'000'000'000, 3s}, now);
   EXPECT_EQ(heard(), texts{});
   EXPECT_EQ(second.take(), (texts{"renew L 1", "mark", "wait 2 1000"}));
   acknowledge(2);
@@ -367,9 +367,9 @@ TEST_F(SyncedServer, ASecondConnectionToAnotherServerIsNotUsed) {
   connect();
   both->second().disconnected("a failover", now);
   connect_second("2");
-  both->first().disconnected("a failover, and back", now);
+  both->first().receiver().disconnected("a failover, and back", now);
   advance(1ms);
-  both->first().connected_as({3, "here:3", 1'700'000'000'000'000, now, "1"}, now);
+  both->first().receiver().connected_as({3, "here:3", 1'700'000'000'000'000, now, "1"}, now);
   for (int answers = static_cast<int>(first.take().size()); answers > 0; --answers) tell({1});
   ask("a");
   grant();
@@ -391,10 +391,10 @@ TEST_F(SyncedServer, AYoungerSecondConnectionToAnotherServerMovesTheFirst) {
   EXPECT_EQ(first.drops, texts{"leads to another server than the second connection, which is younger"});
   advance(100ms);
   EXPECT_EQ(first.drops.size(), 1u) << "once";
-  both->first().disconnected("as asked", now);
+  both->first().receiver().disconnected("as asked", now);
   time_point const before = a.deadline();
   advance(10ms);
-  both->first().connected_as({1, "here:1", 1'700'000'000'000'000, now, "2"}, now);
+  both->first().receiver().connected_as({1, "here:1", 1'700'000'000'000'000, now, "2"}, now);
   EXPECT_EQ(second.take(), (texts{"renew L 1", "mark", "wait 2 1000"}));
   acknowledge(2);
   EXPECT_GT(a.deadline(), before);
@@ -405,11 +405,11 @@ TEST_F(SyncedServer, AYoungerSecondConnectionToAnotherServerMovesTheFirst) {
 TEST_F(SyncedServer, AnOlderSecondConnectionToAnotherServerIsLeftAtOnce) {
   caller& a = holding();
   both->second().disconnected("a failover", now);
-  both->first().disconnected("a failover", now);
+  both->first().receiver().disconnected("a failover", now);
   advance(10ms);
   connect_second("1");  // shortly before that server becomes a replica, and cuts nobody
   advance(5ms);
-  both->first().connected_as({1, "here:1", 1'700'000'000'000'000, now, "2"}, now);
+  both->first().receiver().connected_as({1, "here:1", 1'700'000'000'000'000, now, "2"}, now);
   advance(1us);
   EXPECT_EQ(second.drops, texts{"leads to another server than the first connection"});
   EXPECT_EQ(first.drops, texts{});
@@ -432,9 +432,9 @@ TEST_F(SyncedServer, AClaimIsOverInItsTimeWhateverTheServerWasAskedForSince) {
   grant();
   second.take();
   both->second().disconnected("gone", now);
-  both->first().disconnected("gone", now);
+  both->first().receiver().disconnected("gone", now);
   first.take();
-  both->first().connected_as({3, "here:3", 1'700'000'000'000'000, now, "1"}, now);
+  both->first().receiver().connected_as({3, "here:3", 1'700'000'000'000'000, now, "1"}, now);
   texts const written = first.take();
   ASSERT_NE(std::find(written.begin(), written.end(), "renew L 1"), written.end());
   for (std::string const& one : written) tell(one.starts_with("renew") ? numbers{1'700'000'000'000'000, 1} : numbers{1});

@@ -43,7 +43,7 @@ nanos quorum_world::patience(quorum_client const& c) const {
   nanos const usual = 12 * millisecond + 34 * (latency + jitter + slowest()) + (calm ? 0 : 80 * millisecond);
   if (calm) return usual;
   nanos measured = 0;
-  for (auto const& one : c.ways_) measured = std::max<nanos>(measured, one->protocol->round_trip().count());
+  for (auto const& one : c.ways_) measured = std::max<nanos>(measured, one->protocol->as_votes().round_trip().count());
   return std::max(usual, 32 * measured);
 }
 

@@ -67,7 +67,7 @@ void quorum_client::start() {
     one.connection = std::make_unique<sim_connection>(one, settings, id, world.random().next(), how);
     one.connection->report_to(one);
     // The attempt is three digits of a vote's id.
-    if (world.random().chance(30)) one.protocol->skip_ids(static_cast<std::uint64_t>(world.random().between(990, 999)));
+    if (world.random().chance(30)) one.protocol->ids().skip(static_cast<std::uint64_t>(world.random().between(990, 999)));
   }
   cohort->use(*owner);
   for (auto const& one : ways_) one->want_connection();
@@ -200,12 +200,12 @@ void quorum_client::way::drop_connection(std::string_view why) {
 
 void quorum_client::way::connected_as(protocol::session const& s, time_point now) {
   link->up_since = client->world.now();
-  protocol->connected_as(s, now);
+  protocol->receiver().connected_as(s, now);
 }
 
 void quorum_client::way::disconnected(std::string_view why, time_point now) {
   if (why != "cut" && why != why_dropped) throw violation{10, "the connection does not understand what the server sent: " + std::string{why}};
-  protocol->disconnected(why, now);
+  protocol->receiver().disconnected(why, now);
 }
 
 void quorum_client::way::later(nanos delay, std::function<void(time_point)> what) {

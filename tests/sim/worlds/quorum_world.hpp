@@ -390,16 +390,18 @@ class quorum_client final : public engine::acquisition_events, public engine::lo
     void drop_connection(std::string_view why) override;
 
     void connected_as(protocol::session const& s, time_point now) override;
-    void connect_failed(protocol::fault what, std::string_view words, time_point now) override { protocol->connect_failed(what, words, now); }
+    void connect_failed(protocol::fault what, std::string_view words, time_point now) override {
+      protocol->receiver().connect_failed(what, words, now);
+    }
     void disconnected(std::string_view why, time_point now) override;
-    void answered(protocol::answer const& a, time_point now) override { protocol->answered(a, now); }
-    void granted(protocol::pushed_grant const& g, time_point now) override { protocol->granted(g, now); }
-    void revoked(std::string_view name, engine::grant_id n, time_point now) override { protocol->revoked(name, n, now); }
-    void requested(std::string_view name, engine::grant_id n, time_point now) override { protocol->requested(name, n, now); }
-    void freed(std::string_view name, engine::grant_id n, bool more, time_point now) override { protocol->freed(name, n, more, now); }
-    void missed(std::string_view name, engine::grant_id n, time_point now) override { protocol->missed(name, n, now); }
+    void answered(protocol::answer const& a, time_point now) override { protocol->receiver().answered(a, now); }
+    void granted(protocol::pushed_grant const& g, time_point now) override { protocol->receiver().granted(g, now); }
+    void revoked(std::string_view name, engine::grant_id n, time_point now) override { protocol->receiver().revoked(name, n, now); }
+    void requested(std::string_view name, engine::grant_id n, time_point now) override { protocol->receiver().requested(name, n, now); }
+    void freed(std::string_view name, engine::grant_id n, bool more, time_point now) override { protocol->receiver().freed(name, n, more, now); }
+    void missed(std::string_view name, engine::grant_id n, time_point now) override { protocol->receiver().missed(name, n, now); }
     void told_end(std::string_view name, engine::grant_id n, std::chrono::milliseconds left, time_point now) override {
-      protocol->told_end(name, n, left, now);
+      protocol->receiver().told_end(name, n, left, now);
     }
 
     void later(nanos delay, std::function<void(time_point)> what) override;

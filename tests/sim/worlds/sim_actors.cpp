@@ -81,8 +81,8 @@ void sim_client::ask(actor& a, std::unique_ptr<sim_acquisition>& slot, int name,
     x.permit = {all.permits, all.limit, o.weight, static_cast<std::uint32_t>(random_.below(all.limit)), o.visited, o.weight == 0};
   }
   world_.watcher().asked(x);
-  if (plan_.id_jumps && server_->last_id() < 1'000'000'000'000 && random_.chance(60)) {
-    server_->skip_ids(server_->last_id() * 10 + static_cast<std::uint64_t>(random_.below(9)));
+  if (plan_.id_jumps && server_->ids().last() < 1'000'000'000'000 && random_.chance(60)) {
+    server_->ids().skip(server_->ids().last() * 10 + static_cast<std::uint64_t>(random_.below(9)));
   }
   engine_->acquire(x, name_of(name), now);
 }

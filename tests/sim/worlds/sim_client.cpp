@@ -431,14 +431,14 @@ void sim_client::connected_as(protocol::session const& s, time_point now) {
   longest_absence_ = std::max(longest_absence_, up_since_ - down_since_);
   releases_written_ = 0;
   renewals_written_.clear();
-  server_->connected_as(s, now);
+  server_->receiver().connected_as(s, now);
   cleanups_are_due_ = true;
   if (!server_->catching_up()) renewed_at_once(renewals_written_, nullptr, now);  // not where it takes several turns
   world_.watcher().connected(*this);
 }
 
 void sim_client::connect_failed(protocol::fault what, std::string_view words, time_point now) {
-  server_->connect_failed(what, words, now);
+  server_->receiver().connect_failed(what, words, now);
   bool const for_now = what == protocol::fault::try_later || what == protocol::fault::reconnect;
   bool const refused = words.find(": NOPERM ") != std::string_view::npos || words.find(": WRONGPASS ") != std::string_view::npos;
   if (for_now && refused) throw violation{11, id_ + " asks again, although the server refuses its user: " + std::string{words}};
@@ -451,11 +451,11 @@ void sim_client::disconnected(std::string_view why, time_point now) {
     throw violation{10, "the connection does not understand what the server sent: " + std::string{why}};
   if (up_) down_since_ = world_.now();
   up_ = cleanups_are_due_ = false;
-  server_->disconnected(why, now);
+  server_->receiver().disconnected(why, now);
   no_order_may_repeat(*server_);
 }
 
-void sim_client::answered(protocol::answer const& a, time_point now) { answered_by(*server_, a, now); }
+void sim_client::answered(protocol::answer const& a, time_point now) { answered_by(server_->receiver(), a, now); }
 
 void sim_client::answered_by(protocol::wire_events& s, protocol::answer const& a, time_point now) {
   if (!a.numbers().empty() && world_.tracing()) world_.say("client " + std::to_string(number_) + " is answered");
@@ -464,7 +464,7 @@ void sim_client::answered_by(protocol::wire_events& s, protocol::answer const& a
   s.answered(a, now);
 }
 
-void sim_client::granted(protocol::pushed_grant const& g, time_point now) { granted_by(*server_, g, now); }
+void sim_client::granted(protocol::pushed_grant const& g, time_point now) { granted_by(server_->receiver(), g, now); }
 
 void sim_client::granted_by(protocol::wire_events& s, protocol::pushed_grant const& g, time_point now) {
   if (world_.tracing()) world_.say("client " + std::to_string(number_) + " is pushed " + engine::to_text(g.id) + " for " + std::string{g.name});
@@ -476,14 +476,14 @@ void sim_client::granted_by(protocol::wire_events& s, protocol::pushed_grant con
   if (!live && !flooded && owed() == 0) throw violation{6, id_ + " keeps a grant that nobody wants"};
 }
 
-void sim_client::requested(std::string_view name, engine::grant_id id, time_point now) { requested_by(*server_, name, id, now); }
+void sim_client::requested(std::string_view name, engine::grant_id id, time_point now) { requested_by(server_->receiver(), name, id, now); }
 
 void sim_client::requested_by(protocol::wire_events& s, std::string_view name, engine::grant_id id, time_point now) {
   if (world_.tracing()) world_.say("client " + std::to_string(number_) + " is asked for " + engine::to_text(id) + " of " + std::string{name});
   s.requested(name, id, now);
 }
 
-void sim_client::freed(std::string_view name, engine::grant_id id, bool more, time_point now) { freed_by(*server_, name, id, more, now); }
+void sim_client::freed(std::string_view name, engine::grant_id id, bool more, time_point now) { freed_by(server_->receiver(), name, id, more, now); }
 
 void sim_client::freed_by(protocol::wire_events& s, std::string_view name, engine::grant_id id, bool more, time_point now) {
   if (world_.tracing())
@@ -491,7 +491,7 @@ void sim_client::freed_by(protocol::wire_events& s, std::string_view name, engin
   s.freed(name, id, more, now);
 }
 
-void sim_client::revoked(std::string_view name, engine::grant_id id, time_point now) { revoked_by(*server_, name, id, now); }
+void sim_client::revoked(std::string_view name, engine::grant_id id, time_point now) { revoked_by(server_->receiver(), name, id, now); }
 
 void sim_client::revoked_by(protocol::wire_events& s, std::string_view name, engine::grant_id id, time_point now) {
   if (world_.tracing())
@@ -507,7 +507,7 @@ void sim_client::revoked_by(protocol::wire_events& s, std::string_view name, eng
   });
 }
 
-void sim_client::missed(std::string_view name, engine::grant_id id, time_point now) { missed_by(*server_, name, id, now); }
+void sim_client::missed(std::string_view name, engine::grant_id id, time_point now) { missed_by(server_->receiver(), name, id, now); }
 
 void sim_client::missed_by(protocol::wire_events& s, std::string_view name, engine::grant_id id, time_point now) {
   if (world_.tracing())
@@ -516,7 +516,7 @@ void sim_client::missed_by(protocol::wire_events& s, std::string_view name, engi
 }
 
 void sim_client::told_end(std::string_view name, engine::grant_id id, std::chrono::milliseconds left, time_point now) {
-  told_end_by(*server_, name, id, left, now);
+  told_end_by(server_->receiver(), name, id, left, now);
 }
 
 void sim_client::told_end_by(protocol::wire_events& s, std::string_view name, engine::grant_id id, std::chrono::milliseconds left, time_point now) {
@@ -560,7 +560,7 @@ void sim_client::for_each_hold(time_point now, std::function<void(sim_acquisitio
 /// P9: what a hold has become meanwhile is found out at once, not when it is due.
 void sim_client::renewed_at_once(std::vector<engine::grant_id> const& written_ids, engine::backend const* by, time_point now) const {
   for_each_hold(now, [&](sim_acquisition const& x) {
-    if (by != nullptr && place_of(x.lock->place.get())->of != by) return;
+    if (by != nullptr && keeper_of_place(x) != by) return;
     bool const written = std::find(written_ids.begin(), written_ids.end(), x.id) != written_ids.end();
     if (!written) throw violation{9, id_ + " does not ask on a new connection whether it still has " + engine::to_text(x.id)};
   });
@@ -570,7 +570,7 @@ void sim_client::renewed_at_once(std::vector<engine::grant_id> const& written_id
 void sim_client::slots_move(std::function<void()> const& move, time_point now) {
   std::map<engine::grant_id, protocol::server const*> keepers;
   std::map<protocol::server const*, std::size_t> written;
-  for_each_hold(now, [&](sim_acquisition const& x) { keepers[x.id] = place_of(x.lock->place.get())->of; });
+  for_each_hold(now, [&](sim_acquisition const& x) { keepers[x.id] = keeper_of_place(x); });
   for_each_connected([&](protocol::server const& s, sim_cluster::view const& to) { written[&s] = to.renewals_written.size(); });
   move();
   for_each_connected([&](protocol::server const& s, sim_cluster::view const& to) {
@@ -640,7 +640,7 @@ void sim_client::node_connected(std::size_t number) {
 link_ptr sim_client::keeper_of(sim_acquisition const& a) const {
   if (!cluster_) return link_;
   if (a.lock == nullptr) return nullptr;
-  protocol::server const* const keeper = place_of(a.lock->place.get())->of;
+  protocol::server const* const keeper = keeper_of_place(a);
   for (std::size_t i = 0; i < sharded_->size(); ++i) {
     if (sharded_->at(i) == keeper) return cluster_->view_of_master(i).to;
   }

@@ -178,6 +178,11 @@ class sim_client final : public protocol::wire,
     return place != nullptr || of_engine == nullptr ? place : &protocol::synced_server::at_server(*of_engine);
   }
 
+  // The server that has the place of an acquisition.
+  static protocol::server const* keeper_of_place(sim_acquisition const& x) {
+    return static_cast<protocol::server const*>(place_of(x.lock->place.get())->of);
+  }
+
   time_point local(nanos true_time) const;
   time_point local_now() const override { return local(world_.now()); }
   nanos true_time(time_point local_time) const;  // the last moment at which the clock does not show more

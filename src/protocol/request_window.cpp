@@ -1,5 +1,5 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include "protocol/server/request_window.hpp"
+#include "protocol/request_window.hpp"
 
 namespace conch::protocol {
 

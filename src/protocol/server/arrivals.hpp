@@ -1,0 +1,48 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "protocol/server/catch_up.hpp"
+#include "protocol/server/release_answers.hpp"
+#include "protocol/server/tries.hpp"
+#include "protocol/wire.hpp"
+
+namespace conch::protocol {
+
+using namespace engine;
+
+/// Takes what the wire reports, and gives it to the part that it concerns.
+class arrivals final : public wire_events {
+ public:
+  arrivals(common_parts& on, cleanups& owed, asking& asks, tries& several, release_answers& released, renewals& renews, pushes& told, orders& asked,
+           catch_up& rest) noexcept
+      : on_{on}, owed_{owed}, asks_{asks}, several_{several}, released_{released}, renews_{renews}, told_{told}, asked_{asked}, rest_{rest} {}
+
+  void connected_as(session const& s, time_point now) override;
+  void connect_failed(fault what, std::string_view words, time_point now) override;
+  void disconnected(std::string_view why, time_point now) override;
+  void answered(answer const& a, time_point now) override;
+  void granted(pushed_grant const& g, time_point now) override;
+  void revoked(std::string_view name, grant_id id, time_point now) override;
+  void requested(std::string_view name, grant_id id, time_point now) override;
+  void freed(std::string_view name, grant_id id, bool more, time_point now) override;
+  void missed(std::string_view name, grant_id id, time_point now) override;
+  void told_end(std::string_view name, grant_id id, milliseconds left, time_point now) override;
+
+ private:
+  void greet(session const& s, time_point now);
+  void read_answer(in_flight const& r, answer const& a, time_point now);
+  void session_answered(in_flight const& r, answer const& a, time_point now);
+  void forget_unanswered();
+
+  common_parts& on_;
+  cleanups& owed_;
+  asking& asks_;
+  tries& several_;
+  release_answers& released_;
+  renewals& renews_;
+  pushes& told_;
+  orders& asked_;
+  catch_up& rest_;
+};
+
+}  // namespace conch::protocol

@@ -1,0 +1,103 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "protocol/server/catch_up.hpp"
+
+#include "base/turns.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace conch::protocol {
+
+void catch_up::go_on(time_point now) {
+  std::size_t left = in_one_turn;
+  if (on_.link.connected()) renew_holds(left, now);
+  if (on_.link.connected() && !on_.all.failing()) {
+    owed_.repeat(left, now);
+    send_postponed(left, now);
+    ask_everything_again(left, now);
+  }
+  tell_the_rest(left, now);
+  asked_.end_some(left);
+  if (on_.link.connected()) asked_.unwatch(left, now);
+  come_back(now);
+}
+
+/// Without a connection, or after a failure, nothing is written for what rests: it waits, or fails.
+void catch_up::tell_the_rest(std::size_t& left, time_point now) {
+  for (; (on_.all.failing() || !on_.link.connected()) && left != 0 && on_.all.has_resting(); --left) {
+    place& s = on_.all.next();
+    bool const asks = s.at == place::state::asking || s.at == place::state::in_line;
+    if (asks && on_.all.failing()) {
+      asks_.fail(s, on_.all.failing(), now);
+    } else if (asks) {
+      asks_.be_patient(s, on_.link.lost_at());
+    } else if (s.at == place::state::leaving && !on_.link.connected()) {
+      if (!s.check.armed()) on_.env.timers.arm(s.check, on_.link.lost_at() + on_.env.settings.command_timeout);
+    } else if (s.at == place::state::leaving && s.told_on != on_.link.number()) {
+      asks_.send_leave(s, now);  // the failure came before this connection had come to the place
+    }
+  }
+  if (!on_.all.has_resting()) on_.all.stop_failing();
+}
+
+/// Another turn follows if this one did not come to all; but not for what only waits for room: an answer goes on with it.
+void catch_up::come_back(time_point now) {
+  bool const waits_for_holds = asks_.may_repeat() && on_.all.has_resting() && !on_.all.first_resting().written && !on_.sent.window().may_begin(now);
+  bool const more_to_send = on_.all.has_resting_holds() || (on_.sent.window().has_room() && has_rest());
+  bool const more =
+      on_.all.failing() || asked_.is_ending() || asked_.has_unwatched() || (on_.link.connected() ? more_to_send : on_.all.has_resting());
+  if (!more) return;
+  bool const later = on_.link.connected() && waits_for_holds && !on_.all.has_resting_holds() && !on_.all.failing();
+  on_.soon.at(later ? on_.sent.window().begins_again() : in_next_turn(now));
+}
+
+void catch_up::send_postponed(std::size_t& left, time_point now) {
+  for (; left != 0 && owed_.may_send() && on_.all.has_postponed(); --left) {
+    place& s = on_.all.next_postponed();
+    if (s.at == place::state::leaving) asks_.send_leave(s, false, now);
+    else asks_.send(s, false, now);
+  }
+}
+
+/// They wait for no room: a hold that is not renewed in time is lost, whatever else is to be done.
+void catch_up::renew_holds(std::size_t& left, time_point now) {
+  std::vector<place*> held;
+  for (; left != 0 && on_.all.has_resting_holds(); --left) {
+    place& s = on_.all.next_hold();
+    if (s.told_on != on_.link.number()) held.push_back(&s);
+  }
+  if (held.empty()) return;
+  std::sort(held.begin(), held.end(), [](place* a, place* b) { return a->deadline < b->deadline; });
+  renews_.send(held, {}, now);
+  for (place* s : held) {
+    if (s->at == place::state::owned && s->watches_requests && !s->requested) told_.ask_for_requests(*s, now);
+  }
+}
+
+/// Repeats the requests of all places about which nothing was written on this connection yet. A place that was released, cancelled or given
+/// up since is not in the list any more.
+void catch_up::ask_everything_again(std::size_t& left, time_point now) {
+  for (; left != 0 && asks_.may_repeat() && on_.all.has_resting() && (on_.all.first_resting().written || on_.sent.window().may_begin(now)); --left) {
+    place& s = on_.all.next();
+    if (s.told_on == on_.link.number()) continue;
+    switch (s.at) {
+      case place::state::asking:
+      case place::state::in_line: asks_.ask_once_more(s, retry_reason::reconnected, now); break;
+      case place::state::leaving: asks_.send_leave(s, now); break;
+      case place::state::owned:
+      case place::state::idle: break;
+    }
+  }
+}
+
+void catch_up::fail_all(error_code why, time_point now) {
+  on_.all.fail_all(why);
+  end_all_orders(why, now);
+}
+
+void catch_up::end_all_orders(error_code why, time_point now) {
+  asked_.end_all(why);
+  go_on(now);
+}
+
+}  // namespace conch::protocol

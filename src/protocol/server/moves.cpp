@@ -1,0 +1,65 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "protocol/server/moves.hpp"
+
+#include <utility>
+#include <vector>
+
+namespace conch::protocol {
+
+void moves::part(time_point now) {
+  on_.sent.mark_moved(on_.slots);
+  owed_.part(now);  // first: they know their server by themselves, and their places may be idle
+  on_.all.part(on_.slots, now);
+  asked_.part(now);
+}
+
+void moves::ask_once_more(std::set<unsigned> const& slots, time_point now) {
+  if (!on_.link.connected()) return;
+  std::vector<place*> const asking = on_.all.asking_in(slots), holding = on_.all.holds_in(slots);
+  for (place* s : asking) {
+    s->asks_again = true;
+    asks_.ask_once_more(*s, retry_reason::reconnected, now);
+  }
+  renews_.send(holding, {}, now);
+  owed_.hasten(slots, now);
+  asked_.watch_again(slots, now);
+}
+
+void moves::receive(place& s, time_point now) {
+  has_received_ = true;
+  asks_.receive(s, mine_, now);
+}
+
+void moves::receive(cleanup& c, time_point now) {
+  has_received_ = true;
+  owed_.receive(c, now);
+}
+
+void moves::receive(admin_request& i, admin_events* whose, time_point now) {
+  has_received_ = true;
+  asked_.receive(i, whose, now);
+}
+
+void moves::receive_unwatched(std::string name, grant_id id) {
+  if (asked_.receive_unwatched(std::move(name), id)) has_received_ = true;
+}
+
+void moves::take_over(time_point now) {
+  if (!std::exchange(has_received_, false)) return;
+  if (!on_.link.connected()) return on_.link.want();
+  rest_.go_on(now);
+  asked_.take_over(now);
+}
+
+bool moves::renew_behind_asking(std::span<place* const> places, bool alone, time_point now) {
+  if (!on_.link.connected()) {
+    on_.link.want();
+    return false;
+  }
+  renews_.send(places, {.asking = true, .alone = alone}, now);
+  return true;
+}
+
+void moves::renew_each_alone(std::span<place* const> places, time_point now) { renews_.send(places, {.alone = true}, now); }
+
+}  // namespace conch::protocol

@@ -1,0 +1,10 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "protocol/server/my_slots.hpp"
+
+#include "protocol/place.hpp"
+
+namespace conch::protocol {
+
+bool my_slots::has(place const& s) const { return others_ == nullptr || &others_->keeper(s.slot) == &self_; }
+
+}  // namespace conch::protocol

@@ -1,0 +1,168 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "protocol/server/pushes.hpp"
+
+#include "protocol/drift.hpp"
+#include "protocol/server/place_keeper.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace conch::protocol {
+
+namespace {
+
+/// How many stray grants are given back in one second. Normally there is one now and then, but a client that may publish can send any
+/// number. A grant that is not given back goes to the next in line when its claim is over.
+constexpr int strays_per_second = 100;
+
+}  // namespace
+
+/// The place that the grant is for. A lock with several owners may have several places here.
+place* pushes::wanted(pushed_grant const& g) {
+  place* const by_id = ids_.place_of(g.id);
+  return g.kind == permit_kind::none && by_id == nullptr ? made_here(on_.env.up.find(g.name)) : by_id;
+}
+
+void pushes::granted(pushed_grant const& g, time_point now) {
+  ++on_.env.stats.pushes;
+  place* const s = wanted(g);
+  if (s == nullptr || s->id != g.id || s->at == place::state::idle) {
+    give_back_stray(g, now);
+    return;
+  }
+  if (s->at == place::state::owned || s->adopts()) return;  // the one that adopts stands in no line
+  if (s->of != &mine_) {
+    // Granted before its slot moved, or by one that only believes that it still has it.
+    s->of->ask_because_of_push(*s, now);
+    return;
+  }
+  s->by_push = true;
+  if (on_.env.settings.verify_pushes) {
+    asks_.ask_because_of_push(*s, now);
+    return;
+  }
+  if (!fits(*s, g) || !is_plausible(g.fence, now)) {
+    ++on_.env.stats.pushes_doubted;
+    asks_.ask_because_of_push(*s, now);
+    return;
+  }
+
+  // The lock was not granted before the local time of the clock sample, plus what the server's clock has advanced since. The claim counts
+  // for no longer than our own claim. So whatever is false in a message is over by then.
+  milliseconds claim = std::min(g.claim, whole_ms(on_.env.settings.claim));
+  bool const known = on_.link.clock().can_place(g.granted_us);
+  time_point const from = std::min(on_.link.clock().earliest(g.granted_us), now);
+  if (known && from + claim - drift_of(claim) - claim / 4 > now) {
+    asks_.take_grant(*s, {.fence = g.fence, .segment = g.segment, .from = from, .lease = claim, .pushed = true}, now);
+    return;
+  }
+  // The claim may be over already. To ask again renews it if it is still ours, and otherwise puts us back in our place in line.
+  ++on_.env.stats.pushes_late;
+  asks_.ask_because_of_push(*s, now);
+}
+
+/// Does the grant fit the place? It need not come from a script: any client that may publish to our channel, and knows the id, can write
+/// one.
+bool pushes::fits(place const& s, pushed_grant const& g) {
+  bool const same_lock = !s.permit || (g.kind == s.permit.kind && g.name == s.name);
+  return same_lock && has_segment(s.permit, g.segment);
+}
+
+/// A fence is what the server's clock shows. It is one more than the last fence if that clock was set back, or if other clocks run ahead.
+/// The guarded resource refuses all lower fences until the clock has passed this one: so the harm of a false fence is over within a claim,
+/// too.
+bool pushes::is_plausible(std::int64_t fence, time_point now) const {
+  if (!is_usable(fence)) return false;
+  if (!on_.link.clock().is_known()) return true;  // without a sample the push is late in any case
+  return fence + fence_epoch_us <=
+         on_.link.clock().most_us(now) + std::chrono::duration_cast<std::chrono::microseconds>(on_.env.settings.claim).count();
+}
+
+/// Gives back a grant that no waiter here wants any more, unless a release for it is already under way. A release that was refused so far
+/// is tried again at once: a server that grants may carry it out now.
+void pushes::give_back_stray(pushed_grant const& g, time_point now) {
+  ++on_.env.stats.pushes_stray;
+  if (strays_since_ == time_point::min() || now - strays_since_ >= std::chrono::seconds{1}) {
+    strays_since_ = now;
+    strays_ = 0;
+  }
+  if (++strays_ > strays_per_second) {
+    if (!std::exchange(told_of_strays_, true)) {
+      on_.env.log.note(false, "too many grants that were not asked for: another user publishes to our channel");
+    }
+    return;
+  }
+  cleanups& there = on_.slots.at(g.name).owed();
+  if (cleanup* const c = there.find(g.id); c != nullptr) return there.try_again(*c, now);
+  permit const permit{.kind = g.kind, .weight = 1};
+  there.owe(made_here(permit ? on_.env.up.make_permit_place(g.name, permit) : on_.env.up.find_or_make(g.name)), g.id, nullptr, now);
+}
+
+/// The owner of now is not the one that we know of.
+void pushes::told_end(std::string_view name, grant_id id, milliseconds left, time_point now) {
+  if (place* const s = in_line_under(name, id)) s->of->told_end(*s, left, now);
+}
+
+/// Our turn came at another server. The server of this connection is its replica now, so the other one counted no subscriber for us. To ask
+/// again shows this (READONLY), and leads to a new connection. There the place in line is asked for with the old ticket.
+void pushes::missed(std::string_view name, grant_id id, time_point now) {
+  // A place that is still asking learns the same from its next answer.
+  if (place* const s = in_line_under(name, id)) s->of->ask_because_of_push(*s, now);
+}
+
+/// The place that stands in line for the lock of that name under that id, or none.
+place* pushes::in_line_under(std::string_view name, grant_id id) {
+  place* const permit = ids_.place_of(id);
+  place* const s = permit != nullptr ? permit : made_here(on_.env.up.find(name));
+  return s != nullptr && s->name == name && s->id == id && s->at == place::state::in_line ? s : nullptr;
+}
+
+/// An operator has taken the lock away.
+void pushes::revoked(std::string_view name, grant_id id, time_point now) {
+  if (place* const s = owned_under(name, id)) s->of->taken_away(*s, id, now);
+}
+
+/// The place that has the lock of that name under that id, or none.
+place* pushes::owned_under(std::string_view name, grant_id id) {
+  place* const permit = ids_.place_of(id);
+  place* const s = permit != nullptr ? permit : made_here(on_.env.up.find(name));
+  return s != nullptr && s->name == name && s->id == id && s->at == place::state::owned ? s : nullptr;
+}
+
+void pushes::watch_requests(place& s, time_point now) {
+  if (std::exchange(s.watches_requests, true)) return;
+  if (s.requested) {
+    on_.env.up.requested(s, now);
+  } else if (on_.link.connected()) {
+    ask_for_requests(s, now);
+  }
+}
+
+void pushes::ask_for_requests(place& s, time_point now) {
+  on_.sent.send(requested_command{s.name, s.fence}, {request_kind::requested, s.id, 0, &s, nullptr, now});
+}
+
+void pushes::requested_answered(in_flight const& r, answer const& a, time_point now) {
+  place& s = *r.at;
+  bool const still = s.id == r.id && s.at == place::state::owned && !r.moved;
+  if (a.what == fault::reconnect) {
+    on_.link.drop(a.words);
+  } else if (a.what == fault::none && still && read_session(a).count != 0) {
+    asked_to_let_go(s, now);
+  } else if (a.what != fault::none) {
+    on_.link.note_once(a.words);  // the pushes still tell
+  }
+  on_.all.drop(s);
+}
+
+void pushes::requested(std::string_view name, grant_id id, time_point now) {
+  if (place* const s = owned_under(name, id)) asked_to_let_go(*s, now);
+}
+
+void pushes::asked_to_let_go(place& s, time_point now) {
+  if (std::exchange(s.requested, true)) return;
+  on_.env.up.requested(s, now);
+}
+
+}  // namespace conch::protocol

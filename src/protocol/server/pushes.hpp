@@ -1,0 +1,46 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "protocol/server/asking.hpp"
+
+namespace conch::protocol {
+
+using namespace engine;
+
+/// What the server tells of places unasked, and requests of other clients to let go.
+class pushes {
+ public:
+  pushes(common_parts& on, grant_ids& ids, asking& asks, place_keeper& mine) noexcept : on_{on}, ids_{ids}, asks_{asks}, mine_{mine} {}
+
+  void begin_connection() noexcept { told_of_strays_ = false; }
+  void granted(pushed_grant const& g, time_point now);
+  void missed(std::string_view name, grant_id id, time_point now);
+  void told_end(std::string_view name, grant_id id, milliseconds left, time_point now);
+  void revoked(std::string_view name, grant_id id, time_point now);
+  void requested(std::string_view name, grant_id id, time_point now);
+
+  /// The cohort is to hear of requests. Pushes tell of them. The server is asked once here, and on every new connection, because a request may have
+  /// come before that.
+  void watch_requests(place& s, time_point now);
+  void ask_for_requests(place& s, time_point now);
+  void requested_answered(in_flight const& r, answer const& a, time_point now);
+
+ private:
+  place* wanted(pushed_grant const& g);
+  place* in_line_under(std::string_view name, grant_id id);
+  place* owned_under(std::string_view name, grant_id id);
+  static bool fits(place const& s, pushed_grant const& g);
+  bool is_plausible(std::int64_t fence, time_point now) const;
+  void give_back_stray(pushed_grant const& g, time_point now);
+  void asked_to_let_go(place& s, time_point now);
+
+  common_parts& on_;
+  grant_ids& ids_;
+  asking& asks_;
+  place_keeper& mine_;
+  time_point strays_since_ = time_point::min();  // when the present second of stray grants began
+  int strays_ = 0;                               // in that second
+  bool told_of_strays_ = false;                  // logged once for each connection
+};
+
+}  // namespace conch::protocol

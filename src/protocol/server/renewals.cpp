@@ -1,0 +1,154 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "protocol/server/renewals.hpp"
+
+#include "base/failure.hpp"
+#include "protocol/drift.hpp"
+#include "protocol/errors.hpp"
+#include "protocol/replies.hpp"
+#include "protocol/server/place_keeper.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace conch::protocol {
+
+void renewals::send(std::span<place* const> places, renewal_way way, time_point now) {
+  std::vector<place*> by_slot;
+  if (on_.slots.is_cluster() && places.size() > 1) {  // of each slot a script
+    by_slot.assign(places.begin(), places.end());
+    std::stable_sort(by_slot.begin(), by_slot.end(), [](place* a, place* b) { return a->slot < b->slot; });
+    places = by_slot;
+  }
+  for (bool const permits : {false, true}) {
+    for (bool const keep_fences : {false, true}) {
+      if (!keep_fences || !way.alone) send_kind(places, permits, keep_fences, way, now);
+    }
+  }
+}
+
+/// Of a lease that ends with the deadline of the hold, at the least.
+milliseconds renewals::lease_left(place const& s, time_point now) {
+  duration const left = std::max<duration>(s.deadline - now, duration::zero());
+  return whole_ms(left + drift_of(left + left / 50)) + milliseconds{1};
+}
+
+void renewals::send_kind(std::span<place* const> places, bool permits, bool keep_fences, renewal_way way, time_point now) {
+  std::vector<renewed> batch;
+  milliseconds longest{}, shortest = milliseconds::max();
+  scratch_.clear();
+  auto const flush = [&] {
+    if (batch.empty()) return;
+    ++on_.env.stats.scripts;
+    ++on_.env.stats.renewal_scripts;
+    bool const votes = batch.front().at->terms.is_vote();  // then all are
+    if (way.asking) on_.sent.send(asking_command{}, {request_kind::asking, 0, 0, nullptr, nullptr, now});
+    in_flight asked{votes ? request_kind::confirm : request_kind::renew, 0, 0, nullptr, nullptr, now};
+    if (permits) asked.of = script_kind::permit_renew;
+    milliseconds const kept = keep_fences ? retention_of(on_.env.settings, longest) : milliseconds{};
+    command const renews = votes ? command{confirm_command{scratch_, retention_of(on_.env.settings, longest), way.with_source, keep_fences}}
+                                 : command{renew_command{scratch_, way.with_source, permits, kept, way.asking}};
+    // A hold outlives a connection that has died silently: there is time for another renewal.
+    duration const within = std::min<duration>(on_.env.settings.command_timeout, shortest / 3);
+    on_.sent.send_renewals(renews, asked, {std::move(batch), now, within, way});
+    batch = {};
+    shortest = milliseconds::max();
+    scratch_.clear();
+  };
+  for (place* s : places) {
+    // Checked at the moment of writing: a place that was released, cancelled or lost since is not renewed.
+    bool const may = s->may_renew(now);
+    bool const keeps = may && !way.alone && held_.fence_is_due(*s, now);
+    if (static_cast<bool>(s->permit) != permits || keeps != keep_fences) continue;
+    bool const elsewhere = s->of->is_of_other_run(*s) && s->deadline > now;
+    if (s->at != place::state::owned || !(may || elsewhere) || s->renewing) continue;
+    milliseconds lease = may ? s->lease : milliseconds{};
+    if (elsewhere) lease = std::max(lease, lease_left(*s, now));
+    bool const alone = way.alone || s->renewed_alone;
+    if (!batch.empty() && (alone || batch.front().at->renewed_alone || s->slot != batch.front().at->slot)) flush();
+    s->renewing = true;
+    if (!way.asking) on_.link.tell(*s);
+    ++s->references;
+    std::int64_t const floor = s->terms.floor_asked();
+    s->asks_for_lease();
+    on_.sent.window().uses(lease, now);
+    scratch_.push_back({s->name, s->id, lease, floor, std::optional{s->fence}});
+    batch.push_back({s, s->id, may ? s->lease : milliseconds{}, floor, keep_fences});
+    longest = std::max(longest, s->lease);
+    shortest = std::min(shortest, s->lease);
+    if (batch.size() == renewals_per_script) flush();
+  }
+  flush();
+}
+
+void renewals::answered(in_flight const& r, answer const& a, time_point now) {
+  renewal_batch const sent = on_.sent.take_renewals();
+  std::vector<renewed> const& batch = sent.places;
+  auto const reply = read_renew(a, batch.size(), r.what == request_kind::confirm);
+  if (a.what == fault::none && !reply) on_.link.drop("an answer of the renew script that has the wrong length");
+  if (reply) on_.link.clock().sample(r.written, reply->server_us, now);
+
+  bool const elsewhere = a.what == fault::try_later && on_.slots.is_cluster() && renewed_elsewhere(sent, a, now);
+
+  // One bad key harms one lock: from now on each of them is renewed by itself, until that has succeeded.
+  bool const is_divided = a.of_its_keys && batch.size() > 1 && !elsewhere;
+  std::vector<place*> again, each;
+  duration left = duration::max(), granted{};
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    place& s = *batch[i].at;
+    place_keeper& keeper = *s.of;  // this one, unless its slot is on the way here
+    if (elsewhere || s.id != batch[i].id || s.at != place::state::owned) continue;
+    s.renewing = false;
+    using kind = renew_reply::kind;
+    renew_reply::one const result = reply ? reply->locks[i] : renew_reply::one{};
+    if (result.what == kind::renewed) s.refused_renewal = {};
+    else if (reply) s.refused_renewal = to_error(fault::refused, "the server could not write the renewal");
+    else if (a.what != fault::none && a.what != fault::no_script) s.refused_renewal = to_error(a.what, a.words);
+    s.renewed_alone = is_divided || (s.renewed_alone && result.what != kind::renewed);
+    if (a.what == fault::no_script) {
+      again.push_back(&s);
+    } else if (is_divided) {
+      each.push_back(&s);
+    } else if (result.what == kind::failed) {
+      on_.env.up.renewal_failed(s, now);
+    } else if (result.what != kind::renewed) {
+      keeper.not_prolonged(s, now);
+    } else {
+      if (r.what == request_kind::confirm) {
+        s.accepted = batch[i].floor;
+        s.refused_by = result.overtaken ? result.last_fence : 0;
+      }
+      if (s.heard_from >= on_.link.up_since() && s.deadline - now < left) {
+        left = s.deadline - now;
+        granted = s.deadline - s.valid_from;
+      }
+      keeper.prolonged(s, r.written, batch[i].lease, batch[i].keeps_fence, now);
+    }
+  }
+  if (granted != duration{}) on_.sent.window().renewed(batch.size(), granted, left, now);
+  if (a.what == fault::reconnect) on_.link.drop(a.words);
+  if (!again.empty()) send(again, {on_.sent.source_is_due(r), sent.way.asking, sent.way.alone}, now);
+  if (!each.empty()) send(each, {.asking = sent.way.asking}, now);
+  for (renewed const& one : batch) on_.all.drop(*one.at);
+}
+
+/// A node of a Cluster has put them off, whose slot is on its way: as long as that takes they are renewed where their keys are. True: that is
+/// under way.
+bool renewals::renewed_elsewhere(renewal_batch const& sent, answer const& a, time_point now) {
+  std::vector<place*> still;
+  for (renewed const& one : sent.places) {
+    if (one.at->id == one.id && one.at->at == place::state::owned) still.push_back(one.at);
+  }
+  if (still.empty()) return false;
+  for (place* s : still) s->renewing = false;
+  bool const is_divided = still.size() > 1 || sent.places.front().keeps_fence;
+  return on_.slots.renewed_elsewhere({.places = still, .asking = sent.way.asking, .can_be_divided = is_divided && !sent.way.alone}, a.words, now);
+}
+
+std::string renewals::why_not(place const& s, time_point now) const {
+  if (!on_.link.connected()) return on_.link.why_not_connected();
+  std::string const refused = cause_of(s.refused_renewal);
+  return refused.empty() ? on_.sent.silence(now) : refused;
+}
+
+}  // namespace conch::protocol

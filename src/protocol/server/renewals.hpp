@@ -1,0 +1,34 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "protocol/server/holds.hpp"
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace conch::protocol {
+
+using namespace engine;
+
+/// Renewals: many holds in one script.
+class renewals {
+ public:
+  renewals(common_parts& on, holds const& held) noexcept : on_{on}, held_{held} {}
+
+  void send(std::span<place* const> places, renewal_way way, time_point now);
+  void answered(in_flight const& r, answer const& a, time_point now);
+  /// Why an owned place could not be renewed in time, in words; empty: nothing was in the way.
+  std::string why_not(place const& s, time_point now) const;
+
+ private:
+  void send_kind(std::span<place* const> places, bool permits, bool keep_fences, renewal_way way, time_point now);
+  bool renewed_elsewhere(renewal_batch const& sent, answer const& a, time_point now);
+  static milliseconds lease_left(place const& s, time_point now);
+
+  common_parts& on_;
+  holds const& held_;
+  std::vector<renewal> scratch_;
+};
+
+}  // namespace conch::protocol

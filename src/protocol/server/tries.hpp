@@ -1,0 +1,36 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "protocol/server/asking.hpp"
+
+#include <span>
+#include <vector>
+
+namespace conch::protocol {
+
+using namespace engine;
+
+/// Several locks tried in one script. Each has an id of its own, and gets the answer that a script of its own would have given. From then on it is a
+/// lock like any other, also when it is asked for again after a reconnect or a "later".
+class tries {
+ public:
+  tries(common_parts& on, cleanups& owed, asking& asks) noexcept : on_{on}, owed_{owed}, asks_{asks} {}
+
+  /// Those that were held back since asking::gather().
+  void send_gathered(time_point now) { send_together(asks_.take_gathered(), now); }
+  /// Those of one slot in one script.
+  void send_gathered_by_slot(time_point now);
+  void answered(in_flight const& r, answer const& a, time_point now);
+
+ private:
+  enum class of_the_rest : std::uint8_t { next, busy, each_alone, as_these };
+  void send_together(std::span<place* const> places, time_point now);
+  void send(std::span<place* const> places, std::vector<tried> later, bool with_source, time_point now);
+  void go_on(std::vector<tried> const& later, of_the_rest what, answer const& a, time_point now);
+
+  common_parts& on_;
+  cleanups& owed_;
+  asking& asks_;
+};
+
+}  // namespace conch::protocol
