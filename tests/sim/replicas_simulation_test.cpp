@@ -20,6 +20,14 @@ TEST(ReplicasSimulation, P11AWaitThatIsCancelledAfterASilenceIsToldOfThatSilence
   EXPECT_FALSE(o.failed()) << o.words;
 }
 
+/// Between two holders its client asks a former master about it, which is a replica by then and knows nothing of it.
+TEST(ReplicasSimulation, P6WhatAReplicaKnowsNothingOfIsNotOwed) {
+  for (std::uint64_t const seed : {11782829907364536594U, 18026367145151376313U}) {
+    outcome const o = run_plan(make_replicas_plan(seed));
+    EXPECT_FALSE(o.failed()) << seed << ": " << o.words;
+  }
+}
+
 TEST(ReplicasSimulation, FindsWhatIsBrokenOnPurpose) {
   std::string missed;
   for (mutant const& m : replicas_mutants()) {

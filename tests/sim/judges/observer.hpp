@@ -250,6 +250,7 @@ class observer {
  protected:
   // Who was told that a script has left something for the next.
   void needs_no_memory(value const& answer, bool not_renewed, std::string_view id) const;
+  void not_there(std::string_view id);
   void not_handed_on_by_an_old_word(sim_acquisition const& a) const;
   void nobody_asked_in_time(int name, std::int64_t ended_ms, std::vector<std::string> const& line) const;
   struct left_over {

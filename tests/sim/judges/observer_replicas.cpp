@@ -179,6 +179,13 @@ void observer::answered_elsewhere(std::span<std::string_view const> argv, value 
     if (!script_name(call[1]).ends_with("acquire") || answer.is_error() || answer.items.empty() || answer.items[0].integer != 2) continue;
     if (int const name = named(call[3]); name >= 0) told_busy(name, call[3 + static_cast<std::size_t>(number(call[2]))]);
   }
+  // What was asked about between two holders is gone for its client, whichever server says so.
+  if (script_name(argv[1]) == "renew" && !reply.is_error()) {
+    auto const rest = argv.subspan(3 + static_cast<std::size_t>(number(argv[2])));
+    for (std::size_t i = 0; i + 1 < reply.items.size() && 2 * i < rest.size(); ++i) {
+      if (reply.items[i + 1].integer == 0) not_there(rest[2 * i].substr(0, rest[2 * i].find(' ')));
+    }
+  }
   if (plan_.replica_ahead != 0) return;
   for (look_elsewhere const& one : elsewhere_) {
     lock_state const is = look(one.name, {*one.where, nullptr});

@@ -201,9 +201,14 @@ void observer::after(std::span<std::string_view const>, value const& reply) {
     bool const not_renewed = renews && !reply.is_error() && s.was.owned && s.was.owner == s.id && reply.items[s.index + 1].integer == -1;
     if (!s.acquires && s.was.readable) needs_no_memory(answer, not_renewed, s.id);
     bool const not_mine = renews && !reply.is_error() && reply.items[s.index + 1].integer == 0;
-    if (not_mine && asked_first_.contains(std::string{s.id})) lost_in_between_.insert(std::string{s.id});
+    if (not_mine) not_there(s.id);
     judge(s, look(s.name), answer);
   }
+}
+
+/// The answer to a question between two holders, if it was one: the client has nothing to give back.
+void observer::not_there(std::string_view id) {
+  if (asked_first_.contains(std::string{id})) lost_in_between_.insert(std::string{id});
 }
 
 /// P4, P6, P9: what gives back or renews needs no memory: a server whose memory is full does it. (But where the key of the fence is spoilt, a script
