@@ -258,6 +258,7 @@ class cohort final : public backend_events {
   void go_on_detaching(lock_entry& e, time_point now);
   void end_detaching(acquisition& a, error_code why, time_point now);
   void end_extension(acquisition& a, bool is_held, error_code why);
+  std::string why_not_renewed(lock_entry const& e, time_point now) const;
   void watch(lock_entry& e, time_point now);
   void schedule(lock_entry& e, time_point now);
   static time_point watchdog_ends(acquisition const& a);

@@ -42,6 +42,13 @@ void cohort::schedule(lock_entry& e, time_point now) {
   timers_.arm(e.watch, std::min(e.renew_at, lose_at(e)));
 }
 
+/// Why the hold whose watch has just fired was not renewed in time. Nobody could have done that while this process did not run.
+std::string cohort::why_not_renewed(lock_entry const& e, time_point now) const {
+  duration const late = now - e.watch.at();
+  if (late < validity_of(e) / 4) return backend_->why_not_renewed(*e.place, now);
+  return "this process had no time to renew it for " + std::to_string(whole_ms(late).count()) + " ms";
+}
+
 void cohort::watch(lock_entry& e, time_point now) {
   if (e.proving) {
     go_on_proving(e, now);
@@ -56,7 +63,7 @@ void cohort::watch(lock_entry& e, time_point now) {
   }
   if (a.at == acquisition::phase::lost || now >= lose_at(e)) {
     bool const was_to_last = s.renewable && now < s.renew_until;
-    std::string const why = was_to_last ? backend_->why_not_renewed(s, now) : std::string{};
+    std::string const why = was_to_last ? why_not_renewed(e, now) : std::string{};
     if (a.at == acquisition::phase::holding) tell_lost(a, make_error_code(errc::lost, why), now);
     if (now < deadline_of(e)) {
       timers_.arm(e.watch, deadline_of(e));

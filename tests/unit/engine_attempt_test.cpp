@@ -39,7 +39,12 @@ class EngineAttempt : public engine_test {
     heard_message = why ? why.message() : "";
   }
 
-  std::string heard_message;
+  void on_lost(acquisition& a, error_code why) override {
+    engine_test::on_lost(a, why);
+    lost_message = why.message();
+  }
+
+  std::string heard_message, lost_message;
 };
 
 TEST_F(EngineAttempt, NeverStandsInLineAndSaysWhetherTheLockIsFree) {
@@ -295,6 +300,19 @@ TEST_F(EngineAttempt, TimeOutsSayWhatTheServerSaidLast) {
   start_connected();
   queued("a", "L", {.wait = 1s});
   EXPECT_EQ(told_after(1s), "timed out after 1 s waiting for lock \"L\"");  // somebody has it, and that is all
+}
+
+TEST_F(EngineAttempt, ALossSaysWhetherThisProcessHadNoTime) {
+  start_connected();
+  holding("a", "L", {.lease = 1s});
+  sleep(1600ms);
+  EXPECT_NE(lost_message.find("this process had no time to renew it for "), std::string::npos) << lost_message;
+  lost_message.clear();
+
+  start_connected();
+  holding("b", "L", {.lease = 1s});
+  advance(1s);
+  EXPECT_NE(lost_message.find("the server has not answered for "), std::string::npos) << lost_message;
 }
 
 TEST_F(EngineAttempt, PatienceIsNotBegunAnewByAConnection) {
