@@ -1,10 +1,8 @@
-// The parts of protocol::server (docs/design/server.md): each uses only those before it.
+// The parts of the large classes (docs/design): each uses only those before it.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -45,9 +43,9 @@ std::vector<part> parts_of(std::string const& page) {
 }
 
 /// The parts that a text includes, but for `own`.
-std::set<std::string> includes_of(std::string const& source, std::string const& own) {
+std::set<std::string> includes_of(std::string const& source, std::string const& folder, std::string const& own) {
   std::set<std::string> all;
-  static std::regex const include{R"(#include "protocol/server/(\w+)\.hpp")"};
+  std::regex const include{"#include \"" + folder + R"((\w+)\.hpp")"};
   for (std::sregex_iterator at{source.begin(), source.end(), include}, end; at != end; ++at) {
     if ((*at)[1] != own) all.insert((*at)[1]);
   }
@@ -65,34 +63,60 @@ std::string wrong_order(std::vector<part> const& parts) {
   return {};
 }
 
-std::vector<part> const& shown() {
-  static std::vector<part> const all = parts_of(text_of(fs::path{CONCH_SOURCE_DIR} / "docs/design/server.md"));
+/// A class that is made of parts.
+struct composed {
+  std::string page;
+  std::string folder;
+  bool all_files;  // of the folder are parts
+
+  std::vector<part> shown() const { return parts_of(text_of(fs::path{CONCH_SOURCE_DIR} / "docs/design" / page)); }
+  std::string source_of(std::string const& name) const {
+    std::string text;
+    for (char const* const ending : {".hpp", ".cpp"}) {
+      fs::path const file = fs::path{CONCH_SOURCE_DIR} / "src" / (folder + name + ending);
+      if (fs::exists(file)) text += text_of(file);
+    }
+    return text;
+  }
+};
+
+std::vector<composed> const& all_composed() {
+  static std::vector<composed> const all{{"server.md", "protocol/server/", true}, {"cohort.md", "cohort/", false}};
   return all;
 }
 
 TEST(Parts, UseOnlyThoseBeforeThem) {
-  ASSERT_GT(shown().size(), 20u);
-  EXPECT_EQ(wrong_order(shown()), "");
+  for (composed const& whole : all_composed()) {
+    EXPECT_GT(whole.shown().size(), 5u) << whole.page;
+    EXPECT_EQ(wrong_order(whole.shown()), "") << whole.page;
+  }
 }
 
 TEST(Parts, IncludeWhatThePageShows) {
-  std::map<std::string, std::set<std::string>> included;
-  for (auto const& file : fs::directory_iterator{fs::path{CONCH_SOURCE_DIR} / "src/protocol/server"}) {
-    std::string const name = file.path().stem();
-    included[name].merge(includes_of(text_of(file.path()), name));
+  for (composed const& whole : all_composed()) {
+    std::vector<part> const shown = whole.shown();
+    std::set<std::string> names;
+    for (part const& one : shown) EXPECT_TRUE(names.insert(one.name).second) << one.name << " is there twice";
+    for (part const& one : shown) {
+      std::string const source = whole.source_of(one.name);
+      EXPECT_NE(source, "") << whole.page << " shows " << one.name << ", of which there is no file";
+      std::set<std::string> used;
+      for (std::string const& use : includes_of(source, whole.folder, one.name)) {
+        if (names.contains(use)) used.insert(use);
+      }
+      EXPECT_EQ(used, one.uses) << whole.page << ": " << one.name;
+    }
+    if (!whole.all_files) continue;
+    for (auto const& file : fs::directory_iterator{fs::path{CONCH_SOURCE_DIR} / "src" / whole.folder}) {
+      EXPECT_TRUE(names.contains(file.path().stem())) << file.path() << " is not on " << whole.page;
+    }
   }
-  std::vector<std::string> names;
-  for (part const& one : shown()) {
-    EXPECT_EQ(included[one.name], one.uses) << one.name;
-    names.push_back(one.name);
-  }
-  for (auto const& [name, uses] : included) EXPECT_EQ(std::count(names.begin(), names.end(), name), 1) << name << " is not on the page";
 }
 
 TEST(Parts, TellAPartThatUsesALaterOne) {
   EXPECT_EQ(wrong_order(parts_of("| `a` | first | |\n| `b` | then | `a`, `c` |\n| `c` | last | |\n")), "b uses c, which is not before it");
   EXPECT_EQ(wrong_order(parts_of("| `a` | first | |\n| `b` | then | `a` |\n")), "");
-  EXPECT_EQ(includes_of("#include \"protocol/server/a.hpp\"\n#include \"protocol/server/b.hpp\"\n", "a"), std::set<std::string>{"b"});
+  EXPECT_EQ(includes_of("#include \"room/a.hpp\"\n#include \"room/b.hpp\"\n", "room/", "a"), std::set<std::string>{"b"});
 }
 
 }  // namespace

@@ -1,0 +1,134 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "base/list.hpp"
+#include "base/timer_queue.hpp"
+#include "cohort/backend.hpp"
+
+#include <conch/clock.hpp>
+#include <conch/observer.hpp>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace conch::engine {
+
+struct lock_entry;
+
+/// The detached hold that an acquire takes over.
+struct adoption {
+  std::string origin;   // place::origin
+  int first_index = 0;  // of its token, as lock_entry::hand_offs
+};
+
+/// One call of an acquire, and the hold that it becomes. The shell owns it, and may free it after the last event about it.
+struct acquisition : list_hook<acquisition>, receipt {
+  enum class phase : std::uint8_t {
+    fresh,    // not given to the engine yet
+    waiting,  // in the local line
+    staying,  // its wait is over, but a grant that comes now is still taken
+    leaving,  // its wait is over; its end is reported when the server has answered
+    holding,
+    detaching,  // the server is asked once more whether it is ours; then another client may take it over
+    lost,       // its loss was reported; it is not released yet
+    releasing,  // the release is not answered yet
+    over,
+  };
+
+  acquisition();
+
+  // What is small stands together: many may wait.
+  phase at = phase::fresh;
+  bool once = false;          // one attempt: busy instead of waiting
+  bool busy_is_late = false;  // ... and busy is reported as timed_out; set by the engine
+  bool fixed = false;         // the lease is not renewed
+  bool excused = false;       // its end has waited for answers that came in while this process was late itself
+  std::uint32_t segment = 0;  // of the grant
+
+  // What is asked for.
+  milliseconds lease{};
+  time_point until = time_point::max();  // the end of the wait; now or earlier: one attempt
+  duration max_hold = duration::max();
+  time_point extend_to = time_point::min();  // an extension of the hold is under way: to this deadline
+  time_point detached_at{};                  // when its hold was detached
+  engine::permit permit;                     // of a lock with several owners; else none
+  std::unique_ptr<adoption const> adopts;    // a detached hold is taken over; none: the lock is asked for
+
+  // The result.
+  std::int64_t fence = 0;
+  std::atomic<time_point::rep> valid_until{time_point::min().time_since_epoch().count()};  // read by any thread
+  lock_entry* lock = nullptr;
+  class cohort* in = nullptr;
+  error_code ending;
+  time_point asked{}, granted{};
+  timer due;
+
+  bool is_extending() const noexcept { return extend_to != time_point::min(); }
+  time_point deadline() const noexcept { return time_point{duration{valid_until.load(std::memory_order_acquire)}}; }
+};
+
+/// The phases that may follow each phase of an acquisition.
+constexpr state_table<acquisition::phase, 9> acquisition_phases{{
+    {acquisition::phase::fresh, any_of(acquisition::phase::waiting, acquisition::phase::over)},
+    {acquisition::phase::waiting,
+     any_of(acquisition::phase::staying, acquisition::phase::leaving, acquisition::phase::holding, acquisition::phase::over)},
+    {acquisition::phase::staying, any_of(acquisition::phase::leaving, acquisition::phase::holding, acquisition::phase::over)},
+    {acquisition::phase::leaving, any_of(acquisition::phase::over)},
+    {acquisition::phase::holding,
+     any_of(acquisition::phase::detaching, acquisition::phase::lost, acquisition::phase::releasing, acquisition::phase::over)},
+    {acquisition::phase::detaching, any_of(acquisition::phase::over)},
+    {acquisition::phase::lost, any_of(acquisition::phase::over)},
+    {acquisition::phase::releasing, any_of(acquisition::phase::over)},
+    {acquisition::phase::over, any_of(acquisition::phase::over)},  // a second release, which is answered with "not held"
+}};
+
+/// The only way to change the phase of an acquisition.
+inline void enter(acquisition& a, acquisition::phase to) {
+  BOOST_ASSERT_MSG(acquisition_phases.allows(a.at, to), "an acquisition goes from one phase to another that does not follow it");
+  a.at = to;
+}
+
+struct named_acquisition {
+  acquisition* what;
+  std::string_view name;
+};
+
+enum class acquired { granted, busy, failed };
+
+/// What has become of an acquisition, for those who look on (config::observer, config::top_k).
+struct observation {
+  enum class kind : std::uint8_t { waiting, queued, retried, granted, not_granted, released, lost, detached };
+
+  kind what;
+  std::string_view name;
+  time_point at;
+  duration took = duration::zero();  // granted, not_granted: the wait; released, lost, detached: the hold
+  grant_path path = grant_path::answered;
+  retry_reason again = retry_reason::reconnected;
+  error_code why = {};
+};
+
+/// What the cohort tells the shell. No function here may call back into the engine before it has returned.
+class acquisition_events {
+ public:
+  virtual void on_acquired(acquisition& a, acquired how, error_code why) = 0;
+  virtual void on_lost(acquisition& a, error_code why) = 0;
+  virtual void on_released(acquisition& a, bool was_held, error_code why) = 0;
+  virtual void on_extended(acquisition&, bool /*is_held*/, error_code) {}
+  virtual void on_requested(acquisition&) {}
+  /// Its deadline has moved on.
+  virtual void on_renewed(acquisition&) {}
+  /// Without an error the place of `a` is still owned during the call: its id and its fence are what another client takes over.
+  virtual void on_detached(acquisition&, error_code) {}
+  /// Only where the settings name somebody who looks on. It comes before the event of the same moment above.
+  virtual void on_observed(acquisition&, observation const&) {}
+
+ protected:
+  ~acquisition_events() = default;
+};
+
+enum class cancel_type { total, partial, terminal };
+
+}  // namespace conch::engine

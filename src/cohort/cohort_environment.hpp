@@ -1,0 +1,26 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "cohort/acquisition.hpp"
+#include "cohort/backend.hpp"
+#include "base/timer_queue.hpp"
+
+#include <conch/config.hpp>
+#include <conch/stats.hpp>
+
+#include <string>
+
+namespace conch::engine {
+
+/// What every part of a cohort uses and none of them owns.
+struct cohort_environment {
+  config const& settings;
+  timer_queue& timers;
+  acquisition_events& shell;
+  statistics& stats;
+  bool const is_observed;
+  backend* servers = nullptr;
+  std::string where{};  // the server, or the servers, as errors name them
+};
+
+}  // namespace conch::engine

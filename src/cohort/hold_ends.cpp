@@ -1,0 +1,132 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "cohort/hold_ends.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace conch::engine {
+
+void hold_ends::end(acquisition& a, bool tell, time_point now) {
+  if (a.at == acquisition::phase::holding && now >= a.deadline()) watchdog_.tell_lost(a, make_error_code(errc::lost), now);
+  bool const was_held = a.at == acquisition::phase::holding;
+  if (a.is_extending()) watchdog_.end_extension(a, false, tell_.told(failed_task::kind::extending, make_error_code(errc::not_held), a.lock->name));
+  lock_entry* const e = a.lock;
+  bool const owns = e != nullptr && e->holder == &a;
+  a.lock = nullptr;
+  if (was_held) {
+    ++on_.stats.releases;
+    tell_.count_end(a, observation::kind::released, e->name, {}, now);
+    tell_.set_deadline(a, time_point::min());
+  }
+  if (owns) e->holder = nullptr;
+
+  if (was_held && line_.can_hand_off(*e, now)) {
+    enter(a, acquisition::phase::over);
+    if (tell) on_.shell.on_released(a, true, {});
+    if (line_.is_proved(*e, now)) line_.hand_off(*e, now);
+    else line_.prove(*e, now);
+    return;
+  }
+  // The release of a valid hold waits for the server's answer. A release that comes too late has nothing to wait for.
+  bool const answer = tell && was_held && owns;
+  enter(a, answer ? acquisition::phase::releasing : acquisition::phase::over);
+  if (answer) on_.timers.arm(a.due, now + on_.settings.command_timeout);
+  if (tell && !answer) on_.shell.on_released(a, was_held, {});
+  if (owns) line_.give_back(*e, answer ? &a : nullptr, now);
+}
+
+void hold_ends::watch(lock_entry& e, time_point now) {
+  if (e.proving) {
+    line_.go_on_proving(e, now);
+    return;
+  }
+  if (e.holder == nullptr) return;
+  acquisition& a = *e.holder;
+  place& s = *e.place;
+  if (a.at == acquisition::phase::detaching && now >= watchdog_.lose_at(e)) {
+    end_detaching(a, make_error_code(errc::lost), now);
+    return;
+  }
+  if (a.at == acquisition::phase::lost || now >= watchdog_.lose_at(e)) {
+    bool const was_to_last = s.renewable && now < s.renew_until;
+    std::string const why = was_to_last ? watchdog_.why_not_renewed(e, now) : std::string{};
+    if (a.at == acquisition::phase::holding) watchdog_.tell_lost(a, make_error_code(errc::lost, why), now);
+    if (now < deadline_of(e)) {
+      on_.timers.arm(e.watch, deadline_of(e));
+      return;
+    }
+    // The hold is over, after its body had the margin. A renewal that was under way may have prolonged the lease: end it.
+    e.holder = nullptr;
+    a.lock = nullptr;
+    line_.give_back(e, nullptr, now);
+    return;
+  }
+  if (watchdog::is_over_after_lease(a, s)) s.renewable = false;
+  if (now >= s.renew_until) s.renewable = false;
+  if (s.renewable && now >= e.renew_at) {
+    watchdog_.renew_soon(&s);
+    e.renew_at = now + std::max<duration>(s.lease / 30, milliseconds{20});
+  }
+  on_.timers.arm(e.watch, s.renewable ? std::min(e.renew_at, watchdog_.lose_at(e)) : watchdog_.lose_at(e));
+}
+
+void hold_ends::detach(acquisition& a, time_point now) {
+  if (a.at == acquisition::phase::holding && now >= a.deadline()) watchdog_.tell_lost(a, make_error_code(errc::lost), now);
+  if (a.at != acquisition::phase::holding) {
+    bool const lost = a.at == acquisition::phase::lost;
+    end(a, false, now);
+    on_.shell.on_detached(a, make_error_code(lost ? errc::lost : errc::not_held));
+    return;
+  }
+  watchdog_.end_extension(a, false, make_error_code(errc::not_held));
+  lock_entry& e = *a.lock;
+  place& s = *e.place;
+  enter(a, acquisition::phase::detaching);
+  tell_.count_end(a, observation::kind::detached, e.name, {}, now);
+  tell_.set_deadline(a, time_point::min());
+  a.detached_at = now;
+  on_.timers.arm(a.due, now + on_.settings.command_timeout);
+  e.ends = time_point::max();
+  s.renewable = true;  // this once: whoever takes it over has the whole lease
+  s.renew_until = std::max(s.renew_until, a.due.at());
+  go_on_detaching(e, now);
+}
+
+/// The hold leaves when a renewal that was written after the call was answered. So nothing that this connection has still under way renews it
+/// later, and a claim is a hold by then. One of the same moment may have been written before, with an earlier lease.
+void hold_ends::go_on_detaching(lock_entry& e, time_point now) {
+  acquisition& a = *e.holder;
+  place& s = *e.place;
+  bool const renewed = s.confirmed && s.heard_from >= a.detached_at && s.deadline >= a.detached_at + on_.servers->validity(s.lease);
+  if (!renewed) {
+    e.renew_at = now;
+    on_.timers.arm(e.watch, now);
+    return;
+  }
+  if (now >= s.deadline) {  // after a pause of this process
+    end_detaching(a, make_error_code(errc::lost), now);
+    return;
+  }
+  e.watch.cancel();
+  watchdog_.not_due(&s);
+  a.due.cancel();
+  s.renewable = false;
+  e.holder = nullptr;
+  enter(a, acquisition::phase::over);
+  on_.shell.on_detached(a, {});
+  a.lock = nullptr;
+  on_.servers->detach(s, now);
+  line_.ask_if_needed(e, now);
+}
+
+void hold_ends::end_detaching(acquisition& a, error_code why, time_point now) {
+  lock_entry* const e = a.lock;
+  a.due.cancel();
+  e->holder = nullptr;
+  a.lock = nullptr;
+  enter(a, acquisition::phase::over);
+  on_.shell.on_detached(a, tell_.told(failed_task::kind::detaching, why, e->name));
+  if (e->place->at == place::state::owned) line_.give_back(*e, nullptr, now);
+}
+
+}  // namespace conch::engine

@@ -1,0 +1,81 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "cohort/teller.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace conch::engine {
+
+void teller::begin(acquisition& a, cohort& in, std::string_view name, time_point now) {
+  ++on_.stats.acquires;
+  ++on_.stats.waiting;
+  a.in = &in;
+  a.asked = now;
+  if (on_.is_observed) on_.shell.on_observed(a, {.what = observation::kind::waiting, .name = name, .at = now});
+}
+
+void teller::finish(acquisition& a, acquired how, error_code why, time_point now) {
+  // Of one that leaves it was told when it began to leave: its entry may be gone.
+  if (a.at == acquisition::phase::leaving) return end_ungranted(a, how, why);
+  refuse(a, how, why, a.lock->name, now);
+}
+
+error_code teller::told(failed_task::kind what, error_code why, std::string_view name, duration after) const {
+  if (!why) return why;
+  if (why == errc::unreachable && cause_of(why).empty()) why = on_.servers->no_answer();
+  return explained(why, {what, name, on_.where, after});
+}
+
+error_code teller::refusal(acquisition const& a, error_code why, std::string_view name, time_point now) const {
+  if (a.busy_is_late) return told(failed_task::kind::waiting, why, name);  // it was given no time
+  return told(a.once ? failed_task::kind::trying : failed_task::kind::waiting, why, name, now - a.asked);
+}
+
+void teller::refuse(acquisition& a, acquired how, error_code why, std::string_view name, time_point now) {
+  if (how == acquired::busy && a.busy_is_late) {
+    how = acquired::failed;
+    why = make_error_code(errc::timed_out);
+  }
+  why = refusal(a, why, name, now);
+  observe_refusal(a, why, name, now);
+  end_ungranted(a, how, why);
+}
+
+void teller::observe_refusal(acquisition& a, error_code why, std::string_view name, time_point now) {
+  if (!on_.is_observed) return;
+  on_.shell.on_observed(a, {.what = observation::kind::not_granted, .name = name, .at = now, .took = now - a.asked, .why = why});
+}
+
+void teller::end_ungranted(acquisition& a, acquired how, error_code why) {
+  on_.servers->forget(a);
+  a.unlink();
+  a.due.cancel();
+  enter(a, acquisition::phase::over);
+  a.lock = nullptr;
+  --on_.stats.waiting;
+  if (how == acquired::busy) {
+    ++on_.stats.tries_busy;
+  } else if (why == errc::timed_out) {
+    ++on_.stats.timeouts;
+  } else if (why == cancelled()) {
+    ++on_.stats.cancellations;
+  } else {
+    ++on_.stats.failures;
+  }
+  on_.shell.on_acquired(a, how, why);
+}
+
+void teller::set_deadline(acquisition& a, time_point until) {
+  bool const is_later = until > a.deadline();
+  a.valid_until.store(until.time_since_epoch().count(), std::memory_order_release);
+  if (is_later) on_.shell.on_renewed(a);
+}
+
+void teller::count_end(acquisition& a, observation::kind how, std::string_view name, error_code why, time_point now) {
+  duration const held = now - a.granted;
+  --on_.stats.held;
+  on_.stats.hold.add(held);
+  if (on_.is_observed) on_.shell.on_observed(a, {.what = how, .name = name, .at = now, .took = held, .why = why});
+}
+
+}  // namespace conch::engine

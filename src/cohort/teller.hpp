@@ -1,0 +1,41 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "base/failure.hpp"
+#include "cohort/cohort_environment.hpp"
+#include "cohort/lock_entry.hpp"
+
+#include <string_view>
+
+namespace conch::engine {
+
+/// Tells the shell, the statistics and those who look on what has become of an acquisition, and words its error.
+class teller {
+ public:
+  explicit teller(cohort_environment& on) noexcept : on_{on} {}
+
+  void begin(acquisition& a, cohort& in, std::string_view name, time_point now);
+  void observe(acquisition& a, observation const& what) {
+    if (on_.is_observed) on_.shell.on_observed(a, what);
+  }
+  /// Ends an acquire that has not been granted, and has an entry.
+  void finish(acquisition& a, acquired how, error_code why, time_point now);
+  /// The same for one that has no entry yet.
+  void refuse(acquisition& a, acquired how, error_code why, std::string_view name, time_point now);
+  void observe_refusal(acquisition& a, error_code why, std::string_view name, time_point now);
+  /// Of a hold, which is released, detached or lost.
+  void count_end(acquisition& a, observation::kind how, std::string_view name, error_code why, time_point now);
+  /// The only way to set the deadline of a hold. Whoever has a copy of it is told of each later one.
+  void set_deadline(acquisition& a, time_point until);
+
+  /// The one place where the cohort words an error.
+  error_code told(failed_task::kind what, error_code why, std::string_view name, duration after = duration::zero()) const;
+  error_code refusal(acquisition const& a, error_code why, std::string_view name, time_point now) const;
+
+ private:
+  void end_ungranted(acquisition& a, acquired how, error_code why);
+
+  cohort_environment& on_;
+};
+
+}  // namespace conch::engine

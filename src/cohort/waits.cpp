@@ -1,0 +1,91 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "cohort/waits.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace conch::engine {
+
+void waits::cancel(acquisition& a, cancel_type type, time_point now) {
+  switch (a.at) {
+    case acquisition::phase::waiting: stop_waiting(a, cancelled(), type, now); return;
+    case acquisition::phase::staying:
+      if (type == cancel_type::total) return;
+      a.ending = why_given_up(a, now);
+      if (type == cancel_type::partial) {
+        lock_entry& e = *a.lock;
+        a.ending = tell_.refusal(a, a.ending, e.name, now);
+        tell_.observe_refusal(a, a.ending, e.name, now);
+        a.unlink();
+        enter(a, acquisition::phase::leaving);
+        on_.servers->give_up(*e.place, &a, now);
+        line_.ask_if_needed(e, now);  // another waiter may have come since
+      } else {
+        tell_.finish(a, acquired::failed, a.ending, now);
+      }
+      return;
+    case acquisition::phase::leaving:
+      if (type == cancel_type::terminal) tell_.finish(a, acquired::failed, a.ending, now);
+      return;
+    default: return;  // too late: the lock was delivered, or the acquisition is over
+  }
+}
+
+/// Ends a wait that has not led to a grant (see the table of docs/cancellation.md). The server is asked to act only if `a` is the last
+/// waiter here for which the client stands in line.
+void waits::stop_waiting(acquisition& a, error_code why, cancel_type type, time_point now) {
+  lock_entry& e = *a.lock;
+  place& s = *e.place;
+  bool const asked = s.at == place::state::asking || s.at == place::state::in_line;
+  if (!asked || !e.waiting.has_one()) {
+    tell_.finish(a, acquired::failed, why, now);
+    if (e.proving && e.waiting.empty()) line_.give_back(e, nullptr, now);  // nobody is left to hand it to
+    else entries_.retire(e);
+    return;
+  }
+  if (!s.written || type == cancel_type::terminal) {
+    tell_.finish(a, acquired::failed, why, now);
+    on_.servers->give_up(s, nullptr, now);
+    entries_.retire(e);
+    return;
+  }
+  why = tell_.refusal(a, why, e.name, now);
+  a.ending = why;
+  a.excused = false;
+  on_.timers.arm(a.due, given_up_at(a, now));
+  if (type == cancel_type::partial) {
+    tell_.observe_refusal(a, why, e.name, now);
+    a.unlink();
+    enter(a, acquisition::phase::leaving);
+    on_.servers->give_up(s, &a, now);
+    entries_.retire(e);
+  } else {
+    enter(a, acquisition::phase::staying);
+    on_.servers->leave_unless_granted(s, now);
+  }
+}
+
+/// When an acquire that ends waits no longer for the server. A user's own bound is not exceeded by more than the answer that may be under way.
+time_point waits::given_up_at(acquisition const& a, time_point now) const {
+  time_point const last = now + on_.settings.command_timeout;
+  if (a.until == time_point::max()) return last;
+  return std::min(last, std::max(a.until, now) + on_.servers->answers_within(*a.lock->place));
+}
+
+void waits::give_up_staying(acquisition& a, time_point now) {
+  // This timer itself comes late, after a pause of this process. The answers that have come in meanwhile are read first.
+  duration const a_while = on_.servers->answers_within(*a.lock->place) / 4;
+  if (now - a.due.at() > a_while && !std::exchange(a.excused, true)) {
+    on_.timers.arm(a.due, now + a_while);
+    return;
+  }
+  a.ending = why_given_up(a, now);
+  tell_.finish(a, acquired::failed, a.ending, now);
+}
+
+/// The server may have answered since the wait was over, or may have been silent for longer.
+error_code waits::why_given_up(acquisition const& a, time_point now) const {
+  return a.ending == cancelled() ? a.ending : on_.servers->too_late(*a.lock->place, now);
+}
+
+}  // namespace conch::engine

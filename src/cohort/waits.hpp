@@ -1,0 +1,29 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "cohort/local_line.hpp"
+
+namespace conch::engine {
+
+/// The end of a wait that was not granted: cancelled, timed out, or ended with the client.
+class waits {
+ public:
+  waits(cohort_environment& on, lock_entries& entries, teller& tell, local_line& line) noexcept
+      : on_{on}, entries_{entries}, tell_{tell}, line_{line} {}
+
+  void cancel(acquisition& a, cancel_type type, time_point now);
+  void stop_waiting(acquisition& a, error_code why, cancel_type type, time_point now);
+  /// The server has not said whether the lock was granted meanwhile. The place is left in the background.
+  void give_up_staying(acquisition& a, time_point now);
+
+ private:
+  time_point given_up_at(acquisition const& a, time_point now) const;
+  error_code why_given_up(acquisition const& a, time_point now) const;
+
+  cohort_environment& on_;
+  lock_entries& entries_;
+  teller& tell_;
+  local_line& line_;
+};
+
+}  // namespace conch::engine

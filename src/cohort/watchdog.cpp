@@ -1,0 +1,125 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "cohort/watchdog.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace conch::engine {
+
+time_point watchdog::ends(acquisition const& a) {
+  bool const is_bounded = a.max_hold < time_point::max() - std::max(a.granted, time_point{});
+  return is_bounded ? a.granted + a.max_hold : time_point::max();
+}
+
+bool watchdog::is_over_after_lease(acquisition const& a, place const& s) {
+  return a.fixed && s.confirmed && !a.is_extending() && a.at != acquisition::phase::detaching;
+}
+
+/// The whole validity of the present grant. A lease that is shorter than the one before it (of another coroutine, or the claim) has not
+/// moved the deadline. Its validity counts back from the deadline.
+duration watchdog::validity_of(lock_entry const& e) const {
+  place const& s = *e.place;
+  duration const granted = deadline_of(e) - s.valid_from;
+  return s.confirmed ? std::min(granted, on_.servers->validity(s.lease)) : granted;
+}
+
+time_point watchdog::lose_at(lock_entry const& e) const {
+  time_point const deadline = deadline_of(e);
+  return deadline - std::min(on_.settings.stop_margin, validity_of(e) / 4);
+}
+
+/// A hold is renewed after a third of its validity, or with a full lease after `renew_every`. A claim
+/// of 3 s is thus confirmed after 1 s: most holds are over by then and cost no second script. The time is rounded down to a grid of 1/64 of
+/// the validity, so that renewals that are due together go together.
+void watchdog::schedule(lock_entry& e, time_point now) {
+  place const& s = *e.place;
+  duration const validity = validity_of(e);
+  bool const full = s.confirmed && on_.settings.renew_every > duration::zero();
+  duration const after = full ? std::min(on_.settings.renew_every, validity / 2) : validity / 3;
+  duration const grid = std::max<duration>(validity / 64, milliseconds{1});
+  time_point at = deadline_of(e) - validity + after;
+  at -= at.time_since_epoch() % grid;
+  e.renew_at = std::max(at, now);
+  on_.timers.arm(e.watch, std::min(e.renew_at, lose_at(e)));
+}
+
+/// Nobody could have renewed it while this process did not run.
+std::string watchdog::why_not_renewed(lock_entry const& e, time_point now) const {
+  duration const late = now - e.watch.at();
+  if (late < validity_of(e) / 4) return on_.servers->why_not_renewed(*e.place, now);
+  return "this process had no time to renew it for " + std::to_string(whole_ms(late).count()) + " ms";
+}
+
+void watchdog::extend(acquisition& a, milliseconds lease, time_point now) {
+  if (a.at == acquisition::phase::holding && now >= a.deadline()) tell_lost(a, make_error_code(errc::lost), now);
+  if (a.at != acquisition::phase::holding) {
+    on_.shell.on_extended(a, false, {});
+    return;
+  }
+  lock_entry& e = *a.lock;
+  place& s = *e.place;
+  a.lease = s.lease = lease;
+  time_point const until = now + on_.servers->validity(lease);
+  a.extend_to = std::max(a.extend_to, until);
+  on_.timers.arm(a.due, now + on_.settings.command_timeout);
+  s.renewable = true;
+  s.renew_until = std::max(s.renew_until, a.due.at());  // max_hold limits the watchdog, and this is asked for
+  go_on_extending(e, now);
+}
+
+void watchdog::watch_requests(acquisition& a, time_point now) {
+  if (a.at != acquisition::phase::holding) return;
+  if (a.lock->requested) {
+    on_.shell.on_requested(a);
+  } else {
+    on_.servers->watch_requests(*a.lock->place, now);
+  }
+}
+
+void watchdog::go_on_extending(lock_entry& e, time_point now) {
+  acquisition& a = *e.holder;
+  if (e.place->deadline >= a.extend_to) {
+    if (a.fixed) e.ends = std::max(deadline_of(e), a.extend_to);
+    tell_.set_deadline(a, deadline_of(e));
+    end_extension(a, true, {});
+    schedule(e, now);
+    return;
+  }
+  e.renew_at = now;
+  on_.timers.arm(e.watch, now);
+}
+
+void watchdog::end_extension(acquisition& a, bool is_held, error_code why) {
+  if (!a.is_extending()) return;
+  a.extend_to = time_point::min();
+  a.due.cancel();
+  if (is_held) {
+    place& s = *a.lock->place;
+    s.renew_until = ends(a);
+    if (a.fixed && (s.confirmed || s.deadline >= a.lock->ends)) s.renewable = false;  // as in line_.deliver()
+  }
+  on_.shell.on_extended(a, is_held, why);
+}
+
+void watchdog::tell_lost(acquisition& a, error_code why, time_point now) {
+  enter(a, acquisition::phase::lost);
+  tell_.set_deadline(a, time_point::min());
+  a.lock->place->renewable = false;
+  why = tell_.told(failed_task::kind::holding, why, a.lock->name);
+  // What the servers still prolong by a late answer is nobody's.
+  a.lock->ends = deadline_of(*a.lock);
+  ++on_.stats.losses;
+  tell_.count_end(a, observation::kind::lost, a.lock->name, why, now);
+  on_.shell.on_lost(a, why);
+  end_extension(a, false, {});
+}
+
+void watchdog::renew_due(time_point now) {
+  if (due_.empty()) return;
+  std::sort(due_.begin(), due_.end(), [](place* a, place* b) { return a->deadline < b->deadline; });
+  std::vector<place*> const due = std::move(due_);
+  due_.clear();
+  on_.servers->renew(due, now);
+}
+
+}  // namespace conch::engine

@@ -1,0 +1,48 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "cohort/lock_entry.hpp"
+#include "cohort/teller.hpp"
+
+#include <string>
+#include <vector>
+
+namespace conch::engine {
+
+/// A hold while it lasts: when it is renewed, when its loss is reported, and another lease.
+class watchdog {
+ public:
+  watchdog(cohort_environment& on, teller& tell) noexcept : on_{on}, tell_{tell} {}
+
+  /// Sets when to look at this hold again.
+  void schedule(lock_entry& e, time_point now);
+  /// When the loss is reported, if the hold is not renewed before.
+  time_point lose_at(lock_entry const& e) const;
+  /// When the watchdog stops renewing a hold.
+  static time_point ends(acquisition const& a);
+  /// Is this a fixed lease that has begun? Then it is not renewed.
+  static bool is_over_after_lease(acquisition const& a, place const& s);
+
+  /// To be renewed at the end of this tick.
+  void renew_soon(place* s) { due_.push_back(s); }
+  void not_due(place* s) { std::erase(due_, s); }
+  void renew_due(time_point now);
+
+  void extend(acquisition& a, milliseconds lease, time_point now);
+  /// Ends the extension if the deadline has been reached. Otherwise a renewal is due: none is under way, or one that was written too early.
+  void go_on_extending(lock_entry& e, time_point now);
+  void end_extension(acquisition& a, bool is_held, error_code why);
+  void watch_requests(acquisition& a, time_point now);
+  void tell_lost(acquisition& a, error_code why, time_point now);
+  /// Why the hold whose watch has just fired was not renewed in time.
+  std::string why_not_renewed(lock_entry const& e, time_point now) const;
+
+ private:
+  duration validity_of(lock_entry const& e) const;
+
+  cohort_environment& on_;
+  teller& tell_;
+  std::vector<place*> due_;
+};
+
+}  // namespace conch::engine
