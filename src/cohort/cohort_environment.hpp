@@ -1,9 +1,9 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include "base/timer_queue.hpp"
 #include "cohort/acquisition.hpp"
 #include "cohort/backend.hpp"
-#include "base/timer_queue.hpp"
 
 #include <conch/config.hpp>
 #include <conch/stats.hpp>

@@ -1,67 +1,73 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "quorum/releases.hpp"
+
 #include "base/failure.hpp"
-#include "quorum/quorum_lock.hpp"
 
 #include <algorithm>
 #include <array>
 #include <iterator>
 #include <utility>
 
-// Gives back at all servers what was asked for or held.
 namespace conch::quorum {
 
 using protocol::place;
 
+release_round::release_round(releases& q, std::size_t servers, engine::receipt* r, cohort_place* s)
+    : in{q}, whom{r}, front{s}, votes(servers), timer{this, [](void* self, time_point now) {
+                                                        auto& f = *static_cast<release_round*>(self);
+                                                        f.late = true;
+                                                        f.in.tell_released(f, now);
+                                                      }} {
+  for (vote_release& p : votes) p.of = this;
+  if (whom != nullptr) whom->pending = this;
+}
+
+void releases::drop(cohort_place& front) {
+  --front.references;
+  if (front.references == 0 && front.at == engine::place::state::idle) on_.up.settled(front);
+}
+
 /// Leaves nothing of this client at any server, also not at those that have not answered. With `r` the reference to the front place goes to
 /// the release_round.
-void quorum::back_out(quorum_lock& b, engine::receipt* r, std::int64_t next_fence_floor, time_point now) {
+void releases::back_out(quorum_lock& b, engine::receipt* r, std::int64_t next_fence_floor, time_point now) {
   release_round* f = nullptr;
   if (r != nullptr) {
-    f = release_rounds_.emplace_back(std::make_unique<release_round>(*this, b.votes.size(), r, b.front)).get();
-    f->listed_at = std::prev(release_rounds_.end());
+    f = rounds_.emplace_back(std::make_unique<release_round>(*this, b.votes.size(), r, b.front)).get();
+    f->listed_at = std::prev(rounds_.end());
     f->open = 1;  // until all are on their way
-    timers_.arm(f->timer, now + std::max<duration>(engine::milliseconds{10}, 16 * round_trip()));
+    on_.timers.arm(f->timer, now + std::max<duration>(engine::milliseconds{10}, 16 * servers_.round_trip()));
   }
   enter(*b.front, place::state::idle);
   b.at = quorum_lock::phase::idle;
   b.front = nullptr;
   b.timer.cancel();
   ++b.round;
-  count_as_answered(b, now);
+  room_.answered(b, now);
   release_votes(b, f, next_fence_floor, now);
   if (f == nullptr) return;
   // The caller is never told before this returns: it is still at work.
   f->begun = true;
-  if (--f->open == 0) timers_.arm(f->timer, now);
+  if (--f->open == 0) on_.timers.arm(f->timer, now);
 }
 
-void quorum::release_votes(quorum_lock& b, release_round* f, std::int64_t next_fence_floor, time_point now) {
+void releases::release_votes(quorum_lock& b, release_round* f, std::int64_t next_fence_floor, time_point now) {
   for (auto const& v : b.votes) {
     release_round::vote_release* receipt = nullptr;
     if (f != nullptr && v->place.at != place::state::idle) {
       receipt = &f->votes[v->from.number];
       receipt->open = true;
-      receipt->vote = counts(*v);
+      receipt->vote = servers_.counts(*v);
       ++f->open;
       if (receipt->vote) ++f->votes_open;
     } else if (f != nullptr) {
       ++f->answered;
     }
     if (v->place.at == place::state::idle) continue;
-    give_back(*v, receipt, next_fence_floor, now);
+    vote_requests::give_back(*v, receipt, next_fence_floor, now);
   }
 }
 
-/// Gives a vote back, also one that is only asked for. The server's next fences must be above all fences that this vote was to accept.
-void quorum::give_back(vote& v, engine::receipt* r, std::int64_t next_fence_floor, time_point now) {
-  protocol::vote_terms terms = v.place.terms;
-  terms.floor = std::max(terms.floor, v.in.floor);
-  terms.next_fence_floor = next_fence_floor;
-  terms.hold = nullptr;
-  v.from.server->as_votes().give_back(v.place, terms, r, now);
-}
-
-void quorum::vote_released(engine::receipt& of, bool was_mine, time_point now) {
+void releases::vote_released(engine::receipt& of, bool was_mine, time_point now) {
   auto& receipt = static_cast<release_round::vote_release&>(of);
   if (!receipt.open) return;
   receipt.open = false;
@@ -76,53 +82,53 @@ void quorum::vote_released(engine::receipt& of, bool was_mine, time_point now) {
 /// Did the release end a lock that was still held? This is certain when a quorum of the votes in hand has said so, or cannot say so any
 /// more. When a quorum has answered, late servers are waited for as long as in any attempt. After that they are believed to have held the
 /// lock.
-void quorum::tell_released(release_round& f, time_point now) {
+void releases::tell_released(release_round& f, time_point now) {
   if (!f.begun) return;
-  bool const certain = f.votes_mine >= needed() || f.votes_mine + f.votes_open < needed() || f.late;
-  if (f.whom != nullptr && certain && (f.answered >= needed() || f.open == 0)) {
+  bool const certain = f.votes_mine >= servers_.needed() || f.votes_mine + f.votes_open < servers_.needed() || f.late;
+  if (f.whom != nullptr && certain && (f.answered >= servers_.needed() || f.open == 0)) {
     engine::receipt& whom = *f.whom;
     forget(whom);
     cohort_place& front = *std::exchange(f.front, nullptr);
-    std::size_t const enough = needed();
-    up_.released(whom, f.votes_mine + f.votes_open >= enough, {}, now);
+    std::size_t const enough = servers_.needed();
+    on_.up.released(whom, f.votes_mine + f.votes_open >= enough, {}, now);
     drop(front);
   }
   if (f.open == 0) {
     cohort_place* const front = std::exchange(f.front, nullptr);
     if (f.whom != nullptr) forget(*f.whom);
-    release_rounds_.erase(f.listed_at);
+    rounds_.erase(f.listed_at);
     if (front != nullptr) drop(*front);
   }
 }
 
-void quorum::forget(engine::receipt& r) noexcept {
+void releases::forget(engine::receipt& r) noexcept {
   if (r.pending != nullptr) static_cast<release_round*>(r.pending)->whom = nullptr;
   r.pending = nullptr;
 }
 
 /// As many of the servers without an answer as are needed may still be at work.
-time_point quorum::late_after(engine::receipt const& r) const {
+time_point releases::late_after(engine::receipt const& r) const {
   if (r.pending == nullptr) return time_point::min();
   auto const& f = *static_cast<release_round const*>(r.pending);
   std::array<time_point, most_servers> late{};
   std::size_t missing = 0;
   for (std::size_t i = 0; i < f.votes.size(); ++i) {
-    if (f.votes[i].open) late[missing++] = members_[i]->server->late_after(f.votes[i]);
+    if (f.votes[i].open) late[missing++] = servers_.all()[i]->server->late_after(f.votes[i]);
   }
-  std::size_t const wanted = needed() - std::min(needed(), f.answered);
+  std::size_t const wanted = servers_.needed() - std::min(servers_.needed(), f.answered);
   return wanted == 0 ? time_point::min() : kth_greatest({late.data(), missing}, wanted);
 }
 
 /// What a server has refused it with, or else that too few have answered.
-error_code quorum::why_not_done(engine::receipt const& r) const {
-  if (r.pending == nullptr) return no_answer();
+error_code releases::why_not_done(engine::receipt const& r) const {
+  if (r.pending == nullptr) return servers_.no_answer();
   auto const& f = *static_cast<release_round const*>(r.pending);
   for (std::size_t i = 0; i < f.votes.size(); ++i) {
     if (!f.votes[i].open) continue;
-    error_code const why = members_[i]->server->why_not_done(f.votes[i]);
+    error_code const why = servers_.all()[i]->server->why_not_done(f.votes[i]);
     if (why != errc::unreachable) return why;
   }
-  return f.front == nullptr ? no_answer() : explained(no_answer(), {failed_task::kind::releasing, f.front->name});
+  return f.front == nullptr ? servers_.no_answer() : explained(servers_.no_answer(), {failed_task::kind::releasing, f.front->name});
 }
 
 }  // namespace conch::quorum

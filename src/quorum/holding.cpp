@@ -1,15 +1,16 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include "quorum/quorum_lock.hpp"
+#include "quorum/holding.hpp"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
-// While the lock is ours: renewed, mended, lost.
 namespace conch::quorum {
 
 using protocol::place;
 
-void quorum::renew(std::span<engine::place* const> places, time_point now) {
-  std::vector<std::vector<place*>> of(members_.size());
+void holding::renew(std::span<engine::place* const> places, time_point now) {
+  std::vector<std::vector<place*>> of(servers_.size());
   for (engine::place* s : places) {
     quorum_lock& b = made_here(*s).lock;
     if (b.at != quorum_lock::phase::held) continue;
@@ -20,11 +21,11 @@ void quorum::renew(std::span<engine::place* const> places, time_point now) {
       if (v->place.at == place::state::owned) of[v->from.number].push_back(&v->place);
     }
   }
-  for (auto const& m : members_) m->server->as_votes().renew(of[m->number], now);
+  for (auto const& m : servers_.all()) m->server->as_votes().renew(of[m->number], now);
 }
 
 /// Fewer servers than a quorum know of the lock, so another client may have it.
-void quorum::lose(quorum_lock& b, time_point now) {
+void holding::lose(quorum_lock& b, time_point now) {
   cohort_place& front = *b.front;
   enter(front, place::state::idle);
   b.at = quorum_lock::phase::idle;
@@ -32,30 +33,30 @@ void quorum::lose(quorum_lock& b, time_point now) {
   b.timer.cancel();
   std::uint64_t const round = ++b.round;
   // The holder is told first: the servers may carry out what is sent, and grant the lock to another client, before this returns.
-  up_.lost(front, now);
+  on_.up.lost(front, now);
   if (b.round == round) {
-    release_votes(b, nullptr, 0, now);
+    releases_.release_votes(b, nullptr, 0, now);
   }
-  drop(front);
+  releases_.drop(front);
 }
 
 /// Reports to the cohort how long the votes are valid now, if that has changed.
-void quorum::refresh(quorum_lock& b, time_point now) {
+void holding::refresh(quorum_lock& b, time_point now) {
   cohort_place& front = *b.front;
   std::vector<time_point> deadlines, heard;
   std::size_t confirmed = 0;
   for (auto const& v : b.votes) {
-    if (!counts(*v)) continue;
+    if (!servers_.counts(*v)) continue;
     deadlines.push_back(v->place.deadline);
     heard.push_back(v->place.heard_from);
     if (v->place.confirmed) ++confirmed;
   }
-  if (deadlines.size() < needed()) return;  // they have no deadline in common: that is a loss, and is reported as one
+  if (deadlines.size() < servers_.needed()) return;  // they have no deadline in common: that is a loss, and is reported as one
   bool const was_confirmed = front.confirmed;
-  bool const is_confirmed = confirmed >= needed();
-  time_point const deadline = kth_greatest(deadlines, needed());
+  bool const is_confirmed = confirmed >= servers_.needed();
+  time_point const deadline = kth_greatest(deadlines, servers_.needed());
   // A quorum has said since then that the lock is ours.
-  time_point const said = kth_greatest(heard, needed());
+  time_point const said = kth_greatest(heard, servers_.needed());
   bool const is_news = std::exchange(front.heard_from, said) < said;
   if (deadline == front.deadline && is_confirmed == was_confirmed && !is_news) return;
   front.deadline = deadline;
@@ -65,31 +66,23 @@ void quorum::refresh(quorum_lock& b, time_point now) {
   time_point const from = (*ends)->place.valid_from;
   front.valid_from = is_confirmed ? from : std::max(from, b.won_at);
   // Also if one long vote has put off the end, and with it the confirmation that all other votes wait for.
-  if (!is_confirmed || !was_confirmed) confirm_late_votes(b, now);
-  up_.extended(front, now);
-}
-
-void quorum::confirm_late_votes(quorum_lock& b, time_point now) {
-  for (auto const& v : b.votes) {
-    if (v->place.at != place::state::owned || v->place.confirmed) continue;
-    place* const one = &v->place;
-    v->from.server->as_votes().renew({&one, 1}, now);
-  }
+  if (!is_confirmed || !was_confirmed) requests_.confirm_late_votes(b, now);
+  on_.up.extended(front, now);
 }
 
 /// Asks the servers that lack the lock again, but does not stand in line there. A majority must have renewed the lock since such a server
 /// said that it lacks it. Otherwise one server after the other could forget the lock, give it to another client for a moment, and be asked
 /// again, and no holder would be told.
-void quorum::repair(quorum_lock& b, time_point now) {
+void holding::repair(quorum_lock& b, time_point now) {
   if (!b.front->confirmed || !b.front->renewable) return;
   std::uint64_t const round = b.round;
   for (auto const& v : b.votes) {
     if (v->place.at != place::state::idle || v->not_before > now) continue;
     auto const verified = std::count_if(b.votes.begin(), b.votes.end(), [&](auto const& other) {
       place const& s = other->place;
-      return counts(*other) && s.confirmed && s.valid_from >= v->gone_at;
+      return servers_.counts(*other) && s.confirmed && s.valid_from >= v->gone_at;
     });
-    if (static_cast<std::size_t>(verified) >= needed()) ask_vote(b, *v, false, now);
+    if (static_cast<std::size_t>(verified) >= servers_.needed()) requests_.ask_vote(b, *v, false, now);
     if (b.round != round) return;
   }
 }

@@ -1,0 +1,277 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "quorum/events.hpp"
+
+#include "base/turns.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace conch::quorum {
+
+using protocol::place;
+
+quorum_lock::quorum_lock(locks& all, events& heard, servers& at_servers, std::string lock_name)
+    : name{std::move(lock_name)}, in{all}, told{heard}, timer{this, [](void* self, time_point now) {
+                                                                auto& b = *static_cast<quorum_lock*>(self);
+                                                                b.told.due(b, now);
+                                                              }} {
+  votes.reserve(at_servers.size());
+  for (auto const& m : at_servers.all()) votes.push_back(std::make_unique<vote>(*this, *m, name));
+}
+
+// ------------------------------------------------------------------------------------------------ from one server
+
+void member::granted(engine::place& s, bool pushed, time_point now) {
+  ++votes;
+  told.vote_granted(*static_cast<vote*>(s.owner), pushed, now);
+}
+void member::busy(engine::place& s, time_point now) { told.vote_refused(*static_cast<vote*>(s.owner), now); }
+void member::left(engine::place& s, time_point now) { told.vote_refused(*static_cast<vote*>(s.owner), now); }
+void member::queued(engine::place& s, time_point now) { told.vote_queued(*static_cast<vote*>(s.owner), now); }
+void member::renewal_failed(engine::place& s, time_point now) { told.vote_not_renewed(*static_cast<vote*>(s.owner), now); }
+void member::extended(engine::place& s, time_point now) { told.vote_extended(*static_cast<vote*>(s.owner), now); }
+void member::lost(engine::place& s, time_point now) { told.vote_lost(*static_cast<vote*>(s.owner), now); }
+
+void member::failed(engine::place& s, error_code why, time_point now) {
+  last_trouble = why.message();
+  told.vote_failed(*static_cast<vote*>(s.owner), why, now);
+}
+
+void member::released(engine::receipt& r, bool was_mine, error_code why, time_point now) { told.vote_released(r, was_mine && !why, now); }
+
+void member::settled(engine::place& s) { told.vote_settled(*static_cast<vote*>(s.owner)); }
+
+void member::connection_changed(time_point now) {
+  if (!up() && !server->link().trouble().empty()) last_trouble = server->link().trouble();
+  told.connection_changed(*this, now);
+}
+
+engine::place* member::find(std::string_view name) {
+  quorum_lock* const b = told.find(name);
+  return b == nullptr ? nullptr : &b->votes[number]->place;
+}
+
+engine::place& member::find_or_make(std::string_view name) { return told.find_or_make(name).votes[number]->place; }
+
+void member::note(bool is_error, std::string_view words) {
+  last_trouble = words;
+  log_to.note(is_error, shown + ": " + std::string{words});
+}
+
+void member::connection_refused(error_code why, time_point now) {
+  refusal = why;
+  last_trouble = why.message();
+  told.connection_refused(now);
+}
+
+
+
+
+
+
+
+
+
+
+
+
+/// Ends the acquires that have asked no server yet; the others are told one by one.
+void events::connection_refused(time_point now) {
+  auto const refused =
+      static_cast<std::size_t>(std::count_if(servers_.all().begin(), servers_.all().end(), [](auto const& m) { return static_cast<bool>(m->refusal); }));
+  if (refused + servers_.needed() <= servers_.size()) return;
+  error_code why;
+  for (auto const& m : servers_.all()) {
+    if (m->refusal) why = m->refusal;
+  }
+  std::vector<quorum_lock*> all;
+  for (auto const& [name, b] : locks_.all()) {
+    if (b->at == quorum_lock::phase::starting) all.push_back(b.get());
+  }
+  for (quorum_lock* b : all) {
+    keeping const keep{*b};
+    attempts_.end(*b, attempts::outcome::failed, why, now);
+  }
+}
+
+void events::connection_changed(member& m, time_point now) {
+  if (m.up()) m.refusal = {};
+  look_for_doubles(m, now);
+  if (m.up() && on_.settings.quorum.min_server_uptime > duration::zero()) {
+    // Clients may believe in a lock that was lost with the server's memory for as long as the longest lease. Uptime is the difference of
+    // two seconds of a clock: a server 0.2 s old may say 1.
+    std::chrono::seconds const rounding{1};
+    time_point const grown_up = conch::detail::later_by(conch::detail::later_by(now, on_.settings.quorum.min_server_uptime), rounding);
+    time_point const fresh_until = grown_up - m.server->link().of_session().uptime.value_or(std::chrono::seconds{0});
+    if (fresh_until > now) {
+      m.fresh_until = fresh_until;
+      m.note(false, "the server has just started: it has no vote for min_server_uptime");
+      leave_line(m, m.fresh_until, now);
+    }
+  }
+  std::vector<quorum_lock*> all;
+  for (auto const& [name, b] : locks_.all()) {
+    if (b->at == quorum_lock::phase::starting || (b->asks() && !b->wait)) all.push_back(b.get());
+  }
+  for (quorum_lock* b : all) {
+    keeping const keep{*b};
+    // A try has waited for a majority: from now on the servers have their time to answer.
+    bool const majority_is_back = m.has_vote() && servers_.voters_there(*b, now) == servers_.needed();
+    if (majority_is_back && b->at == quorum_lock::phase::collecting) b->since = now;
+    if (b->linked()) {
+      room_.go_on_soon(now);  // in the order of their asking
+    } else if (b->at == quorum_lock::phase::starting) {
+      attempts_.start(*b, now);
+    } else {
+      attempts_.decide(*b, now);
+    }
+  }
+}
+
+/// The server has no vote until then, and its new connection has asked again for all places in line there. If it has forgotten who owns the lock,
+/// or is another member too, it would grant them.
+void events::leave_line(member& m, time_point until, time_point now) {
+  for (auto const& [name, b] : locks_.all()) {
+    vote& v = *b->votes[m.number];
+    if (v.place.at != place::state::asking && v.place.at != place::state::in_line) continue;
+    keeping const keep{*b};
+    vote_requests::give_back(v, nullptr, 0, now);
+    v.not_before = until;
+    attempts_.plan(*b, now);
+  }
+}
+
+void events::vote_granted(vote& v, bool pushed, time_point now) {
+  quorum_lock& b = v.in;
+  keeping const keep{b};
+  v.refused = false;
+  v.trouble = {};
+  v.since = pushed ? now : v.place.valid_from;
+  if (b.at == quorum_lock::phase::held) {
+    // The vote comes late, and is welcome: one more server may fail.
+    protocol::votes::hold(v.place, {b.ticket, b.floor, 0, b.front}, b.lease);
+    // It is confirmed with the others at a third of their claim. If that has begun, or a long vote has put it off, it is confirmed now.
+    bool const begun = std::any_of(b.votes.begin(), b.votes.end(), [](auto const& one) {
+      return one->place.at == place::state::owned && (one->place.confirmed || one->place.renewing);
+    });
+    bool const too_late = v.place.deadline < b.front->deadline - on_.settings.quorum.vote_claim / 3;
+    if (begun || too_late) requests_.confirm_late_votes(b, now);
+    // This vote may replace one that is not confirmed any more. Before the confirmation this can wait: the confirmation counts all votes.
+    if (begun && b.front->renewable) held_.refresh(b, now);
+    return;
+  }
+  if (!b.asks()) return;
+  if (pushed) {
+    // The lock moves: it is time to ask wherever we do not stand in line.
+    for (auto const& other : b.votes) {
+      if (other->rests != 0) other->not_before = std::min(other->not_before, std::max(now, other->rests_until));
+    }
+    if (b.at == quorum_lock::phase::collecting && b.wait) {
+      std::uint64_t const round = b.round;
+      requests_.ask_votes(b, now);
+      if (b.round != round) return;
+    }
+  }
+  b.pushed = pushed;
+  attempts_.decide(b, now);
+}
+
+void events::vote_queued(vote& v, time_point now) {
+  quorum_lock& b = v.in;
+  keeping const keep{b};
+  v.trouble = {};
+  if (b.at != quorum_lock::phase::collecting) return;
+  if (b.wait && !b.told_in_line) {
+    auto const is_in_line = [](auto const& one) { return one->place.at == place::state::in_line; };
+    auto const in_line = static_cast<std::size_t>(std::count_if(b.votes.begin(), b.votes.end(), is_in_line));
+    b.told_in_line = in_line + servers_.needed() > b.votes.size();
+    if (b.told_in_line) on_.up.queued(*b.front, now);
+  }
+  attempts_.decide(b, now);
+}
+
+void events::vote_refused(vote& v, time_point now) {
+  quorum_lock& b = v.in;
+  keeping const keep{b};
+  v.refused = true;
+  v.trouble = {};
+  v.gone_at = now;
+  if (b.asks()) attempts_.decide(b, now);
+}
+
+void events::vote_failed(vote& v, error_code why, time_point now) {
+  quorum_lock& b = v.in;
+  keeping const keep{b};
+  v.trouble = why;
+  v.gone_at = now;
+  v.rests = 0;  // after an error the vote is not asked for again just because the lock moves
+  v.not_before = now + on_.jitter(on_.settings.reconnect_max / 2, on_.settings.reconnect_max);
+  if (b.asks()) attempts_.decide(b, now);
+}
+
+void events::vote_extended(vote& v, time_point now) {
+  quorum_lock& b = v.in;
+  keeping const keep{b};
+  if (b.at == quorum_lock::phase::held) {
+    held_.refresh(b, now);
+    if (b.at == quorum_lock::phase::held) held_.repair(b, now);
+  } else if (b.asks()) {
+    attempts_.decide(b, now);
+  }
+}
+
+/// The hold is renewed again in any case, but the claim of one vote may be over by then.
+void events::vote_not_renewed(vote& v, time_point now) {
+  if (v.in.at != quorum_lock::phase::held || v.place.confirmed) return;
+  on_.timers.arm(v.in.timer, now + std::max<duration>(on_.settings.quorum.vote_claim / 10, std::chrono::milliseconds{20}));
+}
+
+void events::vote_lost(vote& v, time_point now) {
+  quorum_lock& b = v.in;
+  keeping const keep{b};
+  v.gone_at = now;
+  if (b.at == quorum_lock::phase::held) {
+    if (servers_.owned(b) >= servers_.needed()) {
+      held_.refresh(b, now);
+    } else {
+      held_.lose(b, now);
+    }
+  } else if (b.asks()) {
+    std::uint64_t const round = b.round;
+    if (b.at == quorum_lock::phase::collecting) requests_.ask_votes(b, now);
+    if (b.round == round) attempts_.decide(b, now);
+  }
+}
+
+void events::look_for_doubles(member& m, time_point now) {
+  servers_.met(m);
+  for (auto const& one : servers_.all()) {
+    if (servers_.vote_changes(*one)) vote_changes(*one, now);
+  }
+}
+
+void events::vote_changes(member& m, time_point now) {
+  if (m.same_as) {
+    m.last_trouble = servers_.why_double(m);
+    if (servers_.is_news(m)) on_.log.note(false, m.last_trouble);
+    leave_line(m, engine::timer_queue::never, now);
+  }
+  std::vector<quorum_lock*> all;
+  for (auto const& [name, b] : locks_.all()) {
+    if (!m.same_as) b->votes[m.number]->not_before = now;
+    if (b->asks() || b->at == quorum_lock::phase::held) all.push_back(b.get());
+  }
+  for (quorum_lock* b : all) {
+    keeping const keep{*b};
+    if (b->at != quorum_lock::phase::held) {
+      attempts_.decide(*b, now);
+    } else if (servers_.owned(*b) < servers_.needed()) {
+      held_.lose(*b, now);
+    }
+  }
+}
+
+}  // namespace conch::quorum

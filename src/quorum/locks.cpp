@@ -1,0 +1,34 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "quorum/locks.hpp"
+
+#include <string>
+#include <utility>
+
+namespace conch::quorum {
+
+keeping::~keeping() {
+  --b_.keepers;
+  b_.in.retire(b_);
+}
+
+quorum_lock* locks::find(std::string_view name) {
+  auto const at = locks_.find(name);
+  return at == locks_.end() ? nullptr : at->second.get();
+}
+
+quorum_lock& locks::get(std::string_view name) {
+  if (quorum_lock* const known = find(name)) return *known;
+  auto made = std::make_unique<quorum_lock>(*this, events_, servers_, std::string{name});
+  std::string_view const key = made->name;
+  return *locks_.emplace(key, std::move(made)).first->second;
+}
+
+void locks::retire(quorum_lock& b) {
+  if (b.keepers != 0 || b.at != quorum_lock::phase::idle) return;
+  for (auto const& v : b.votes) {
+    if (v->place.at != engine::place::state::idle || v->place.references != 0) return;
+  }
+  locks_.erase(locks_.find(b.name));
+}
+
+}  // namespace conch::quorum

@@ -1,0 +1,23 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "quorum/room.hpp"
+
+#include "base/turns.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace conch::quorum {
+
+void room::asked(quorum_lock& b, time_point now) {
+  b.together = window_.written(1);
+  window_.uses(std::min<duration>(b.lease, on_.settings.quorum.vote_claim), now);
+}
+
+void room::answered(quorum_lock& b, time_point now) {
+  b.unlink();
+  if (b.together == 0) return;
+  window_.answered(1, std::exchange(b.together, 0), b.since, !waiting_.empty(), now);
+  if (has_waiting() && has_room()) go_on_soon(now);
+}
+
+}  // namespace conch::quorum

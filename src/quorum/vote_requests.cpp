@@ -1,0 +1,57 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "quorum/vote_requests.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+namespace conch::quorum {
+
+using protocol::place;
+
+/// A try does not ask again where another client has the lock. It does ask again where a server has
+/// answered with an error, while it waits for other servers to connect.
+void vote_requests::ask_votes(quorum_lock& b, time_point now) {
+  std::uint64_t const round = b.round;
+  for (auto const& v : b.votes) {
+    bool const answered = v->refused && !b.wait;
+    if (v->place.at != engine::place::state::idle || v->not_before > now || answered) continue;
+    ask_vote(b, *v, b.wait, now);
+    if (b.round != round) return;
+  }
+}
+
+void vote_requests::ask_vote(quorum_lock& b, vote& v, bool wait, time_point now) {
+  member& m = v.from;
+  if (m.same_as) {
+    v.not_before = engine::timer_queue::never;
+    return;
+  }
+  if (m.fresh_until > now) {
+    v.not_before = m.fresh_until;
+    return;
+  }
+  // Every attempt at a server has a new id; the place in line depends on the ticket.
+  bool const held = b.at == quorum_lock::phase::held;
+  v.refused = false;
+  auto const claim = std::chrono::duration_cast<engine::milliseconds>(on_.settings.quorum.vote_claim);
+  m.server->as_votes().ask(v.place, {b.ticket, b.floor, 0, held ? b.front : nullptr}, wait, held ? b.lease : claim, now);
+}
+
+void vote_requests::confirm_late_votes(quorum_lock& b, time_point now) {
+  for (auto const& v : b.votes) {
+    if (v->place.at != place::state::owned || v->place.confirmed) continue;
+    place* const one = &v->place;
+    v->from.server->as_votes().renew({&one, 1}, now);
+  }
+}
+
+/// The server's next fences must be above all fences that this vote was to accept.
+void vote_requests::give_back(vote& v, engine::receipt* r, std::int64_t next_fence_floor, time_point now) {
+  protocol::vote_terms terms = v.place.terms;
+  terms.floor = std::max(terms.floor, v.in.floor);
+  terms.next_fence_floor = next_fence_floor;
+  terms.hold = nullptr;
+  v.from.server->as_votes().give_back(v.place, terms, r, now);
+}
+
+}  // namespace conch::quorum
