@@ -19,28 +19,27 @@ place::~place() {
   if (listed_in != nullptr) listed_in->forget(*this);
 }
 
-void place::look_later(time_point when) {
-  bool const only_one = !permit || follow_up == time_point::max();  // a mutex that is passed on again has no other new owner
-  if (only_one) {
-    follow_up = when;
+void successor::look_later(time_point when, bool of_permit) {
+  if (!of_permit || !any()) {  // a mutex that is passed on again has no other new owner
+    next_ = when;
     return;
   }
   constexpr std::size_t most = 32;  // far more than a place can pass on within one claim
-  if (when < follow_up) std::swap(when, follow_up);
-  if (later_follow_ups.size() < most) later_follow_ups.insert(std::upper_bound(later_follow_ups.begin(), later_follow_ups.end(), when), when);
-  else later_follow_ups.back() = std::max(later_follow_ups.back(), when);
+  if (when < next_) std::swap(when, next_);
+  if (later_.size() < most) later_.insert(std::upper_bound(later_.begin(), later_.end(), when), when);
+  else later_.back() = std::max(later_.back(), when);
 }
 
-void place::checked_until(time_point now) {
-  while (follow_up <= now) {
-    follow_up = later_follow_ups.empty() ? time_point::max() : later_follow_ups.front();
-    if (!later_follow_ups.empty()) later_follow_ups.erase(later_follow_ups.begin());
+void successor::checked_until(time_point now) {
+  while (next_ <= now) {
+    next_ = later_.empty() ? time_point::max() : later_.front();
+    if (!later_.empty()) later_.erase(later_.begin());
   }
 }
 
-void place::nothing_to_check() noexcept {
-  follow_up = time_point::max();
-  later_follow_ups.clear();
+void successor::nothing_to_check() noexcept {
+  next_ = time_point::max();
+  later_.clear();
 }
 
 }  // namespace conch::protocol

@@ -7,6 +7,7 @@
 #include "cohort/grant_id.hpp"
 
 #include <conch/clock.hpp>
+#include <conch/error.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -41,60 +42,88 @@ struct vote_terms {
   std::int64_t floor_asked() const noexcept { return is_vote() ? std::max<std::int64_t>(floor, 1) : 0; }
 };
 
-/// What the protocol with one server knows of a place.
+/// Of a place that asks, stands in line or leaves.
+struct waiting_state {
+  std::int64_t ticket = 0;
+  bool asks_again = false;                       // asked again because of a push, or since nothing is heard of its slot any more; not answered yet
+  bool postponed = false;                        // asks again, or leaves, when there is room for it (places::postpone)
+  bool by_push = false;                          // its grant was pushed first: the client that passed the lock on decides how long the fence is kept
+  time_point trouble_since{};                    // since when the server gives no answer, or "later"; zero: no trouble
+  time_point late_since{};                       // since when its grants were too old to be used; zero: none was
+  time_point listed_until = time_point::min();   // the server keeps the place in line until then: for the lease of whoever has the lock, and its own
+  time_point patient_until = time_point::min();  // asked for the first time in this run: who stands before it may still be at the earlier server
+};
+
+/// Of a place that is owned: over with the hold.
+struct owned_state {
+  bool renewing = false;          // a renewal is under way
+  bool renewed_alone = false;     // a renewal with others failed, because of the key of one of them
+  bool requested = false;         // another client has asked for the lock
+  bool watches_requests = false;  // the cohort is to hear of it
+  error_code refused_renewal;     // what the server has answered to the last renewal; none: it was renewed
+  time_point fence_until{};       // the server keeps the fence until then at least, without a renewal that prolongs it
+};
+
+/// What may still reach the server under the id of a place.
+struct late_state {
+  time_point until = time_point::min();       // after this the server refuses every request that was written so far
+  time_point echo_until = time_point::min();  // the same, for requests that an earlier connection may still hold
+  std::uint32_t told_on = 0;                  // the last connection on which something about the place was written
+  milliseconds longest_lease{};               // that was asked for: the cohort may ask for less later
+};
+
+/// To whom this client has passed the lock on, while others waited, and when to check that they have taken it (cleanups::look_after).
+class successor {
+ public:
+  /// Is there something to check?
+  bool any() const noexcept { return next_ != time_point::max(); }
+  time_point next() const noexcept { return next_; }
+  /// `of_permit`: others may have been let in that are to be checked, too.
+  void look_later(time_point when, bool of_permit);
+  /// What was passed on with a claim that ends by `now` needs no check any more.
+  void checked_until(time_point now);
+  void nothing_to_check() noexcept;
+
+  cleanup* kick = nullptr;
+
+ private:
+  time_point next_ = time_point::max();
+  std::vector<time_point> later_;  // in order
+};
+
+/// Of a vote (src/quorum).
+struct vote_state {
+  vote_terms terms;
+  rival seen;                   // the client behind which it stands in line
+  std::int64_t accepted = 0;    // the floor of the last confirmation
+  std::int64_t refused_by = 0;  // the fence above that floor that the confirmation met; 0: none
+};
+
+/// What the protocol with one server knows of a place. Each group has one part that writes it, but for what docs/design/server.md names.
 struct place final : engine::place, list_hook<place> {
   place(place_keeper& keeper, std::string_view lock_name, engine::permit const& share);
   ~place() override;
+
+  /// As `run` of a place that was asked for at another server.
+  static constexpr std::uint32_t no_run = static_cast<std::uint32_t>(-1);
 
   place_keeper* of;                // the server that it is with
   grant_ids* listed_in = nullptr;  // found there by its id (grant_ids::enter)
   unsigned slot = 0;               // in a Cluster
   grant_id id;
-  std::int64_t ticket = 0;
-  bool renewing = false;                        // a renewal is under way
-  bool asks_again = false;                      // asked again because of a push, or since nothing is heard of its slot any more; not answered yet
-  bool postponed = false;                       // asks again, or leaves, when there is room for it (places::postpone)
-  error_code refused_renewal;                   // owned: what the server has answered to the last renewal; none: it was renewed
-  bool renewed_alone = false;                   // owned: a renewal with others failed, because of the key of one of them
-  bool requested = false;                       // owned: another client has asked for the lock
-  bool watches_requests = false;                // owned: the cohort is to hear of it
-  bool by_push = false;                         // its grant was pushed first: the client that passed the lock on decides how long the fence is kept
-  time_point fence_until{};                     // owned: the server keeps the fence until then at least, without a renewal that prolongs it
-  time_point late_until = time_point::min();    // after this the server refuses every request under this id that was written so far
-  time_point echo_until = time_point::min();    // the same, for requests that an earlier connection may still hold
-  time_point listed_until = time_point::min();  // the server keeps the place in line until then: for the lease of whoever has the lock, and its own
-  time_point trouble_since{};                   // asking: since when the server gives no answer, or "later"; zero: no trouble
-  milliseconds longest_lease{};                 // that was asked for under this id: the cohort may ask for less later
-  time_point late_since{};                      // asking: since when its grants were too old to be used; zero: none was
-  /// This client passed the lock on while others waited: when to check that the new owner has taken it (cleanups::look_after); max: nothing
-  /// to check.
-  time_point follow_up = time_point::max();
-  std::vector<time_point> later_follow_ups;  // of a permit: others were passed on while that was to be checked; in order
+  std::uint32_t run = 0;  // the run of the server at which the place was asked for (server_runs::number)
+  timer check;            // safety check, retry, or the end of patience with an absent server
+  waiting_state waiting;
+  owned_state owned;
+  late_state late;
+  successor heir;
+  vote_state vote;
 
-  /// A request with the lease that is asked for is about to be sent.
-  void asks_for_lease() noexcept { longest_lease = std::max(longest_lease, lease); }
-
-  void look_later(time_point when);
-  /// What was passed on with a claim that ends by `now` needs no check any more.
-  void checked_until(time_point now);
-  void nothing_to_check() noexcept;
-  /// As `run` of a place that was asked for at another server.
-  static constexpr std::uint32_t no_run = static_cast<std::uint32_t>(-1);
-  std::uint32_t run = 0;                         // the run of the server at which the place was asked for (server_runs::number)
-  std::uint32_t told_on = 0;                     // the last connection on which something about this place was written
-  time_point patient_until = time_point::min();  // asked for the first time in this run: who stands before it may still be at the earlier server
-  cleanup* kick = nullptr;
   bool adopts() const noexcept { return !origin.empty(); }
-  timer check;  // safety check, retry, or the end of patience with an absent server
-
-  // A vote:
-  vote_terms terms;
-  rival seen;                   // the client behind which it stands in line
-  std::int64_t accepted = 0;    // the floor of the last confirmation
-  std::int64_t refused_by = 0;  // the fence above that floor that the confirmation met; 0: none
-
+  /// A request with the lease that is asked for is about to be sent.
+  void asks_for_lease() noexcept { late.longest_lease = std::max(late.longest_lease, lease); }
   bool may_renew(time_point now) const noexcept {
-    engine::place const& s = terms.hold != nullptr ? *terms.hold : *this;
+    engine::place const& s = vote.terms.hold != nullptr ? *vote.terms.hold : *this;
     return s.may_renew(now);
   }
 };

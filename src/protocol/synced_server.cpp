@@ -322,7 +322,7 @@ void synced_server::acknowledged(front& f, milliseconds lease, bool keeps_fence,
   f.segment = s.segment;
   f.most = -1;
   up_.granted(f, f.pushed, now);
-  if (f.at == place::state::owned && s.requested) up_.requested(f, now);
+  if (f.at == place::state::owned && s.owned.requested) up_.requested(f, now);
 }
 
 void synced_server::too_few(front& f, sync_link::result const& r, sync_link::batch const& b, time_point now) {

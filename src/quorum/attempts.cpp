@@ -214,7 +214,7 @@ std::int64_t attempts::agreed_fence(quorum_lock& b, election const& e, time_poin
   for (auto const& v : b.votes) {
     if (v->place.at != place::state::owned) continue;
     above = std::max(above, v->place.fence);
-    if (v->place.accepted != 0 && v->place.refused_by != 0) above = std::max(above, v->place.refused_by + 1);
+    if (v->place.vote.accepted != 0 && v->place.vote.refused_by != 0) above = std::max(above, v->place.vote.refused_by + 1);
   }
   b.agreeing_on = above;
   if (servers_with(b, now, [&](vote const& v) { return accepts(v, above); }) >= servers_.needed()) return above;
@@ -231,7 +231,7 @@ std::size_t attempts::servers_with(quorum_lock const& b, time_point now, Holds h
   }));
 }
 
-bool attempts::accepts(vote const& v, std::int64_t fence) { return v.place.accepted == fence && v.place.refused_by == 0; }
+bool attempts::accepts(vote const& v, std::int64_t fence) { return v.place.vote.accepted == fence && v.place.vote.refused_by == 0; }
 
 void attempts::ask_to_accept(quorum_lock& b, std::int64_t fence, time_point now) {
   for (auto const& v : b.votes) {

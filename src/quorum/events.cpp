@@ -67,21 +67,10 @@ void member::connection_refused(error_code why, time_point now) {
   told.connection_refused(now);
 }
 
-
-
-
-
-
-
-
-
-
-
-
 /// Ends the acquires that have asked no server yet; the others are told one by one.
 void events::connection_refused(time_point now) {
-  auto const refused =
-      static_cast<std::size_t>(std::count_if(servers_.all().begin(), servers_.all().end(), [](auto const& m) { return static_cast<bool>(m->refusal); }));
+  auto const refused = static_cast<std::size_t>(
+      std::count_if(servers_.all().begin(), servers_.all().end(), [](auto const& m) { return static_cast<bool>(m->refusal); }));
   if (refused + servers_.needed() <= servers_.size()) return;
   error_code why;
   for (auto const& m : servers_.all()) {
@@ -155,7 +144,7 @@ void events::vote_granted(vote& v, bool pushed, time_point now) {
     protocol::votes::hold(v.place, {b.ticket, b.floor, 0, b.front}, b.lease);
     // It is confirmed with the others at a third of their claim. If that has begun, or a long vote has put it off, it is confirmed now.
     bool const begun = std::any_of(b.votes.begin(), b.votes.end(), [](auto const& one) {
-      return one->place.at == place::state::owned && (one->place.confirmed || one->place.renewing);
+      return one->place.at == place::state::owned && (one->place.confirmed || one->place.owned.renewing);
     });
     bool const too_late = v.place.deadline < b.front->deadline - on_.settings.quorum.vote_claim / 3;
     if (begun || too_late) requests_.confirm_late_votes(b, now);

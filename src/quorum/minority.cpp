@@ -38,10 +38,10 @@ std::optional<protocol::rival> minority::rival_before(quorum_lock const& b, time
   protocol::rival const* winner = nullptr;
   protocol::rival const* earlier = nullptr;
   for (auto const& v : b.votes) {
-    protocol::rival const& r = v->place.seen;
+    protocol::rival const& r = v->place.vote.seen;
     if (v->place.at != place::state::in_line || r.asked < first || r.client == on_.me) continue;
     auto const same = [&](auto const& other) {
-      protocol::rival const& o = other->place.seen;
+      protocol::rival const& o = other->place.vote.seen;
       return other->place.at == place::state::in_line && o.asked >= first && o.client == r.client && o.ticket == r.ticket;
     };
     auto const votes = static_cast<std::size_t>(std::count_if(b.votes.begin(), b.votes.end(), same));

@@ -165,7 +165,9 @@ duration servers::round_trip() const {
   return std::max(*middle, least);
 }
 
-duration servers::patience_with(member const& m) const { return std::max<duration>(engine::milliseconds{10}, 16 * m.server->as_votes().round_trip()); }
+duration servers::patience_with(member const& m) const {
+  return std::max<duration>(engine::milliseconds{10}, 16 * m.server->as_votes().round_trip());
+}
 
 std::int64_t servers::fence_ahead(time_point now) const {
   std::int64_t latest = 0;

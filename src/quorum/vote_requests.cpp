@@ -47,7 +47,7 @@ void vote_requests::confirm_late_votes(quorum_lock& b, time_point now) {
 
 /// The server's next fences must be above all fences that this vote was to accept.
 void vote_requests::give_back(vote& v, engine::receipt* r, std::int64_t next_fence_floor, time_point now) {
-  protocol::vote_terms terms = v.place.terms;
+  protocol::vote_terms terms = v.place.vote.terms;
   terms.floor = std::max(terms.floor, v.in.floor);
   terms.next_fence_floor = next_fence_floor;
   terms.hold = nullptr;

@@ -226,7 +226,7 @@ TEST_F(EngineTries, CarryANotAfterWhereConnectionsCannotBeEndedAndAreAskedForAga
   auto const out = take_sent();
   ASSERT_EQ(out.size(), 1u);
   EXPECT_GE(out[0].not_after_us, server_us() + 1'000'000);
-  for (std::string const& lock : abc) EXPECT_GT(place_of(lock).late_until, now) << lock;
+  for (std::string const& lock : abc) EXPECT_GT(place_of(lock).late.until, now) << lock;
   advance(2s);
   answer({3, 0, server_us()});
   EXPECT_EQ(sent(), (texts{"try a 1", "try b 2", "try c 3"}));
@@ -240,7 +240,7 @@ TEST_F(EngineTries, CleanUpOnceMoreWhatAnOldConnectionMayStillTake) {  // P6, wi
   disconnect();
   connect();
   settle_connection(false);
-  EXPECT_EQ(place_of("a").echo_until, place_of("a").late_until);
+  EXPECT_EQ(place_of("a").late.echo_until, place_of("a").late.until);
   tell_busy();
   tell_busy();
   EXPECT_EQ(heard(), (texts{"a busy", "b busy"}));

@@ -77,7 +77,7 @@ void arrivals::forget_unanswered() {
   gone.all.for_each([&](in_flight const& r) {
     if (r.what == request_kind::acquire && !r.moved) {
       asks_.went_unanswered(*r.at, r.id, r.written);
-      r.at->asks_again = false;
+      asks_.may_ask_again(*r.at);
     }
     if (r.what != request_kind::acquire_all) return;
     for (tried const& one : batch_of_tries->in_script) {
@@ -88,12 +88,7 @@ void arrivals::forget_unanswered() {
   gone.all.for_each([&](in_flight const& r) {
     if (r.at != nullptr) on_.all.drop(*r.at);
   });
-  for (renewal_batch const& batch : gone.renewals) {
-    for (renewed const& one : batch.places) {
-      if (one.id != 0) one.at->renewing = false;
-      on_.all.drop(*one.at);
-    }
-  }
+  for (renewal_batch const& batch : gone.renewals) renews_.went_unanswered(batch);
   for (try_batch const& batch : gone.tries) {
     for (tried const& one : batch.in_script) on_.all.drop(*one.at);
     for (tried const& one : batch.later) on_.all.drop(*one.at);

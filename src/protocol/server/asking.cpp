@@ -40,8 +40,8 @@ void asking::take_fault(place& s, answer const& a, time_point now) {
     case fault::reconnect: on_.link.drop(a.words); break;
     case fault::try_later:
       on_.link.note_once(a.words);
-      if (s.trouble_since == time_point{}) s.trouble_since = now;
-      if (now - s.trouble_since >= on_.env.settings.offline_timeout) {
+      if (s.waiting.trouble_since == time_point{}) s.waiting.trouble_since = now;
+      if (now - s.waiting.trouble_since >= on_.env.settings.offline_timeout) {
         fail(s, to_error(a.what, a.words), now);
       } else {
         on_.env.timers.arm(s.check, on_.pause.again_at(a, now));
@@ -60,13 +60,13 @@ void asking::ask(place& s, bool wait, milliseconds lease, time_point now) {
   s.id = ids_.next(s);
   // Who waits for a lock hears of another run at the latest when the lease of its owner is over, or when somebody who asks for the lock tells.
   if (std::exchange(s.run, on_.link.runs().number()) != on_.link.runs().number() && !on_.link.runs().all_know(now))
-    s.patient_until = now + time_to_greet;
+    s.waiting.patient_until = now + time_to_greet;
   ids_.enter(s);
-  s.ticket = s.terms.ticket;
-  s.written = s.asks_again = s.by_push = false;
-  s.late_until = s.echo_until = s.listed_until = time_point::min();
-  s.trouble_since = s.late_since = {};
-  s.longest_lease = {};
+  s.waiting.ticket = s.vote.terms.ticket;
+  s.written = s.waiting.asks_again = s.waiting.by_push = false;
+  s.waiting.listed_until = time_point::min();
+  s.waiting.trouble_since = s.waiting.late_since = {};
+  on_.link.begin(s);
   // They asked earlier, or there is no room.
   bool const others_first = (on_.all.has_resting() || (on_.link.connected() && !may_ask(now))) && !on_.all.failing();
   on_.all.add(s, others_first);
@@ -74,7 +74,7 @@ void asking::ask(place& s, bool wait, milliseconds lease, time_point now) {
     fail(s, on_.link.denied(), now);
     on_.link.drop("denied on this connection; the next one shows whether it still is");
   } else if (on_.link.connected() && others_first) {
-    s.told_on = 0;
+    on_.link.tell_anew(s);
     if (may_repeat() && !on_.soon.is_due()) on_.soon.at(std::max(on_.sent.window().begins_again(), in_next_turn(now)));
   } else if (on_.link.connected() && may_repeat()) {
     send(s, false, now);
@@ -90,26 +90,26 @@ void asking::about_to_send(place& s, std::int64_t not_after_us) {
   s.written = true;
   on_.link.tell(s);
   s.check.cancel();
-  if (not_after_us == 0) return;
-  s.late_until = std::max(s.late_until, on_.link.clock().passed(not_after_us));
+  on_.link.written(s, not_after_us);
 }
 
 void asking::send(place& s, bool with_source, time_point now) {
-  if (gathering_ && !s.wait && s.terms.ticket == 0 && !s.permit && !s.adopts()) {
+  if (gathering_ && !s.wait && s.vote.terms.ticket == 0 && !s.permit && !s.adopts()) {
     gathered_.push_back(&s);
     return;
   }
   ++on_.env.stats.scripts;
   if (!s.written) on_.sent.window().begins(now);
   std::int64_t const not_after_us = on_.link.not_after(now);
-  std::int64_t const proposal = s.terms.ticket != 0 ? s.terms.floor + 1 : 0;
+  std::int64_t const proposal = s.vote.terms.ticket != 0 ? s.vote.terms.floor + 1 : 0;
   about_to_send(s, not_after_us);
   s.asks_for_lease();
   in_flight asked{request_kind::acquire, s.id, 0, &s, nullptr, now};
   asked.proposal = proposal;
-  on_.sent.send(acquire_command{s.name, s.id, s.wait, s.lease, claim_of(on_.env.settings, s.lease), retention_of(on_.env.settings, s.lease), s.ticket,
-                                not_after_us, with_source, proposal, part_of(s), on_.link.runs().is_patient(now, s.patient_until), s.origin},
-                asked);
+  on_.sent.send(
+      acquire_command{s.name, s.id, s.wait, s.lease, claim_of(on_.env.settings, s.lease), retention_of(on_.env.settings, s.lease), s.waiting.ticket,
+                      not_after_us, with_source, proposal, part_of(s), on_.link.runs().is_patient(now, s.waiting.patient_until), s.origin},
+      asked);
 }
 
 std::vector<place*> asking::take_gathered() noexcept {
@@ -119,8 +119,8 @@ std::vector<place*> asking::take_gathered() noexcept {
 
 void asking::ask_once_more(place& s, retry_reason why, time_point now) {
   if (s.at != place::state::asking && s.at != place::state::in_line) return;
-  if (s.written && !s.postponed) on_.env.up.asked_again(s, why, now);
-  if (may_repeat() && !s.postponed) send(s, false, now);
+  if (s.written && !s.waiting.postponed) on_.env.up.asked_again(s, why, now);
+  if (may_repeat() && !s.waiting.postponed) send(s, false, now);
   else on_.all.postpone(s);
 }
 
@@ -133,18 +133,18 @@ void asking::answered(in_flight const& r, answer const& a, time_point now) {
     owed_.owe_where_it_went(s, r.id, reply, now);
     return on_.all.drop(s);
   }
-  if (a.what == fault::none) s.checked_until(r.written);
+  if (a.what == fault::none) s.heir.checked_until(r.written);
   if (reply.passed_on) owed_.passed_on(s, r.lease, now);
   if (s.id == r.id && s.at != place::state::idle) {  // an answer for any other id grants nothing
     bool const waits = s.at == place::state::asking || s.at == place::state::in_line;
-    s.asks_again = s.asks_again && waits && a.what == fault::no_script;  // that request is sent once more
+    s.waiting.asks_again = s.waiting.asks_again && waits && a.what == fault::no_script;  // that request is sent once more
     if (a.what == fault::no_script) {
       if (waits) send(s, on_.sent.source_is_due(r), now);
     } else if (a.what != fault::none) {
       if (waits) take_fault(s, a, now);
     } else {
       on_.link.clock().sample(r.written, reply.server_us, now);
-      if (reply.seen) s.seen = {reply.seen->client, reply.seen->ticket, reply.seen->confirmed, r.written};
+      if (reply.seen) s.vote.seen = {reply.seen->client, reply.seen->ticket, reply.seen->confirmed, r.written};
       take_result(s, r, reply, now);
     }
   }
@@ -155,15 +155,15 @@ void asking::answered(in_flight const& r, answer const& a, time_point now) {
 
 void asking::take_result(place& s, in_flight const& r, acquire_reply const& reply, time_point now) {
   using kind = acquire_reply::kind;
-  if (reply.what != kind::too_late) s.trouble_since = {};  // a request that came too late was not carried out
+  if (reply.what != kind::too_late) s.waiting.trouble_since = {};  // a request that came too late was not carried out
   switch (reply.what) {
-    case kind::granted: take_grant(s, {reply.fence, reply.segment, r.written, r.lease, s.terms.ticket == 0, s.by_push}, now); return;
+    case kind::granted: take_grant(s, {reply.fence, reply.segment, r.written, r.lease, s.vote.terms.ticket == 0, s.waiting.by_push}, now); return;
     case kind::queued:
-      s.by_push = false;
+      s.waiting.by_push = false;
       if (s.at == place::state::owned) {
         held_.lose_and_give_back(s, now);  // the pushed claim is over, and the request has put us in line again
       } else if (s.at == place::state::leaving) {
-        s.ticket = reply.ticket;
+        s.waiting.ticket = reply.ticket;
       } else {
         stand_in_line(s, reply.left_ms, reply.ticket, now);
         on_.env.up.queued(s, now);
@@ -171,7 +171,7 @@ void asking::take_result(place& s, in_flight const& r, acquire_reply const& repl
       return;
     case kind::busy:
       if (s.at == place::state::leaving) return;  // the answer to its leave follows
-      if (s.late_since != time_point{} && owed_.owes(s)) {
+      if (s.waiting.late_since != time_point{} && owed_.owes(s)) {
         // Perhaps by its own grant that came too late, of which the release was not carried out before.
         on_.env.timers.arm(s.check, on_.pause.again_at(now));
         return;
@@ -190,9 +190,9 @@ void asking::take_result(place& s, in_flight const& r, acquire_reply const& repl
       if (s.at == place::state::owned) {
         held_.lose_and_give_back(s, now);  // as when queued
       } else if (s.at == place::state::leaving) {
-        s.ticket = reply.ticket;
+        s.waiting.ticket = reply.ticket;
       } else {
-        s.ticket = s.wait ? reply.ticket : s.ticket;
+        s.waiting.ticket = s.wait ? reply.ticket : s.waiting.ticket;
         send(s, false, now);
       }
       return;
@@ -220,7 +220,7 @@ void asking::give_back_late(place& s, time_point now) {
   bool const wait = s.wait;
   bool const asked = s.at != place::state::leaving;
   milliseconds const again = s.lease;
-  time_point const since = s.late_since == time_point{} ? now : s.late_since;
+  time_point const since = s.waiting.late_since == time_point{} ? now : s.waiting.late_since;
   if (asked && !wait && now - since >= on_.env.settings.offline_timeout) {
     // One attempt ends some time, also where no grant arrives within its lease.
     fail(s, make_error_code(errc::unreachable, "grants of " + std::to_string(again.count()) + " ms arrive too late"), now, true);
@@ -231,7 +231,7 @@ void asking::give_back_late(place& s, time_point now) {
   if (asked) {
     on_.env.up.asked_again(s, retry_reason::grant_late, now);
     ask(s, wait, again, now);
-    s.late_since = since;
+    s.waiting.late_since = since;
   } else {
     on_.env.up.left(s, now);
   }
@@ -254,12 +254,12 @@ void asking::refuse_grant(place& s, error_code why, time_point now) {
 
 void asking::stand_in_line(place& s, std::int64_t left_ms, std::int64_t ticket, time_point now) {
   enter(s, place::state::in_line);
-  s.ticket = ticket;
+  s.waiting.ticket = ticket;
   milliseconds const left{std::clamp<std::int64_t>(left_ms, 0, engine::longest_lease_ms)};
-  s.listed_until = now + left + s.lease;
+  s.waiting.listed_until = now + left + s.lease;
   time_point const by_lease = check_after(s, left, now);
   // The client that we passed it on to is looked after in any case.
-  time_point const by_claim = std::max(now + sleep_for(on_.env.settings, left), s.follow_up);
+  time_point const by_claim = std::max(now + sleep_for(on_.env.settings, left), s.heir.next());
   on_.env.timers.arm(s.check, std::min(by_lease, by_claim));
 }
 
@@ -276,7 +276,7 @@ time_point asking::check_after(place const& s, milliseconds told, time_point now
 }
 
 std::string asking::trouble_of(place const& s) const {
-  bool const in_trouble = s.trouble_since != time_point{};  // also of a wait that has just ended: until it asks anew
+  bool const in_trouble = s.waiting.trouble_since != time_point{};  // also of a wait that has just ended: until it asks anew
   if (s.at == place::state::owned || (s.at == place::state::idle && !in_trouble)) return {};
   if (!on_.link.connected()) return on_.link.why_not_connected();
   if (s.at == place::state::asking && !s.written) {
@@ -290,15 +290,15 @@ std::string asking::trouble_of(place const& s) const {
 /// It is timed_out while the server answers, and while a first attempt to connect has not lasted for longer than is usual.
 error_code asking::too_late(place const& s, time_point now) const {
   if (std::string const words = on_.sent.silence(now); !words.empty()) return make_error_code(errc::unreachable, words);
-  bool const for_long = s.trouble_since != time_point{} && now - s.trouble_since >= on_.sent.answers_within();
+  bool const for_long = s.waiting.trouble_since != time_point{} && now - s.waiting.trouble_since >= on_.sent.answers_within();
   bool const in_vain = !on_.link.connected() && (!on_.link.trouble().empty() || for_long);
   return make_error_code(in_vain ? errc::unreachable : errc::timed_out, trouble_of(s));
 }
 
 /// The time counts from when the server last answered: a server that takes every connection and answers nothing is not there either.
 void asking::be_patient(place& s, time_point now) {
-  if (s.trouble_since == time_point{}) s.trouble_since = now;
-  on_.env.timers.arm(s.check, s.trouble_since + on_.env.settings.offline_timeout);
+  if (s.waiting.trouble_since == time_point{}) s.waiting.trouble_since = now;
+  on_.env.timers.arm(s.check, s.waiting.trouble_since + on_.env.settings.offline_timeout);
 }
 
 void asking::due(place& s, time_point now) {
@@ -327,8 +327,13 @@ void asking::due(place& s, time_point now) {
 /// the number of pushes.
 void asking::ask_because_of_push(place& s, time_point now) {
   if (s.at == place::state::leaving || !on_.link.connected()) return;
-  if (std::exchange(s.asks_again, true)) return;
+  if (std::exchange(s.waiting.asks_again, true)) return;
   ask_once_more(s, retry_reason::push_doubted, now);
+}
+
+void asking::ask_unheard(place& s, time_point now) {
+  s.waiting.asks_again = true;
+  ask_once_more(s, retry_reason::reconnected, now);
 }
 
 void asking::leave_unless_granted(place& s, time_point now) {
@@ -357,7 +362,7 @@ void asking::send_leave(place& s, bool with_source, time_point now) {
   ++on_.env.stats.scripts;
   s.asks_for_lease();
   on_.sent.send(release_command{s.name, s.id, true, s.lease, claim_of(on_.env.settings, s.lease), retention_of(on_.env.settings, s.lease), 0,
-                                with_source, s.terms.floor_asked(), 0, part_of(s), 0, on_.link.runs().is_patient(now, s.patient_until)},
+                                with_source, s.vote.terms.floor_asked(), 0, part_of(s), 0, on_.link.runs().is_patient(now, s.waiting.patient_until)},
                 {request_kind::leave, s.id, 0, &s, nullptr, now});
 }
 
@@ -371,7 +376,7 @@ void asking::leave_answered(in_flight const& r, answer const& a, time_point now)
   }
   bool const left = reply.what == kind::released || reply.what == kind::not_done;
   bool const handed_over = reply.passed_on && reply.more_in_line;
-  if (left) s.checked_until(r.written);
+  if (left) s.heir.checked_until(r.written);
   if (handed_over) owed_.passed_on(s, r.lease, now);
   if (s.id == r.id && (s.at == place::state::leaving || s.at == place::state::owned)) {
     if (a.what == fault::no_script && s.at == place::state::leaving) {
@@ -385,7 +390,7 @@ void asking::leave_answered(in_flight const& r, answer const& a, time_point now)
       }
     } else if (reply.what == kind::still_owned) {
       on_.link.clock().sample(r.written, reply.server_us, now);
-      take_grant(s, {reply.fence, reply.segment, r.written, r.lease, s.terms.ticket == 0, s.by_push}, now);
+      take_grant(s, {reply.fence, reply.segment, r.written, r.lease, s.vote.terms.ticket == 0, s.waiting.by_push}, now);
     } else if (s.at == place::state::owned) {
       held_.lose(s, now);
     } else {
@@ -416,7 +421,7 @@ void asking::give_up(place& s, receipt* r, time_point now) {
 
 void asking::ask_again(place& s, time_point now) {
   bool const there = s.at == place::state::asking || s.at == place::state::in_line || s.at == place::state::owned;
-  bool const told_to_come_later = s.trouble_since != time_point{};
+  bool const told_to_come_later = s.waiting.trouble_since != time_point{};
   if (!on_.link.connected() || !there || told_to_come_later) return;
   if (may_repeat() || s.at == place::state::owned) send(s, false, now);
   else on_.all.postpone(s);
@@ -443,14 +448,16 @@ void asking::stand_again(place& s, cleanup& c, milliseconds lease, time_point no
   }
   enter(s, place::state::asking);
   s.wait = true;
-  s.lease = s.longest_lease = lease;
+  s.lease = lease;
   s.id = ids_.next(s);
   s.run = on_.link.runs().number();
-  s.ticket = s.terms.ticket;
+  s.waiting.ticket = s.vote.terms.ticket;
   s.written = true;
-  s.asks_again = s.by_push = false;
-  s.late_until = s.echo_until = s.listed_until = time_point::min();
-  s.trouble_since = {};
+  s.waiting.asks_again = s.waiting.by_push = false;
+  s.waiting.listed_until = time_point::min();
+  on_.link.begin(s);
+  s.asks_for_lease();
+  s.waiting.trouble_since = {};
   on_.all.add(s, false);
   owed_.send(c, s.id, false, now);
 }
@@ -458,7 +465,7 @@ void asking::stand_again(place& s, cleanup& c, milliseconds lease, time_point no
 /// Patience counts from the first request without an answer.
 void asking::went_unanswered(place& s, grant_id id, time_point written) {
   bool const waits = s.at == place::state::asking || s.at == place::state::in_line;
-  if (waits && s.id == id && s.trouble_since == time_point{}) s.trouble_since = written;
+  if (waits && s.id == id && s.waiting.trouble_since == time_point{}) s.waiting.trouble_since = written;
 }
 
 void asking::told_end(place& s, milliseconds left, time_point now) {
@@ -470,8 +477,8 @@ void asking::receive(place& s, place_keeper& mine, time_point now) {
   s.unlink();
   s.check.cancel();
   s.of = &mine;
-  s.told_on = 0;
-  s.postponed = s.renewing = s.asks_again = false;
+  on_.link.tell_anew(s);
+  s.waiting.postponed = s.owned.renewing = s.waiting.asks_again = false;
   bool const is_new = !s.written && s.at == place::state::asking;
   s.run = is_new ? on_.link.runs().number() : place::no_run;
   if (!is_new) on_.link.runs().wait_for_others(now);

@@ -43,6 +43,12 @@ class asking {
   /// Of a place that asks, or is in line. What was not written yet is only asked for.
   void ask_once_more(place& s, retry_reason why, time_point now);
   void ask_because_of_push(place& s, time_point now);
+  /// Nothing is heard of its slot any more.
+  void ask_unheard(place& s, time_point now);
+  /// The question because of that, or of a push, is not answered any more.
+  void may_ask_again(place& s) { s.waiting.asks_again = false; }
+  /// Its grant is pushed.
+  void pushed(place& s) { s.waiting.by_push = true; }
   /// Now, or when there is room.
   void send_leave(place& s, time_point now);
   void send_leave(place& s, bool with_source, time_point now);

@@ -33,7 +33,7 @@ void catch_up::tell_the_rest(std::size_t& left, time_point now) {
       asks_.be_patient(s, on_.link.lost_at());
     } else if (s.at == place::state::leaving && !on_.link.connected()) {
       if (!s.check.armed()) on_.env.timers.arm(s.check, on_.link.lost_at() + on_.env.settings.command_timeout);
-    } else if (s.at == place::state::leaving && s.told_on != on_.link.number()) {
+    } else if (s.at == place::state::leaving && s.late.told_on != on_.link.number()) {
       asks_.send_leave(s, now);  // the failure came before this connection had come to the place
     }
   }
@@ -64,13 +64,13 @@ void catch_up::renew_holds(std::size_t& left, time_point now) {
   std::vector<place*> held;
   for (; left != 0 && on_.all.has_resting_holds(); --left) {
     place& s = on_.all.next_hold();
-    if (s.told_on != on_.link.number()) held.push_back(&s);
+    if (s.late.told_on != on_.link.number()) held.push_back(&s);
   }
   if (held.empty()) return;
   std::sort(held.begin(), held.end(), [](place* a, place* b) { return a->deadline < b->deadline; });
   renews_.send(held, {}, now);
   for (place* s : held) {
-    if (s->at == place::state::owned && s->watches_requests && !s->requested) told_.ask_for_requests(*s, now);
+    if (s->at == place::state::owned && s->owned.watches_requests && !s->owned.requested) told_.ask_for_requests(*s, now);
   }
 }
 
@@ -79,7 +79,7 @@ void catch_up::renew_holds(std::size_t& left, time_point now) {
 void catch_up::ask_everything_again(std::size_t& left, time_point now) {
   for (; left != 0 && asks_.may_repeat() && on_.all.has_resting() && (on_.all.first_resting().written || on_.sent.window().may_begin(now)); --left) {
     place& s = on_.all.next();
-    if (s.told_on == on_.link.number()) continue;
+    if (s.late.told_on == on_.link.number()) continue;
     switch (s.at) {
       case place::state::asking:
       case place::state::in_line: asks_.ask_once_more(s, retry_reason::reconnected, now); break;

@@ -30,15 +30,15 @@ cleanup& cleanups::owe(place& s, grant_id id, receipt* r, time_point now) {
   s.of = &mine_;  // an idle place does not know that its slot has moved
   cleanup& c = make(s, id);
   ++count_;
-  c.late_until = s.late_until;
+  c.late_until = s.late.until;
   c.echo_until = on_.link.echo_until(s);
   // A waiter from before the server's role changed may still be connected to the replica. It learns of its turn by a message, and the
   // release waits for it. A hold that was taken over may be from before, too.
   if (s.run != on_.link.runs().number() || s.adopts()) c.patient_until = now + time_to_greet;
   // Whom its first question has told to come is still on the way.
-  c.patient_until = std::max(c.patient_until, s.patient_until);
-  c.floor = s.terms.floor_asked();
-  c.next_fence_floor = s.terms.next_fence_floor;
+  c.patient_until = std::max(c.patient_until, s.waiting.patient_until);
+  c.floor = s.vote.terms.floor_asked();
+  c.next_fence_floor = s.vote.terms.next_fence_floor;
   c.kept_for = kept_for(s, now);
   c.over = forgotten_by(c, now);
   c.whom = r;
@@ -59,8 +59,8 @@ void cleanups::owe_where_it_went(place& s, grant_id id, acquire_reply const& rep
 /// The longest lease that was asked for under its id, or the configured lease if that is longer. A place in line lasts as long as the server
 /// has said.
 duration cleanups::kept_for(place const& s, time_point now) const {
-  duration lease = std::max<duration>(std::max(s.lease, s.longest_lease), on_.env.settings.lease);
-  if (s.listed_until > now) lease = std::max(lease, s.listed_until - now);
+  duration lease = std::max<duration>(std::max(s.lease, s.late.longest_lease), on_.env.settings.lease);
+  if (s.waiting.listed_until > now) lease = std::max(lease, s.waiting.listed_until - now);
   return lease;
 }
 
@@ -138,8 +138,8 @@ void cleanups::finish(cleanup& c, bool was_mine, error_code why, time_point now)
   receipt* const whom = c.whom;
   if (whom != nullptr) forget(*whom);
   if (c.is_kick) {
-    if (s.kick == &c) s.kick = nullptr;
-    s.checked_until(now);
+    if (s.heir.kick == &c) s.heir.kick = nullptr;
+    s.heir.checked_until(now);
   } else {
     --count_;
   }
@@ -172,25 +172,27 @@ time_point cleanups::late_after(receipt const& r) const {
 /// The new owner may be dead behind a connection that the server still believes in. Then the waiters behind it sleep until the lease
 /// expires that the server named to them. The client that passed the lock on looks after it when the claim expires, whatever it does by
 /// then.
-void cleanups::passed_on(place& s, milliseconds lease, time_point now) { s.look_later(after_claim(claim_of(on_.env.settings, lease), now)); }
+void cleanups::passed_on(place& s, milliseconds lease, time_point now) {
+  s.heir.look_later(after_claim(claim_of(on_.env.settings, lease), now), static_cast<bool>(s.permit));
+}
 
 /// A place in line asks again at that time. Otherwise the release of a dead id is repeated: if no client has confirmed the lock by then,
 /// the lock goes to the next waiter. The next waiter may be dead as well, and is looked after in the same way.
 void cleanups::look_after(place& s, grant_id dead, time_point now) {
-  if (s.follow_up == time_point::max()) return;
-  if (s.at == place::state::in_line) on_.env.timers.arm(s.check, std::min(s.check.at(), s.follow_up));
+  if (!s.heir.any()) return;
+  if (s.at == place::state::in_line) on_.env.timers.arm(s.check, std::min(s.check.at(), s.heir.next()));
   // The owner of a permit may keep it for long, while others wait for the permit that was passed on.
   bool const away = s.at == place::state::idle || (s.at == place::state::owned && s.permit);
   if (!away) return;
   drop_kick(s);
   cleanup& c = make(s, dead);
   c.is_kick = true;
-  c.floor = s.terms.floor_asked();
+  c.floor = s.vote.terms.floor_asked();
   // By then every waiter has asked again.
-  c.over = s.follow_up + std::max<duration>(s.lease, on_.env.settings.lease);
-  s.kick = &c;
+  c.over = s.heir.next() + std::max<duration>(s.lease, on_.env.settings.lease);
+  s.heir.kick = &c;
   if (closing_ && on_.link.connected()) send(c, 0, false, now);  // the script tells those in line to look themselves
-  else on_.env.timers.arm(c.due, std::max(now, s.follow_up));
+  else on_.env.timers.arm(c.due, std::max(now, s.heir.next()));
 }
 
 /// When to look after a claim. Not before it has expired by the server's clock, which may be slower than ours: a kick that comes too early
@@ -201,9 +203,9 @@ time_point cleanups::after_claim(milliseconds claim, time_point now) {
 }
 
 void cleanups::drop_kick(place& s) {
-  cleanup* const c = s.kick;
+  cleanup* const c = s.heir.kick;
   if (c == nullptr || c->sent) return;
-  s.kick = nullptr;
+  s.heir.kick = nullptr;
   delete c;
   --s.references;  // the caller is about to use the place: it stays
 }
@@ -214,7 +216,7 @@ void cleanups::drop_kicks(time_point now) {
   auto const look = [&](cleanup& c) {
     if (c.is_kick && !c.sent && on_.link.connected()) send(c, 0, false, now);
     if (c.is_kick && !c.sent) places.push_back(c.lock);
-    c.lock->nothing_to_check();
+    c.lock->heir.nothing_to_check();
   };
   pending_.for_each(look);
   resting_.for_each(look);

@@ -14,11 +14,11 @@ grant_id grant_ids::next() {
 
 /// The clocks that tickets come from may be set back, but not by chance to the same microsecond at the same count.
 grant_id grant_ids::next(place const& s) {
-  if (s.terms.ticket == 0) return next();
+  if (s.vote.terms.ticket == 0) return next();
   ++last_;
   constexpr auto most = static_cast<std::uint64_t>(attempts_per_ticket);
   std::uint64_t const attempt = last_ % most;
-  std::uint64_t const count = static_cast<std::uint64_t>(s.terms.ticket) * most + attempt;
+  std::uint64_t const count = static_cast<std::uint64_t>(s.vote.terms.ticket) * most + attempt;
   return {count, nonces_.next()};
 }
 

@@ -10,17 +10,16 @@ namespace conch::protocol {
 void holds::begin(place& s, grant const& g, time_point deadline, time_point now) {
   enter(s, place::state::owned);
   on_.all.hold(s);
-  if (!s.permit) s.nothing_to_check();  // of a lock with several owners another permit was passed on
+  if (!s.permit) s.heir.nothing_to_check();  // of a lock with several owners another permit was passed on
   s.fence = g.fence;
   s.segment = static_cast<std::uint32_t>(g.segment);
   // The client that passed the lock on may keep fences for less.
-  s.fence_until = g.pushed ? g.from : g.from + on_.env.settings.fence_retention + g.lease;
+  s.owned.fence_until = g.pushed ? g.from : g.from + on_.env.settings.fence_retention + g.lease;
   s.deadline = deadline;
   s.valid_from = s.heard_from = g.from;
   s.confirmed = g.confirmed;
-  s.renewing = false;
-  s.patient_until = time_point::min();  // nobody stands before it any more
-  if (s.follow_up != time_point::max()) owed_.look_after(s, ids_.next(s), now);
+  s.waiting.patient_until = time_point::min();  // nobody stands before it any more
+  if (s.heir.any()) owed_.look_after(s, ids_.next(s), now);
   on_.env.up.granted(s, g.pushed, now);
 }
 
@@ -55,7 +54,7 @@ void holds::detach(place& s) { places::end(s); }
 
 void holds::lose(place& s, time_point now) {
   // If the pushed grant was false, the server never gave it, and our place is still in line.
-  bool const may_stand_in_line = s.by_push && !s.confirmed;
+  bool const may_stand_in_line = s.waiting.by_push && !s.confirmed;
   ++on_.env.stats.renewals_refused;
   end_lost(s, may_stand_in_line || on_.link.earlier().may_echo(on_.link.echo_until(s), now), now);
 }
@@ -82,15 +81,15 @@ void holds::end_lost(place& s, bool gives_back, time_point now) {
 /// From the grant on a fence is kept for the retention and the lease, which is longer
 /// than most holds. A long hold renews this, so that at least half of the retention is left when it ends, by itself or because this client
 /// is gone. With the defaults that is every five minutes.
-bool holds::fence_is_due(place const& s, time_point now) const { return now + s.lease + on_.env.settings.fence_retention / 2 > s.fence_until; }
+bool holds::fence_is_due(place const& s, time_point now) const { return now + s.lease + on_.env.settings.fence_retention / 2 > s.owned.fence_until; }
 
 /// A server that has not granted a hold, or not in this run, may not have it, or for less long than its holder believes. So it is also asked
 /// about one that is not renewed.
-bool holds::is_of_other_run(place const& s) const { return s.run != on_.link.runs().number() && !s.terms.is_vote(); }
+bool holds::is_of_other_run(place const& s) const { return s.run != on_.link.runs().number() && !s.vote.terms.is_vote(); }
 
 void holds::prolonged(place& s, time_point written, milliseconds lease, bool keeps_fence, time_point now) {
   ++on_.env.stats.renewals;
-  if (keeps_fence) s.fence_until = written + on_.env.settings.fence_retention + lease;
+  if (keeps_fence) s.owned.fence_until = written + on_.env.settings.fence_retention + lease;
   heard_again(s, s.fence, written, written + lease - drift_of(lease), true, now);
 }
 

@@ -16,10 +16,7 @@ void moves::part(time_point now) {
 void moves::ask_once_more(std::set<unsigned> const& slots, time_point now) {
   if (!on_.link.connected()) return;
   std::vector<place*> const asking = on_.all.asking_in(slots), holding = on_.all.holds_in(slots);
-  for (place* s : asking) {
-    s->asks_again = true;
-    asks_.ask_once_more(*s, retry_reason::reconnected, now);
-  }
+  for (place* s : asking) asks_.ask_unheard(*s, now);
   renews_.send(holding, {}, now);
   owed_.hasten(slots, now);
   asked_.watch_again(slots, now);

@@ -16,7 +16,7 @@ void places::begin() {
 }
 
 void places::end() {
-  again_.for_each([](place& s) { s.postponed = s.asks_again = false; });
+  again_.for_each([](place& s) { s.waiting.postponed = s.waiting.asks_again = false; });
   active_.splice_back(again_);
   active_.splice_back(resting_);
   holds_.splice_back(resting_holds_);
@@ -28,7 +28,7 @@ void places::rest() { resting_.splice_back(active_); }
 void places::fail_all(error_code why) {
   again_.for_each([&](place& s) {
     if (s.at == place::state::leaving) return;
-    s.postponed = false;
+    s.waiting.postponed = false;
     s.unlink();
     active_.push_back(s);
   });
@@ -44,7 +44,7 @@ void places::receive(place& s) {
 }
 
 void places::postpone(place& s) {
-  if (std::exchange(s.postponed, true)) return;
+  if (std::exchange(s.waiting.postponed, true)) return;
   s.check.cancel();
   s.unlink();
   again_.push_back(s);
@@ -53,7 +53,7 @@ void places::postpone(place& s) {
 void places::hold(place& s) {
   s.check.cancel();
   s.unlink();
-  s.postponed = false;
+  s.waiting.postponed = false;
   holds_.push_back(s);
 }
 
@@ -61,15 +61,15 @@ void places::end(place& s) {
   enter(s, place::state::idle);
   s.unlink();
   s.check.cancel();
-  s.refused_renewal = {};
-  s.postponed = s.renewing = s.renewed_alone = s.requested = s.watches_requests = false;
+  s.owned = {};
+  s.waiting.postponed = false;
 }
 
 void places::drop(place& s) {
   s.of->assert_consistent(s);
   --s.references;
   if (s.references != 0 || s.at != place::state::idle) return;
-  s.nothing_to_check();  // as for a new place
+  s.heir.nothing_to_check();  // as for a new place
   env_.up.settled(s);
 }
 
@@ -81,10 +81,10 @@ void places::assert_consistent([[maybe_unused]] place const& s) const {
   BOOST_ASSERT_MSG(s.at == state::asking || s.at == state::in_line || s.at == state::leaving || !s.check.armed(),
                    "a safety check of what neither waits nor asks");
   bool const waits [[maybe_unused]] = s.at == state::asking || s.at == state::in_line;
-  bool const not_come_to [[maybe_unused]] = failing_ || link_.dropping() || s.told_on != link_.number();
-  BOOST_ASSERT_MSG(!waits || s.check.armed() || s.references > 1 || s.postponed || not_come_to,
+  bool const not_come_to [[maybe_unused]] = failing_ || link_.dropping() || s.late.told_on != link_.number();
+  BOOST_ASSERT_MSG(!waits || s.check.armed() || s.references > 1 || s.waiting.postponed || not_come_to,
                    "a waiter without a timer, of which nothing is under way");
-  BOOST_ASSERT_MSG(s.at == state::owned || !s.renewing, "a renewal of what is not owned");
+  BOOST_ASSERT_MSG(s.at == state::owned || !s.owned.renewing, "a renewal of what is not owned");
 }
 
 place& places::next_hold() {
@@ -96,7 +96,7 @@ place& places::next_hold() {
 place& places::next_postponed() {
   place& s = again_.pop_front();
   active_.push_back(s);
-  s.postponed = false;
+  s.waiting.postponed = false;
   return s;
 }
 

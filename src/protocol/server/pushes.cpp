@@ -37,7 +37,7 @@ void pushes::granted(pushed_grant const& g, time_point now) {
     s->of->ask_because_of_push(*s, now);
     return;
   }
-  s->by_push = true;
+  asks_.pushed(*s);
   if (on_.env.settings.verify_pushes) {
     asks_.ask_because_of_push(*s, now);
     return;
@@ -131,8 +131,8 @@ place* pushes::owned_under(std::string_view name, grant_id id) {
 }
 
 void pushes::watch_requests(place& s, time_point now) {
-  if (std::exchange(s.watches_requests, true)) return;
-  if (s.requested) {
+  if (std::exchange(s.owned.watches_requests, true)) return;
+  if (s.owned.requested) {
     on_.env.up.requested(s, now);
   } else if (on_.link.connected()) {
     ask_for_requests(s, now);
@@ -161,7 +161,7 @@ void pushes::requested(std::string_view name, grant_id id, time_point now) {
 }
 
 void pushes::asked_to_let_go(place& s, time_point now) {
-  if (std::exchange(s.requested, true)) return;
+  if (std::exchange(s.owned.requested, true)) return;
   on_.env.up.requested(s, now);
 }
 

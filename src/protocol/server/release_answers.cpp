@@ -24,7 +24,7 @@ void release_answers::answered(in_flight const& r, answer const& a, time_point n
   } else if (a.what == fault::no_script) {
     // What was written meanwhile has been carried out already. After a leave the release must not take a new place; after a question that was granted
     // it must not put the owner in line.
-    bool const still_asks = asks_under(s, r.new_id) && !s.asks_again;
+    bool const still_asks = asks_under(s, r.new_id) && !s.waiting.asks_again;
     owed_.send(c, still_asks ? r.new_id : 0, on_.sent.source_is_due(r), now);
   } else {
     refused(c, r, a, now);
@@ -51,7 +51,7 @@ void release_answers::put_off(cleanup& c, in_flight const& r, time_point now) {
 void release_answers::done(cleanup& c, in_flight const& r, release_reply const& reply, time_point now) {
   place& s = *r.at;
   bool const was_mine = reply.was_mine || (c.resent && c.was_valid);
-  s.checked_until(r.written);
+  s.heir.checked_until(r.written);
   // If this place stands in line again, it is a waiter too.
   bool const more = reply.more_in_line || s.at == place::state::in_line;
   if (reply.passed_on && more) owed_.passed_on(s, r.lease, now);
@@ -69,8 +69,8 @@ void release_answers::done(cleanup& c, in_flight const& r, release_reply const& 
     owed_.tell_released(c, was_mine, now);
     c.over = std::max(c.over, c.echo_until + on_.env.settings.command_timeout);
     // Earlier if it passed the lock on: the repeated release also looks after the next owner.
-    bool const looks = s.follow_up != time_point::max();
-    on_.env.timers.arm(c.due, looks ? std::min(c.echo_until, std::max(s.follow_up, now)) : c.echo_until);
+    bool const looks = s.heir.any();
+    on_.env.timers.arm(c.due, looks ? std::min(c.echo_until, std::max(s.heir.next(), now)) : c.echo_until);
   } else {
     grant_id const id = c.id;
     owed_.finish(c, was_mine, {}, now);

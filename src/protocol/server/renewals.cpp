@@ -41,7 +41,7 @@ void renewals::send_kind(std::span<place* const> places, bool permits, bool keep
     if (batch.empty()) return;
     ++on_.env.stats.scripts;
     ++on_.env.stats.renewal_scripts;
-    bool const votes = batch.front().at->terms.is_vote();  // then all are
+    bool const votes = batch.front().at->vote.terms.is_vote();  // then all are
     if (way.asking) on_.sent.send(asking_command{}, {request_kind::asking, 0, 0, nullptr, nullptr, now});
     in_flight asked{votes ? request_kind::confirm : request_kind::renew, 0, 0, nullptr, nullptr, now};
     if (permits) asked.of = script_kind::permit_renew;
@@ -61,15 +61,15 @@ void renewals::send_kind(std::span<place* const> places, bool permits, bool keep
     bool const keeps = may && !way.alone && held_.fence_is_due(*s, now);
     if (static_cast<bool>(s->permit) != permits || keeps != keep_fences) continue;
     bool const elsewhere = s->of->is_of_other_run(*s) && s->deadline > now;
-    if (s->at != place::state::owned || !(may || elsewhere) || s->renewing) continue;
+    if (s->at != place::state::owned || !(may || elsewhere) || s->owned.renewing) continue;
     milliseconds lease = may ? s->lease : milliseconds{};
     if (elsewhere) lease = std::max(lease, lease_left(*s, now));
-    bool const alone = way.alone || s->renewed_alone;
-    if (!batch.empty() && (alone || batch.front().at->renewed_alone || s->slot != batch.front().at->slot)) flush();
-    s->renewing = true;
+    bool const alone = way.alone || s->owned.renewed_alone;
+    if (!batch.empty() && (alone || batch.front().at->owned.renewed_alone || s->slot != batch.front().at->slot)) flush();
+    s->owned.renewing = true;
     if (!way.asking) on_.link.tell(*s);
     ++s->references;
-    std::int64_t const floor = s->terms.floor_asked();
+    std::int64_t const floor = s->vote.terms.floor_asked();
     s->asks_for_lease();
     on_.sent.window().uses(lease, now);
     scratch_.push_back({s->name, s->id, lease, floor, std::optional{s->fence}});
@@ -98,13 +98,13 @@ void renewals::answered(in_flight const& r, answer const& a, time_point now) {
     place& s = *batch[i].at;
     place_keeper& keeper = *s.of;  // this one, unless its slot is on the way here
     if (elsewhere || s.id != batch[i].id || s.at != place::state::owned) continue;
-    s.renewing = false;
+    s.owned.renewing = false;
     using kind = renew_reply::kind;
     renew_reply::one const result = reply ? reply->locks[i] : renew_reply::one{};
-    if (result.what == kind::renewed) s.refused_renewal = {};
-    else if (reply) s.refused_renewal = to_error(fault::refused, "the server could not write the renewal");
-    else if (a.what != fault::none && a.what != fault::no_script) s.refused_renewal = to_error(a.what, a.words);
-    s.renewed_alone = is_divided || (s.renewed_alone && result.what != kind::renewed);
+    if (result.what == kind::renewed) s.owned.refused_renewal = {};
+    else if (reply) s.owned.refused_renewal = to_error(fault::refused, "the server could not write the renewal");
+    else if (a.what != fault::none && a.what != fault::no_script) s.owned.refused_renewal = to_error(a.what, a.words);
+    s.owned.renewed_alone = is_divided || (s.owned.renewed_alone && result.what != kind::renewed);
     if (a.what == fault::no_script) {
       again.push_back(&s);
     } else if (is_divided) {
@@ -115,8 +115,8 @@ void renewals::answered(in_flight const& r, answer const& a, time_point now) {
       keeper.not_prolonged(s, now);
     } else {
       if (r.what == request_kind::confirm) {
-        s.accepted = batch[i].floor;
-        s.refused_by = result.overtaken ? result.last_fence : 0;
+        s.vote.accepted = batch[i].floor;
+        s.vote.refused_by = result.overtaken ? result.last_fence : 0;
       }
       if (s.heard_from >= on_.link.up_since() && s.deadline - now < left) {
         left = s.deadline - now;
@@ -132,6 +132,13 @@ void renewals::answered(in_flight const& r, answer const& a, time_point now) {
   for (renewed const& one : batch) on_.all.drop(*one.at);
 }
 
+void renewals::went_unanswered(renewal_batch const& batch) {
+  for (renewed const& one : batch.places) {
+    if (one.id != 0) one.at->owned.renewing = false;
+    on_.all.drop(*one.at);
+  }
+}
+
 /// A node of a Cluster has put them off, whose slot is on its way: as long as that takes they are renewed where their keys are. True: that is
 /// under way.
 bool renewals::renewed_elsewhere(renewal_batch const& sent, answer const& a, time_point now) {
@@ -140,14 +147,14 @@ bool renewals::renewed_elsewhere(renewal_batch const& sent, answer const& a, tim
     if (one.at->id == one.id && one.at->at == place::state::owned) still.push_back(one.at);
   }
   if (still.empty()) return false;
-  for (place* s : still) s->renewing = false;
+  for (place* s : still) s->owned.renewing = false;
   bool const is_divided = still.size() > 1 || sent.places.front().keeps_fence;
   return on_.slots.renewed_elsewhere({.places = still, .asking = sent.way.asking, .can_be_divided = is_divided && !sent.way.alone}, a.words, now);
 }
 
 std::string renewals::why_not(place const& s, time_point now) const {
   if (!on_.link.connected()) return on_.link.why_not_connected();
-  std::string const refused = cause_of(s.refused_renewal);
+  std::string const refused = cause_of(s.owned.refused_renewal);
   return refused.empty() ? on_.sent.silence(now) : refused;
 }
 

@@ -18,6 +18,8 @@ class renewals {
 
   void send(std::span<place* const> places, renewal_way way, time_point now);
   void answered(in_flight const& r, answer const& a, time_point now);
+  /// It is not answered any more.
+  void went_unanswered(renewal_batch const& batch);
   /// Why an owned place could not be renewed in time, in words; empty: nothing was in the way.
   std::string why_not(place const& s, time_point now) const;
 

@@ -3,6 +3,7 @@
 
 #include "protocol/place.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -84,10 +85,21 @@ std::int64_t server_link::not_after(time_point now) const {
 bool server_link::may_arrive_late() const { return !earlier_.are_ended() && (earlier_.can_end() || !connected_); }
 
 void server_link::tell(place& s) const {
-  s.echo_until = echo_until(s);
-  s.told_on = number_;
+  s.late.echo_until = echo_until(s);
+  s.late.told_on = number_;
 }
 
-time_point server_link::echo_until(place const& s) const { return s.told_on == number_ ? s.echo_until : s.late_until; }
+void server_link::tell_anew(place& s) const noexcept { s.late.told_on = 0; }
+
+void server_link::begin(place& s) const noexcept {
+  s.late.until = s.late.echo_until = time_point::min();
+  s.late.longest_lease = {};
+}
+
+void server_link::written(place& s, std::int64_t not_after_us) const {
+  if (not_after_us != 0) s.late.until = std::max(s.late.until, clock_.passed(not_after_us));
+}
+
+time_point server_link::echo_until(place const& s) const { return s.late.told_on == number_ ? s.late.echo_until : s.late.until; }
 
 }  // namespace conch::protocol

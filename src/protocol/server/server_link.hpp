@@ -73,6 +73,12 @@ class server_link {
   bool may_arrive_late() const;
   /// Notes that something about the place is written on the present connection.
   void tell(place& s) const;
+  /// Nothing about the place is written on the present connection yet.
+  void tell_anew(place& s) const noexcept;
+  /// The place has a new id, under which nothing was written yet.
+  void begin(place& s) const noexcept;
+  /// What is written with that not-after may reach the server until then.
+  void written(place& s, std::int64_t not_after_us) const;
   /// After this time the server refuses every request for the place that an earlier connection may still hold.
   time_point echo_until(place const& s) const;
 

@@ -444,7 +444,7 @@ void observer::checked(sim_client& c) {
   look_for_claims(c);
   for (int name = 0; name < plan_.names; ++name) {
     protocol::place const* const place = c.place(name);
-    if (place != nullptr && place->at == engine::place::state::in_line) told_ticket(c, place->id, place->ticket);
+    if (place != nullptr && place->at == engine::place::state::in_line) told_ticket(c, place->id, place->waiting.ticket);
     for (sim_acquisition* a : watch(name).active) {
       if (a->client != &c || a->at != phase::holding) continue;
       look_at_hold(*a);

@@ -717,7 +717,7 @@ void permits_observer::checked(sim_client& c) {
     for (sim_acquisition const* a : watches_[static_cast<std::size_t>(name)].waiting) {
       if (a->client != &c || a->lock == nullptr) continue;
       protocol::place const& place = *sim_client::place_of(a->lock->place.get());
-      if (place.at == engine::place::state::in_line) told_ticket(c, place.id, place.ticket);
+      if (place.at == engine::place::state::in_line) told_ticket(c, place.id, place.waiting.ticket);
     }
     for (sim_acquisition* a : watches_[static_cast<std::size_t>(name)].active) {
       if (a->client != &c || a->at != phase::holding) continue;
