@@ -75,6 +75,12 @@ class scripted_server {
 
   std::size_t key_count() const { return model_.key_count(); }
 
+  /// What a command of the server answers, as it is.
+  value ask(std::vector<std::string> const& words) {
+    std::vector<std::string_view> const views{words.begin(), words.end()};
+    return model_.execute(own_, views);
+  }
+
  private:
   redis_model::connection_id connect() {
     auto const id = model_.connect("10.0.0.1:" + std::to_string(++port_));
@@ -133,9 +139,10 @@ class scripted_server {
     }
   }
 
-  redis_model model_;
-  std::map<std::string, redis_model::connection_id> connections_;
   int port_ = 0;
+  redis_model model_;
+  redis_model::connection_id own_ = connect();
+  std::map<std::string, redis_model::connection_id> connections_;
 };
 
 }  // namespace conch::sim
