@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -162,7 +163,7 @@ class rules_server {
 
 /// A lock as it is compared. Times are in ms from now on, of what is there; -1: it is not there.
 struct lock_state {
-  std::string kind;              // "" if there is none
+  std::string kind;  // "" if there is none
   std::int64_t limit = 0;
   bool limit_is_set = false;
   std::string whose;
@@ -180,10 +181,11 @@ struct lock_state {
   bool operator==(lock_state const&) const = default;
 
   friend void PrintTo(lock_state const& s, std::ostream* out) {
-    *out << "\n  kind " << s.kind << " limit " << s.limit << (s.limit_is_set ? " set" : "") << " whose " << s.whose << " kept " << s.kept << "\n  owners "
-         << testing::PrintToString(s.owners) << " fences " << testing::PrintToString(s.fences) << "\n  line " << testing::PrintToString(s.line)
-         << " kept " << s.line_kept << "\n  fence " << s.fence << " kept " << s.fence_kept << "\n  requests " << testing::PrintToString(s.requests)
-         << " kept " << s.requests_kept << "\n  watchers " << testing::PrintToString(s.watchers) << " kept " << s.watchers_kept << '\n';
+    *out << "\n  kind " << s.kind << " limit " << s.limit << (s.limit_is_set ? " set" : "") << " whose " << s.whose << " kept " << s.kept
+         << "\n  owners " << testing::PrintToString(s.owners) << " fences " << testing::PrintToString(s.fences) << "\n  line "
+         << testing::PrintToString(s.line) << " kept " << s.line_kept << "\n  fence " << s.fence << " kept " << s.fence_kept << "\n  requests "
+         << testing::PrintToString(s.requests) << " kept " << s.requests_kept << "\n  watchers " << testing::PrintToString(s.watchers) << " kept "
+         << s.watchers_kept << '\n';
   }
 };
 
@@ -271,6 +273,29 @@ inline lock_state read_state(scripted_server& server, std::string const& key, st
   for (std::size_t i = 0; i + 1 < requests.size(); i += 2) s.requests[requests[i]] = requests[i + 1];
   s.watchers = texts({"ZRANGE", key + ":w", "0", "-1"});
   return s;
+}
+
+/// What may differ between a lock and what the server has of it: numbers of fences; how long a limit that was set is remembered, and with it the
+/// line; which watchers were told already; and who in line was found not to hear.
+inline void copy_what_may_differ(lock_state const& from, rules::lock& to, std::int64_t now) {
+  auto const end = [&](std::int64_t left) { return left < 0 ? 0 : (now / 1000 + left + 1) * 1000; };
+  for (auto const& [id, fence] : from.fences) {
+    auto const dot = id.find('.');
+    std::string_view number = std::string_view{id}.substr(dot + 1);
+    engine::grant_id n;
+    EXPECT_TRUE(engine::read_grant_id(number, n)) << id;
+    to.owners.find({std::string_view{id}.substr(0, dot), n})->fence = fence;
+  }
+  to.fence = from.fence;
+  to.fence_kept = end(from.fence_kept);
+  if (to.limit_is_set) to.kept = end(from.kept);
+  for (auto w = to.line.begin(); w != to.line.end();) {
+    bool const is_there = std::find(from.line.begin(), from.line.end(), std::pair{w->ticket, w->who.text}) != from.line.end();
+    w = is_there ? std::next(w) : to.line.remove(w);
+  }
+  to.line_kept = end(from.line_kept);
+  std::erase_if(to.watchers, [&](auto const& w) { return std::find(from.watchers.begin(), from.watchers.end(), w.who.text) == from.watchers.end(); });
+  to.watchers_kept = end(from.watchers_kept);
 }
 
 }  // namespace conch::sim
