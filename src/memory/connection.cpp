@@ -85,11 +85,11 @@ void connection::on_end(std::string_view name, engine::grant_id id, std::chrono:
 }
 
 /// As on_grant.
-void connection::on_freed(std::string_view name, engine::grant_id id, bool more) {
+void connection::on_freed(std::string_view name, engine::grant_id id) {
   auto keep = host_.keep();
   if (keep == nullptr) return;
-  asio::post(on_, [this, keep = std::move(keep), name = std::string{name}, id, more] {
-    host_.enter_and_complete([&](time_point now) { events().freed(name, id, more, now); });
+  asio::post(on_, [this, keep = std::move(keep), name = std::string{name}, id] {
+    host_.enter_and_complete([&](time_point now) { events().freed(name, id, false, now); });
   });
 }
 

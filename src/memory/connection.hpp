@@ -30,7 +30,7 @@ class connection final : public transport, private store::listener {
   void on_revoke(std::string_view name, engine::grant_id id) override;
   void on_request(std::string_view name, engine::grant_id id) override;
   void on_end(std::string_view name, engine::grant_id id, std::chrono::milliseconds left) override;
-  void on_freed(std::string_view name, engine::grant_id id, bool more) override;
+  void on_freed(std::string_view name, engine::grant_id id) override;
 
   host& host_;
   asio::any_io_executor const on_;

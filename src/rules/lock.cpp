@@ -22,7 +22,7 @@ using protocol::release_reply;
 
 namespace {
 
-constexpr ms patient_pause = 20;        // then a patient request is to be repeated
+constexpr ms patient_pause = 20;         // then a patient request is to be repeated
 constexpr std::size_t most_named = 100;  // owners that a report names, or that one request asks to let go: the first by their fences ...
 constexpr std::size_t too_many = 1000;   // ... and none of more than that
 
@@ -40,9 +40,7 @@ ms left_of_key(us end, us now) { return end / 1000 - 1 - now / 1000; }
 
 us end_of_lease(lock const& l, us now, ms lease) { return rules_of(l.kind).whole_ms ? end_of_key(now, lease) : now + lease * 1000; }
 
-ms left_of(lock const& l, owner const& o, us now) {
-  return rules_of(l.kind).whole_ms ? left_of_key(o.ends, now) : (o.ends - now + 999) / 1000;
-}
+ms left_of(lock const& l, owner const& o, us now) { return rules_of(l.kind).whole_ms ? left_of_key(o.ends, now) : (o.ends - now + 999) / 1000; }
 
 /// How long somebody in line may sleep: then the first lease of now ends.
 ms left(lock& l, moment const& at) { return l.owners.empty() ? at.claim : std::max<ms>(left_of(l, l.owners.first_to_end(), at.now), 0); }
@@ -166,12 +164,8 @@ owner& own(lock& l, moment const& at, sender const& s, grant const& g) {
   if (l.kind == permit_kind::reentrant) l.whose = g.whose;
   if (g.segment != 0) l.segments[static_cast<std::size_t>(g.segment - 1)] = '1';
   keep(l, at, g.lease);
-  owner& o = l.owners.add(s, {.who = {},
-                              .size = g.size,
-                              .segment = g.segment,
-                              .fence = g.fence,
-                              .ends = end_of_lease(l, at.now, g.lease),
-                              .claimed = g.claimed});
+  owner& o = l.owners.add(
+      s, {.who = {}, .size = g.size, .segment = g.segment, .fence = g.fence, .ends = end_of_lease(l, at.now, g.lease), .claimed = g.claimed});
   owners_changed(l, at);
   return o;
 }
@@ -228,8 +222,8 @@ struct turns {
   sender const* asker = nullptr;  // is in line too, and is granted by the answer to its request
   ms lease = 0;                   // of the asker
   bool as_claim = false;
-  sender const* gone = nullptr;   // does not wait any more, whatever it asked for in line
-  std::int64_t above = 0;         // fences are greater than this one
+  sender const* gone = nullptr;  // does not wait any more, whatever it asked for in line
+  std::int64_t above = 0;        // fences are greater than this one
 };
 
 struct passed {
@@ -242,8 +236,9 @@ struct passed {
 /// loses its place, and comes back to it with its ticket.
 passed pass_on(lock& l, moment const& at, turns t) {
   passed result;
+  if (l.line.empty()) return result;
   bool const in_order = rules_of(l.kind).in_order, of_mutex = l.kind == permit_kind::none;
-  std::int64_t fence = 0;                         // reserved for the next who is granted
+  std::int64_t fence = 0;                       // reserved for the next who is granted
   std::set<std::string, std::less<>> hopeless;  // for whom no segment was found: there are never more
   auto next = in_order ? l.line.begin() : l.line.after(l.passed_over);
   while (next != l.line.end() && room(l) > 0) {
@@ -281,6 +276,7 @@ passed pass_on(lock& l, moment const& at, turns t) {
 }
 
 void tell_that_it_is_free(lock& l, moment const& at) {
+  if (l.watchers.empty()) return;
   l.watchers_kept = 0;
   for (lock::watcher const& w : std::exchange(l.watchers, {})) at.clients.tell({.what = push::kind::free, .to = w.who});
 }
@@ -558,6 +554,70 @@ void forget_watcher(lock& l, sender const& s) {
   if (l.watchers.empty()) l.watchers_kept = 0;
 }
 
+bool carry_out_renewal(lock& l, moment const& at, protocol::renewal const& c, bool of_mutex) {
+  end_what_is_over(l, at.now);
+  if ((l.kind == permit_kind::none) != of_mutex) return false;
+  owner* const mine = l.owners.find({at.client, c.id});
+  if (mine == nullptr || mine->ends <= at.now || (c.fence && mine->fence != *c.fence)) return false;
+  ms const lease = c.lease.count();
+  bool const was_claim = extend(l, at, *mine, lease);
+  if (at.retention != 0) {
+    keep_fence(l, at, mine->fence);
+    // Those behind it, and those who wait until nobody has it, know of the lease of an owner before.
+    if (was_claim) tell_end(l, at, lease);
+    int most = 3;
+    for (auto w = l.watchers.begin(); was_claim && w != l.watchers.end() && most != 0; ++w, --most) {
+      at.clients.tell({.what = push::kind::ends, .to = w->who, .left = lease});
+    }
+  }
+  return true;
+}
+
+protocol::renew_reply::one carry_out_confirmation(lock& l, moment const& at, protocol::renewal const& c, bool keeps_fence) {
+  using kind = protocol::renew_reply::kind;
+  end_what_is_over(l, at.now);
+  std::int64_t const before = raise_fence(l, at, c.floor);
+  if (keeps_fence) keep_fence(l, at, c.floor);
+  owner* const mine = l.kept != 0 && l.kind == permit_kind::none ? l.owners.find({at.client, c.id}) : nullptr;
+  if (mine != nullptr && extend(l, at, *mine, c.lease.count())) tell_end(l, at, c.lease.count());
+  return {.what = mine != nullptr ? kind::renewed : kind::not_mine, .overtaken = mine != nullptr && before > c.floor, .last_fence = before};
+}
+
+order_reply carry_out(lock& l, moment const& at, protocol::request_command const& c) {
+  end_what_is_over(l, at.now);
+  order_reply r;
+  ms longest = 1;
+  auto const owners = owners_by_fence(l, at.now);
+  if (owners.size() > too_many) return r;
+  for (auto const& [fence, o] : owners) {
+    if (r.count == most_named || (c.fence && fence != *c.fence)) continue;
+    ++r.count;
+    longest = std::max(longest, left_of(l, *o, at.now));
+    l.requests[fence] = {std::string{at.client}, at.now};
+    at.clients.tell({.what = push::kind::requested, .to = o->who});
+  }
+  if (r.count > 0) l.requests_kept = std::max(l.requests_kept, end_of_key(at.now, longest));
+  return r;
+}
+
+protocol::watch_reply carry_out(lock& l, moment const& at, protocol::watch_command const& c) {
+  end_what_is_over(l, at.now);
+  sender const me{at.client, c.id};
+  if (c.id != 0) forget_watcher(l, me);
+  auto const owners = owners_by_fence(l, at.now);
+  if (owners.empty()) {
+    tell_that_it_is_free(l, at);
+    return {.is_free = true};
+  }
+  ms longest = 1;
+  for (auto const& [fence, o] : owners) longest = std::max(longest, left_of(l, *o, at.now));
+  if (c.id != 0) {
+    l.watchers.insert({at.now, {me.text(), c.id}});
+    l.watchers_kept = std::max(l.watchers_kept, end_of_key(at.now, longest + c.lease.count()));
+  }
+  return {.left_ms = longest};
+}
+
 /// A client's 128 bits. 0 where a word is not hexadecimal.
 std::array<std::uint32_t, 4> words_of(std::string_view client) {
   std::array<std::uint32_t, 4> words{};
@@ -571,16 +631,19 @@ std::array<std::uint32_t, 4> words_of(std::string_view client) {
   return words;
 }
 
-/// Asserts that the rules hold at the end of a request.
-template <class Reply>
-Reply checked([[maybe_unused]] lock& l, [[maybe_unused]] moment const& at, Reply reply, [[maybe_unused]] bool passes_on) {
+/// Asserts that the rules hold at the end of a request. passes_on(reply): L5, too.
+template <class Request, class PassesOn>
+auto checked([[maybe_unused]] lock& l, [[maybe_unused]] moment const& at, Request request, [[maybe_unused]] PassesOn passes_on) {
+  auto reply = request();
 #ifndef BOOST_ASSERT_IS_VOID
   if (l.owners.size() + l.line.size() > 100) return reply;  // would take long
-  std::string const broken = broken_rule(l, at.now, passes_on);
+  std::string const broken = broken_rule(l, at.now, passes_on(reply));
   BOOST_ASSERT_MSG(broken.empty(), broken.c_str());
 #endif
   return reply;
 }
+
+constexpr auto never = [](auto const&) { return false; };
 
 }  // namespace
 
@@ -595,7 +658,7 @@ us next_end(lock const& l) noexcept {
 }
 
 void end_what_is_over(lock& l, us now) {
-  auto const is_over = [&](us& end) { return end != 0 && end <= now && std::exchange(end, 0) != 0; };
+  auto const is_over = [&](us& end) { return end != 0 && end <= now ? (end = 0, true) : false; };
   if (is_over(l.kept)) {
     l.owners.clear();
     l.limit_is_set = false;
@@ -634,102 +697,55 @@ std::string broken_rule(lock const& l, us now, bool passed_on) {
 // ---- requests ------------------------------------------------------------------------------------------------------
 
 std::optional<acquire_reply> acquire(lock& l, moment const& at, acquire_command const& c) {
-  bool const asks = !c.patient && !is_too_late(at, c);
-  auto reply = carry_out(l, at, c);
-  bool const passes_on = asks && reply;
-  return checked(l, at, std::move(reply), passes_on);
+  auto const passes_on = [&](auto const& reply) { return reply && !c.patient && !is_too_late(at, c); };
+  return checked(
+      l, at, [&] { return carry_out(l, at, c); }, passes_on);
 }
 
-std::int64_t take(lock& l, moment const& at, protocol::attempt const& c) { return checked(l, at, carry_out(l, at, c), false); }
+std::int64_t take(lock& l, moment const& at, protocol::attempt const& c) {
+  return checked(
+      l, at, [&] { return carry_out(l, at, c); }, never);
+}
 
 std::optional<acquire_reply> adopt(lock& l, moment const& at, acquire_command const& c) {
-  return checked(l, at, carry_out_adoption(l, at, c), false);
+  return checked(
+      l, at, [&] { return carry_out_adoption(l, at, c); }, never);
 }
 
 std::optional<release_reply> release(lock& l, moment const& at, protocol::release_command const& c) {
-  auto reply = carry_out(l, at, c);
-  bool const passes_on = !c.patient && reply;
-  return checked(l, at, std::move(reply), passes_on);
+  auto const passes_on = [&](auto const& reply) { return reply && !c.patient; };
+  return checked(
+      l, at, [&] { return carry_out(l, at, c); }, passes_on);
 }
 
 bool renew(lock& l, moment const& at, protocol::renewal const& c, bool of_mutex) {
-  end_what_is_over(l, at.now);
-  if ((l.kind == permit_kind::none) != of_mutex) return false;
-  owner* const mine = l.owners.find({at.client, c.id});
-  if (mine == nullptr || mine->ends <= at.now || (c.fence && mine->fence != *c.fence)) return false;
-  ms const lease = c.lease.count();
-  bool const was_claim = extend(l, at, *mine, lease);
-  if (at.retention != 0) {
-    keep_fence(l, at, mine->fence);
-    // Those behind it, and those who wait until nobody has it, know of the lease of an owner before.
-    if (was_claim) tell_end(l, at, lease);
-    int most = 3;
-    for (auto w = l.watchers.begin(); was_claim && w != l.watchers.end() && most != 0; ++w, --most) {
-      at.clients.tell({.what = push::kind::ends, .to = w->who, .left = lease});
-    }
-  }
-  return checked(l, at, true, false);
+  return checked(
+      l, at, [&] { return carry_out_renewal(l, at, c, of_mutex); }, never);
 }
 
 protocol::renew_reply::one confirm(lock& l, moment const& at, protocol::renewal const& c, bool keeps_fence) {
-  using kind = protocol::renew_reply::kind;
-  end_what_is_over(l, at.now);
-  std::int64_t const before = raise_fence(l, at, c.floor);
-  if (keeps_fence) keep_fence(l, at, c.floor);
-  owner* const mine = l.kept != 0 && l.kind == permit_kind::none ? l.owners.find({at.client, c.id}) : nullptr;
-  if (mine != nullptr && extend(l, at, *mine, c.lease.count())) tell_end(l, at, c.lease.count());
-  return checked(l, at,
-                 protocol::renew_reply::one{.what = mine != nullptr ? kind::renewed : kind::not_mine,
-                                            .overtaken = mine != nullptr && before > c.floor,
-                                            .last_fence = before},
-                 false);
-}
-
-order_reply force(lock& l, moment const& at, protocol::force_command const& c) {
-  auto reply = carry_out(l, at, c);
-  bool const passes_on = reply.count > 0;
-  return checked(l, at, std::move(reply), passes_on);
+  return checked(
+      l, at, [&] { return carry_out_confirmation(l, at, c, keeps_fence); }, never);
 }
 
 order_reply request(lock& l, moment const& at, protocol::request_command const& c) {
-  end_what_is_over(l, at.now);
-  order_reply r;
-  ms longest = 1;
-  auto const owners = owners_by_fence(l, at.now);
-  if (owners.size() > too_many) return r;
-  for (auto const& [fence, o] : owners) {
-    if (r.count == most_named || (c.fence && fence != *c.fence)) continue;
-    ++r.count;
-    longest = std::max(longest, left_of(l, *o, at.now));
-    l.requests[fence] = {std::string{at.client}, at.now};
-    at.clients.tell({.what = push::kind::requested, .to = o->who});
-  }
-  if (r.count > 0) l.requests_kept = std::max(l.requests_kept, end_of_key(at.now, longest));
-  return checked(l, at, r, false);
-}
-
-std::optional<order_reply> set_limit(lock& l, moment const& at, protocol::limit_command const& c) {
-  auto reply = carry_out(l, at, c);
-  bool const passes_on = reply.has_value();
-  return checked(l, at, std::move(reply), passes_on);
+  return checked(
+      l, at, [&] { return carry_out(l, at, c); }, never);
 }
 
 protocol::watch_reply watch(lock& l, moment const& at, protocol::watch_command const& c) {
-  end_what_is_over(l, at.now);
-  sender const me{at.client, c.id};
-  if (c.id != 0) forget_watcher(l, me);
-  auto const owners = owners_by_fence(l, at.now);
-  if (owners.empty()) {
-    tell_that_it_is_free(l, at);
-    return {.is_free = true};
-  }
-  ms longest = 1;
-  for (auto const& [fence, o] : owners) longest = std::max(longest, left_of(l, *o, at.now));
-  if (c.id != 0) {
-    l.watchers.insert({at.now, {me.text(), c.id}});
-    l.watchers_kept = std::max(l.watchers_kept, end_of_key(at.now, longest + c.lease.count()));
-  }
-  return checked(l, at, protocol::watch_reply{.left_ms = longest}, false);
+  return checked(
+      l, at, [&] { return carry_out(l, at, c); }, never);
+}
+
+order_reply force(lock& l, moment const& at, protocol::force_command const& c) {
+  return checked(
+      l, at, [&] { return carry_out(l, at, c); }, [](auto const& reply) { return reply.count > 0; });
+}
+
+std::optional<order_reply> set_limit(lock& l, moment const& at, protocol::limit_command const& c) {
+  return checked(
+      l, at, [&] { return carry_out(l, at, c); }, [](auto const& reply) { return reply.has_value(); });
 }
 
 bool unwatch(lock& l, moment const& at, protocol::unwatch_command const& c) {

@@ -26,6 +26,7 @@ std::string sender::text() const {
 }
 
 owner* owners::find(sender const& s) {
+  if (all_.size() <= 1) return !all_.empty() && all_.begin()->second.who.is(s) ? &all_.begin()->second : nullptr;
   auto const [first, last] = all_.equal_range(s.number);
   for (auto it = first; it != last; ++it) {
     if (it->second.who.is(s)) return &it->second;
@@ -43,21 +44,29 @@ owner& owners::add(sender const& s, owner const& o) {
   text.clear();
   append(text, s);
   made.who = {std::move(text), s.number};
-  made.noted_end = made.ends;
   taken_ += made.size;
-  if (spare_end_.empty()) {
-    ends_.emplace(made.ends, &made);
-  } else {
-    spare_end_.value() = {made.ends, &made};
-    ends_.insert(std::move(spare_end_));
+  if (all_.size() == 2) {
+    for (auto& [number, each] : all_) note_end(each);
+  } else if (all_.size() > 2) {
+    note_end(made);
   }
   return made;
 }
 
+void owners::note_end(owner& o) {
+  o.noted_end = o.ends;
+  ends_.emplace(o.ends, &o);
+}
+
 void owners::remove(owner& o) {
   taken_ -= o.size;
-  spare_end_ = ends_.extract(ends_.find({o.noted_end, &o}));
-  auto it = all_.equal_range(o.who.number).first;
+  if (all_.size() > 2) {
+    ends_.erase({o.noted_end, &o});
+  } else {
+    ends_.clear();
+  }
+  auto it = all_.begin();
+  if (all_.size() > 1) it = all_.equal_range(o.who.number).first;
   while (&it->second != &o) ++it;
   spare_ = all_.extract(it);
 }
@@ -72,13 +81,13 @@ void owners::clear() {
 }
 
 owner& owners::first_to_end() {
+  if (all_.size() == 1) return all_.begin()->second;
   for (;;) {
-    owner& o = *ends_.begin()->second;
+    auto const first = ends_.begin();
+    owner& o = *first->second;
     if (o.noted_end == o.ends) return o;
-    auto node = ends_.extract(ends_.begin());
-    o.noted_end = o.ends;
-    node.value().first = o.ends;
-    ends_.insert(std::move(node));
+    ends_.erase(first);
+    note_end(o);
   }
 }
 
@@ -93,9 +102,7 @@ waiter::wish waiter::wants() const {
   return w;
 }
 
-line::iterator line::after(std::int64_t ticket) const {
-  return all_.lower_bound(waiter{ticket + 1, {}});
-}
+line::iterator line::after(std::int64_t ticket) const { return all_.lower_bound(waiter{ticket + 1, {}}); }
 
 line::iterator line::find(std::string_view text) const {
   auto const found = by_text_.find(text);

@@ -71,12 +71,13 @@ class owners {
   owner& first_to_end();
 
  private:
+  void note_end(owner& o);
+
   by_number all_;
+  by_number::node_type spare_;  // so that a lock that is taken and given back in turns does not allocate
   std::int64_t taken_ = 0;
-  std::set<std::pair<us, owner*>> ends_;  // by noted_end, before which the lease does not end: a renewal changes nothing here
-  // One node of each, so that a lock that is taken and given back in turns does not allocate.
-  by_number::node_type spare_;
-  std::set<std::pair<us, owner*>>::node_type spare_end_;
+  // Of two or more: by noted_end, before which the lease does not end. A renewal changes nothing here.
+  std::set<std::pair<us, owner*>> ends_;
 };
 
 struct waiter {

@@ -1,5 +1,5 @@
 // lua/*.lua by tables: what lies there, a call, and what must come of it, from docs/protocol.md. The differential tests compare the
-// scripts with src/memory/store, and would not notice a mistake that both make.
+// scripts with src/rules, and would not notice a mistake that both make.
 //
 // Keys are L, L:q, L:f (and M, N). {now} is the server's time in µs, {clock} the same as fences count it; {now+5} and the like.
 // A client is called a, b ...: its id in a key or push is "a.1".

@@ -1,5 +1,5 @@
-// The lock server of memory://. What it answers is compared with the scripts in
-// tests/sim/differential/memory_store_differential_test.cpp; here is what the scripts do not say.
+// The lock server of memory://. What it answers is compared with the rules in tests/sim/differential/memory_store_differential_test.cpp; here is
+// what the rules do not say.
 
 #include <gtest/gtest.h>
 
@@ -36,7 +36,7 @@ struct grant_queue final : store::listener {
     grants.push_back({std::string{g.name}, g.id, g.fence});
   }
 
-  void on_freed(std::string_view, engine::grant_id, bool) override {}
+  void on_freed(std::string_view, engine::grant_id) override {}
   void on_end(std::string_view, engine::grant_id, std::chrono::milliseconds) override {}
   void on_request(std::string_view name, engine::grant_id id) override {
     std::lock_guard const lock{mutex};

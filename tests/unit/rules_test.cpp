@@ -57,7 +57,8 @@ struct table {
   us now = start;
 
   moment at(std::string_view client) { return {now, client, clients, claim, retention}; }
-  acquire_reply acquire(std::string_view client, std::uint64_t id, engine::permit const* share = nullptr, bool waits = true, std::int64_t ticket = 0) {
+  acquire_reply acquire(std::string_view client, std::uint64_t id, engine::permit const* share = nullptr, bool waits = true,
+                        std::int64_t ticket = 0) {
     protocol::acquire_command c{.name = "lock", .id = id, .wait = waits, .lease = 30s, .claim = 3s, .retention = 10min, .ticket = ticket};
     c.permit = share;
     auto const reply = rules::acquire(l, at(client), c);
@@ -68,9 +69,7 @@ struct table {
     c.permit = share;
     return rules::release(l, at(client), c).value_or(release_reply{});
   }
-  bool renew(std::string_view client, std::uint64_t id, bool of_mutex = true) {
-    return rules::renew(l, at(client), {"lock", id, 30s}, of_mutex);
-  }
+  bool renew(std::string_view client, std::uint64_t id, bool of_mutex = true) { return rules::renew(l, at(client), {"lock", id, 30s}, of_mutex); }
 };
 
 engine::permit share(engine::permit_kind kind, std::uint32_t limit, std::uint32_t weight, std::string unwanted = "-") {

@@ -1,5 +1,6 @@
-// sql/*.sql on a real server against lua/*.lua on the model of Redis, and against memory://: random commands of a few clients, which now and then
-// lose their connection. Every reply, as the client reads it, and every push must be the same, and the rows must agree with each other.
+// sql/*.sql on a real server against lua/*.lua on the model of Redis, which follow the rules (tests/sim/differential): random commands of a few
+// clients, which now and then lose their connection. Every reply, as the client reads it, and every push must be the same, and the rows must agree
+// with each other.
 
 #include <gtest/gtest.h>
 
@@ -44,10 +45,10 @@ class PostgresqlDifferential : public testing::TestWithParam<std::uint64_t> {
   static inline std::unique_ptr<test::postgresql_server> server_;
 };
 
-TEST_P(PostgresqlDifferential, AMutexIsThatOfTheMemoryStore) { compare<store_server, random_client_side>({.many_names = true, .owners_act = true}); }
+TEST_P(PostgresqlDifferential, AMutexIsThatOfTheScripts) { compare<scripted_server, random_client_side>({.many_names = true, .owners_act = true}); }
 
-TEST_P(PostgresqlDifferential, ALockWithSeveralOwnersIsThatOfTheMemoryStore) {
-  compare<store_server, random_permits>({.many_names = true, .owners_act = true});
+TEST_P(PostgresqlDifferential, ALockWithSeveralOwnersIsThatOfTheScripts) {
+  compare<scripted_server, random_permits>({.many_names = true, .owners_act = true});
   EXPECT_GT(happened_["wrong type"], 0);
 }
 

@@ -204,40 +204,6 @@ class sql_server {
   std::int64_t now_us_ = 0;
 };
 
-/// memory::store as a server to compare with: its rules are those of the scripts, without patience.
-class store_server {
- public:
-  struct outcome {
-    any_reply reply;
-    seen_grants pushes;
-  };
-
-  explicit store_server(std::vector<std::string> const& clients) {
-    // A function in SQL does not hold up others: it does all at once.
-    store_.set_bounds({1'000'000, 1'000'000});
-    for (std::string const& client : clients) clients_.try_emplace(client, client, pushed_);
-  }
-  ~store_server() {
-    for (auto const& [client, listener] : clients_) store_.unsubscribe(client);
-  }
-  store_server(store_server const&) = delete;
-  store_server& operator=(store_server const&) = delete;
-
-  void at(std::int64_t now_us) { now_us_ = now_us; }
-  void subscribe(std::string const& client, bool on) { on ? store_.subscribe(client, clients_.at(client)) : store_.unsubscribe(client); }
-  outcome carry_out(protocol::command const& c, std::string const& client) {
-    pushed_.clear();
-    any_reply reply = reply_of(store_, c, client, now_us_);
-    return {std::move(reply), pushed_};
-  }
-
- private:
-  memory::store store_;
-  seen_grants pushed_;
-  std::map<std::string, listening_client> clients_;
-  std::int64_t now_us_ = 0;
-};
-
 /// As a server of this kind is asked: it gives no votes. False: not at all.
 inline bool is_for_one_server(protocol::command& c) {
   if (auto* const acquire = std::get_if<protocol::acquire_command>(&c)) acquire->proposal = 0;

@@ -105,9 +105,7 @@ class listening_client final : public memory::store::listener {
   void on_request(std::string_view name, engine::grant_id id) override {
     out_.push_back(seen(id_, {.name = name, .id = id, .fence = requested_mark}));
   }
-  void on_freed(std::string_view name, engine::grant_id id, bool more) override {
-    out_.push_back(seen(id_, {.name = name, .id = id, .fence = more ? freed_and_more_mark : freed_mark}));
-  }
+  void on_freed(std::string_view name, engine::grant_id id) override { out_.push_back(seen(id_, {.name = name, .id = id, .fence = freed_mark})); }
   void on_end(std::string_view name, engine::grant_id id, std::chrono::milliseconds left) override {
     out_.push_back(seen(id_, {.name = name, .id = id, .fence = end_mark, .claim = left}));
   }
