@@ -7,7 +7,8 @@
 # What happens to a script on the way:
 #   - a line `-- @include lib/NAME.lua` becomes the content of that file, once per script;
 #   - lines that hold only a comment, and empty lines, are dropped;
-#   - blanks at both ends of a line are dropped.
+#   - blanks at both ends of a line are dropped;
+#   - words such as KIND_SEGMENTS and FENCE_EPOCH_US become what src/rules/kinds.inc says.
 # A construct for which this would change the meaning (a string or comment over several lines) is
 # an error. The SHA-1 is that of exactly the embedded bytes, which is what EVALSHA wants.
 #
@@ -15,6 +16,7 @@
 # macro: `;`, brackets, backslashes and dollars pass unharmed.
 
 cmake_minimum_required(VERSION 3.25)
+include("${CMAKE_CURRENT_LIST_DIR}/kinds.cmake")
 
 foreach(required LUA_DIR OUTPUT)
   if(NOT DEFINED ${required})
@@ -89,6 +91,7 @@ foreach(script IN LISTS scripts)
   if(source MATCHES "\\)conch_lua\"")
     message(FATAL_ERROR "embed_lua: ${file}: contains the end mark of the C++ string")
   endif()
+  conch_put_constants(source lua "${file}")
   string(SHA1 sha1 "${source}")
   string(APPEND entries "    {\"${name}\"sv,\n     R\"conch_lua(")
   string(APPEND entries "${source}")

@@ -5,6 +5,7 @@
 # The text of a file never becomes a CMake list, nor an unquoted argument, nor an argument of a macro.
 
 cmake_minimum_required(VERSION 3.25)
+include("${CMAKE_CURRENT_LIST_DIR}/kinds.cmake")
 
 set(script "")
 string(REPLACE "," ";" files "${FILES}")
@@ -14,6 +15,7 @@ foreach(file IN LISTS files)
   if(content MATCHES "\\)conch_sql\"")
     message(FATAL_ERROR "embed_sql: ${name}: contains the end mark of the C++ string")
   endif()
+  conch_put_constants(content sql "${name}")
   string(APPEND script "${content}\n")
 endforeach()
 file(WRITE "${SCRIPT}" "begin;\n${script}commit;\n")

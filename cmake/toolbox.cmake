@@ -138,7 +138,7 @@ function(conch_embed_lua target folder)
       "-DLUA_DIR=${CMAKE_CURRENT_SOURCE_DIR}/${folder}"
       "-DSCRIPTS=${script_names}" "-DPRELUDES=${prelude_names}"
       "-DOUTPUT=${output}" -P "${embedder}"
-    DEPENDS ${scripts} ${preludes} "${embedder}"
+    DEPENDS ${scripts} ${preludes} "${embedder}" "${PROJECT_SOURCE_DIR}/cmake/kinds.cmake" "${PROJECT_SOURCE_DIR}/src/rules/kinds.inc"
     COMMENT "Embedding the Lua scripts"
     VERBATIM)
   target_sources(${target} PRIVATE "${output}")

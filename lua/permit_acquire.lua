@@ -18,7 +18,7 @@ local limit, shard = asked_limit, ARGV[13]
 -- Mostly there is room, no lease is over, and nobody is in line: answered before anything is made that only the other cases need.
 local nobody_waits = redis.call('EXISTS', queue_key) == 0
 if nobody_waits and not known.err and not known[2] and not_after == 0 and (known[1] or redis.call('EXISTS', lock_key) == 0) then
-  local its_limit, taken, first_end, map = limit, 0, nil, kind == 'g' and string.rep('0', limit) or ''
+  local its_limit, taken, first_end, map = limit, 0, nil, kind == 'KIND_SEGMENTS' and string.rep('0', limit) or ''
   if known[1] then
     its_limit, taken, first_end, map = string.match(known[1], '^' .. kind .. ' (%d+) (%d+) ([1-9]%d*) 0 (.*)$')
     its_limit, taken, first_end = tonumber(its_limit), tonumber(taken), tonumber(first_end)
@@ -26,12 +26,12 @@ if nobody_waits and not known.err and not known[2] and not_after == 0 and (known
   local size = its_limit and (weight == '0' and its_limit - taken or math.min(weight, its_limit))
   local fits = its_limit and size > 0 and (not first_end or first_end > now) and taken < few_owners and taken + size <= its_limit
   local segment = 0
-  if kind == 'g' and fits then
+  if kind == 'KIND_SEGMENTS' and fits then
     local from = start % its_limit
     segment = visited == '-' and (string.find(map, '0', from + 1, true) or string.find(map, '0', 1, true))
     fits = segment
     map = fits and string.sub(map, 1, segment - 1) .. '1' .. string.sub(map, segment + 1)
-  elseif kind == 'e' then
+  elseif kind == 'KIND_REENTRANT' then
     fits = fits and (taken == 0 or map == visited)
     map = visited
   end
@@ -127,7 +127,7 @@ if not nobody_waits then
 end
 
 -- Where there are segments those who wait want none of what is free now; of a reentrant lock they are not its owner.
-local segment = (nobody_waits or kind == 'g' or kind == 'e') and fit(weight, visited, start)
+local segment = (nobody_waits or kind == 'KIND_SEGMENTS' or kind == 'KIND_REENTRANT') and fit(weight, visited, start)
 if segment then
   local fence = next_fence(0)
   local size = weight == 0 and limit - used or math.min(weight, limit)

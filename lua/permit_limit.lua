@@ -7,14 +7,14 @@
 -- to do than one script does, somebody is to repeat a release at once. With `by` always the third, and a fourth number: the limit from now on
 local lock_key, queue_key, fence_key, ends_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local claim, retention, asked_limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local id, kind, weight, visited = '-', 's', '0', '-'
+local id, kind, weight, visited = '-', 'KIND_SEMAPHORE', '0', '-'
 local limit, patient, shard = asked_limit, false, ARGV[6]
 -- @include lib/line.lua
 -- @include lib/known.lua
 -- @include lib/permits.lua
 
 redis.call('ZREM', queue_key, '') -- changes nothing: at full memory the next write may need some
-local by, most, changes = tonumber(ARGV[4]) or 0, 1000000, ARGV[4] and ARGV[4] ~= ''
+local by, most, changes = tonumber(ARGV[4]) or 0, MOST_PERMITS, ARGV[4] and ARGV[4] ~= ''
 if not (was_set and ARGV[5] == '1') then
   was_set, limit = '1', by ~= 0 and math.min(math.max(limit + by, 1), most) or asked_limit
   write()

@@ -191,7 +191,7 @@ begin
 end $$;
 
 create or replace function conch.next_fence(l conch.lock, floor bigint, retention bigint, t bigint) returns conch.lock language plpgsql as $$
-declare clock bigint := t - 1577836800000000; f bigint := greatest(clock, floor + 1);
+declare clock bigint := t - FENCE_EPOCH_US; f bigint := greatest(clock, floor + 1);
 begin
   if l.fence_until <> -1 and l.fence >= f then f := l.fence + 1; end if;
   l.fence := f;
@@ -200,7 +200,7 @@ begin
 end $$;
 
 create or replace function conch.keep_fence(l conch.lock, f bigint, retention bigint, t bigint) returns conch.lock language plpgsql as $$
-declare clock bigint := t - 1577836800000000; kept bigint; lives bigint;
+declare clock bigint := t - FENCE_EPOCH_US; kept bigint; lives bigint;
 begin
   kept := case when l.fence_until <> -1 then greatest(f, l.fence) else f end;
   lives := retention + greatest(0, (kept - clock + 999) / 1000);

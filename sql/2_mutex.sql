@@ -34,13 +34,13 @@ create or replace function conch.acquire(k bytea, me text, waits boolean, patien
 declare l conch.lock; t bigint; ms bigint; q bigint; remains bigint; was_claim boolean; soon constant bigint := 20;
 begin
   if not_after = 0 then  -- the usual case: no owner, no waiters
-    update conch.lock x set owner = me, owner_fence = c.t - 1577836800000000, claimed = false, owner_until = c.t / 1000 + lease,
-      fence = c.t - 1577836800000000, fence_until = c.t / 1000 + retention
+    update conch.lock x set owner = me, owner_fence = c.t - FENCE_EPOCH_US, claimed = false, owner_until = c.t / 1000 + lease,
+      fence = c.t - FENCE_EPOCH_US, fence_until = c.t / 1000 + retention
     from (select conch.now_us() as t, a.quiet_until, a.longest from conch.alive a) c
     where x.key = k and x.owner_until < c.t / 1000 and x.hash_until < c.t / 1000 and not x.waiting
-      and (x.fence_until < c.t / 1000 or x.fence < c.t - 1577836800000000) and c.t > 1577836800000000 and c.quiet_until <= c.t and greatest(lease, claim) <= c.longest
+      and (x.fence_until < c.t / 1000 or x.fence < c.t - FENCE_EPOCH_US) and c.t > FENCE_EPOCH_US and c.quiet_until <= c.t and greatest(lease, claim) <= c.longest
     returning c.t into t;
-    if found then return array[1, t - 1577836800000000, t]; end if;
+    if found then return array[1, t - FENCE_EPOCH_US, t]; end if;
   end if;
   l := conch.load(k);
   t := conch.now_us();
@@ -174,7 +174,7 @@ begin
       where x.key = k and x.owner = me and x.owner_until >= ms and x.waiting and x.line_until >= ms and x.hash_until = -1 and q.rest = ''
         and exists (select from conch.alive a where claim <= a.longest);
       if found and conch.hears(head) then
-        clock := t - 1577836800000000;
+        clock := t - FENCE_EPOCH_US;
         f := greatest(clock, f + 1);
         update conch.lock x set owner = head, owner_fence = f, claimed = true, owner_until = ms + claim, fence = f,
           fence_until = ms + retention + (f - clock + 999) / 1000, waiting = others, line_until = case when others then l_until else -1 end

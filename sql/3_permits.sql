@@ -13,7 +13,7 @@ begin
   if l.used = 0 then
     if not l.limit_set then l.lim := lim; end if;
     l.first_end := 0;
-    l.map := case when wanted = 103 then repeat('0', l.lim::int) else '' end;
+    l.map := case when wanted = KIND_SEGMENTS then repeat('0', l.lim::int) else '' end;
   end if;
   return l;
 end $$;
@@ -63,7 +63,7 @@ declare e bigint := t + lease * 1000;
 begin
   l.first_end := case when l.used = 0 then e else least(l.first_end, e) end;
   l.used := l.used + size;
-  if l.kind = 101 then l.map := for_whom; end if;
+  if l.kind = KIND_REENTRANT then l.map := for_whom; end if;
   l.map := conch.mark(l.map, s, '1');
   l := conch.note_used(l, retention, t);
   insert into conch.part values (l.key, id_, size, l.fence, is_claim, e, s)
@@ -83,8 +83,8 @@ create or replace function conch.fit(l conch.lock, size bigint, unwanted text, s
 declare refused bigint[]; free bytea; s bigint;
 begin
   if l.used >= l.lim then return null; end if;
-  if l.kind = 101 then return case when l.used = 0 or l.map = unwanted then 0 end; end if;
-  if l.kind <> 103 then return case when l.used + least(size, l.lim) <= l.lim then 0 end; end if;
+  if l.kind = KIND_REENTRANT then return case when l.used = 0 or l.map = unwanted then 0 end; end if;
+  if l.kind <> KIND_SEGMENTS then return case when l.used + least(size, l.lim) <= l.lim then 0 end; end if;
   refused := array(select m[1]::bigint from regexp_matches(unwanted, '\d+', 'g') m);
   free := convert_to(l.map, 'UTF8');
   for i in 0 .. l.lim - 1 loop
@@ -105,7 +105,7 @@ end $$;
 -- If `patient`, admits nobody while a waiter for whom there may be room is disconnected (`absent`).
 create or replace function conch.let_in(l conch.lock, who text, me text, patient boolean, my_lease bigint, floor bigint, claim bigint, retention bigint,
   t bigint) returns conch.let_in language plpgsql as $$
-declare q record; s bigint; size bigint; f bigint := floor; ready boolean := false; r conch.let_in; in_order boolean := l.kind in (114, 115);
+declare q record; s bigint; size bigint; f bigint := floor; ready boolean := false; r conch.let_in; in_order boolean := l.kind in (KIND_SHARED, KIND_SEMAPHORE);
 begin
   r.others := 0;
   r.absent := false;
@@ -212,7 +212,7 @@ begin
     nobody := not l.waiting;
     passed := (r.others > 0 and not nobody)::int;
   end if;
-  if not (in_line and waits) and (nobody or kind in (101, 103)) then s := conch.fit(l, weight, visited, start); end if;
+  if not (in_line and waits) and (nobody or kind in (KIND_REENTRANT, KIND_SEGMENTS)) then s := conch.fit(l, weight, visited, start); end if;
   if s is not null then
     l := conch.next_fence(l, 0, retention, t);
     size := case when weight = 0 then l.lim - l.used else least(weight, l.lim) end;
@@ -336,10 +336,10 @@ begin
   l := conch.load(k);
   t := conch.now_us();
   perform conch.quiet(claim, t);
-  l := conch.permits(conch.without_expired(l, t / 1000), 115, lim, retention, t);
+  l := conch.permits(conch.without_expired(l, t / 1000), KIND_SEMAPHORE, lim, retention, t);
   if not (l.limit_set and if_unset) then
     l.limit_set := true;
-    l.lim := case when by <> 0 then least(greatest(l.lim + by, 1), 1000000) else lim end;
+    l.lim := case when by <> 0 then least(greatest(l.lim + by, 1), MOST_PERMITS) else lim end;
     l := conch.note_used(l, retention, t);
   end if;
   r := conch.let_in(l, '', '', false, 0, 0, claim, retention, t);

@@ -1,6 +1,6 @@
 -- What the hash of a lock with several owners (lib/permits.lua) says of all of them, and of `id`; the caller defines lock_key, id, kind.
 local few_owners = 100 -- up to so many one script looks at all of them; more have a set of ends
-local in_order = kind ~= 'g' and kind ~= 'e' -- nobody in line is passed over
+local in_order = kind ~= 'KIND_SEGMENTS' and kind ~= 'KIND_REENTRANT' -- nobody in line is passed over
 local first_heads -- of the line, with their tickets, if the caller has looked already
 local known
 if in_order then

@@ -16,6 +16,6 @@ end
 -- What they have in common: "KIND LIMIT TAKEN FIRST_END SET MAP". Answers nothing if it is not that. A 0 before FIRST_END says that
 -- all owners are in the sorted set of ends: a script of 0.1.0, which knows nothing of the set, takes it off when it writes.
 local function parse_sums(value)
-  local kind, limit, taken, indexed, first_end, set, map = string.match(value or '', '^([srge]) (%d+) (%d+) (0?)(%d+) ([01]) (.*)$')
+  local kind, limit, taken, indexed, first_end, set, map = string.match(value or '', '^([KIND_LETTERS]) (%d+) (%d+) (0?)(%d+) ([01]) (.*)$')
   return kind, tonumber(limit), tonumber(taken), tonumber(first_end), set == '1', map, indexed == '0'
 end

@@ -145,7 +145,7 @@ if used > 0 and first_end <= now then
 end
 if used == 0 then
   limit = was_set and limit or asked_limit
-  used, first_end, map, indexed, walked = 0, 0, kind == 'g' and string.rep('0', limit) or '', false, 0
+  used, first_end, map, indexed, walked = 0, 0, kind == 'KIND_SEGMENTS' and string.rep('0', limit) or '', false, 0
 end
 
 local function live(lease)
@@ -169,7 +169,7 @@ local function own_part(owner_id, size, fence, state, lease, segment, for_whom)
   local ends = now + lease * 1000
   first_end = used == 0 and ends or math.min(first_end, ends)
   used = used + size
-  map = kind == 'e' and for_whom or map
+  map = kind == 'KIND_REENTRANT' and for_whom or map
   mark(segment, '1')
   if indexed then
     redis.call('ZADD', ends_key, text(ends), owner_id)
@@ -197,10 +197,10 @@ local function fit(size, unwanted, start)
   if used >= limit then
     return nil
   end
-  if kind == 'e' then
+  if kind == 'KIND_REENTRANT' then
     return (used == 0 or map == unwanted) and 0 or nil
   end
-  if kind ~= 'g' then
+  if kind ~= 'KIND_SEGMENTS' then
     return used + math.min(size, limit) <= limit and 0 or nil
   end
   if hopeless and hopeless[unwanted] then
