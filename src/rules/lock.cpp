@@ -28,7 +28,7 @@ constexpr std::size_t too_many = 1000;   // ... and none of more than that
 
 /// What a command asks for.
 permit const& wish_of(permit const* share) {
-  static permit const& mutex = *new permit{.limit = 1, .weight = 1};  // never destroyed: clients that are static objects use it until the very end
+  static permit const& mutex = *new permit{permit_kind::none, 1, 1};  // never destroyed: clients that are static objects use it until the very end
   return share != nullptr ? *share : mutex;
 }
 
@@ -492,7 +492,9 @@ std::optional<release_reply> carry_out(lock& l, moment const& at, protocol::rele
   if (asks_again && !at_once) r.again.ticket = stand_in_line(l, at, again, what, 0, lease);
   passed next;
   if (at_once) {
-    next.asker = &own(l, at, again, {.size = 1, .segment = 0, .fence = next_fence(l, at, above), .lease = lease, .claimed = false});
+    grant const g{.size = 1, .segment = 0, .fence = next_fence(l, at, above), .lease = lease, .claimed = false};
+    owner const& o = own(l, at, again, g);
+    next.asker = &o;
   } else if (!is_awaited) {
     next = pass_on(l, at, {.asker = asks_again ? &again : nullptr, .lease = lease, .gone = of_mutex ? nullptr : &me, .above = above});
   }
