@@ -430,4 +430,10 @@ std::string session::unfinished_attempt() const {
   return {};
 }
 
+std::string session::why_not_open() const {
+  if (!trouble().empty()) return trouble();
+  std::string const attempt = unfinished_attempt();
+  return attempt.empty() ? "there is no connection yet" : attempt;
+}
+
 }  // namespace conch::zookeeper

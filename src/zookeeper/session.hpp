@@ -92,6 +92,8 @@ class session final : public wire_events {
   std::string const& trouble() const noexcept { return trouble_; }
   /// What the attempt that is under way waits for. Empty: there is none.
   std::string unfinished_attempt() const;
+  /// Why it is not open: one of the two, or that there is nothing yet.
+  std::string why_not_open() const;
   /// Why nothing can be had of the server at this moment: a silence that is longer than usual. Empty: it answers, or there is no connection.
   std::string silence(time_point now) const;
   duration answers_usually_within() const noexcept { return usual_.soon(); }

@@ -81,7 +81,10 @@ struct composed {
 };
 
 std::vector<composed> const& all_composed() {
-  static std::vector<composed> const all{{"server.md", "protocol/server/", true}, {"cohort.md", "cohort/", false}, {"quorum.md", "quorum/", false}};
+  static std::vector<composed> const all{{"server.md", "protocol/server/", true},
+                                         {"cohort.md", "cohort/", false},
+                                         {"quorum.md", "quorum/", false},
+                                         {"queue.md", "zookeeper/queue/", true}};
   return all;
 }
 
