@@ -48,7 +48,7 @@ TEST(QuorumSimulation, MutantsHaveDifferentNamesAndMatchTheScripts) {
     EXPECT_NO_THROW(activate(&m)) << m.name;
   }
   activate(nullptr);
-  EXPECT_GE(names.size(), 48u);
+  EXPECT_GE(names.size(), 72u);
 }
 
 // Each takes one mutant in four, so that they can run side by side.

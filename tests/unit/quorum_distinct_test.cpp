@@ -201,6 +201,19 @@ TEST_F(QuorumDoubles, AnotherNameTakesOverTheVoteOfOneThatIsCutOff) {
   EXPECT_EQ(w.events, std::vector<std::string>{"granted"});
 }
 
+/// Its place is asked for again by the connection that shows which server it is.
+TEST_F(QuorumDoubles, WhoProvesToBeATwinLeavesTheLineThere) {
+  world w{3};
+  meet(w, {1, 2, 3});
+  w.ask();
+  w.in_line(1, 5, 7, true);
+  w.servers[1]->receiver().disconnected("cut", w.now);
+  w.wires[1]->unanswered.clear();
+  meet_one(w, 1, 1);
+  auto const& asked = w.wires[1]->unanswered;
+  EXPECT_TRUE(std::any_of(asked.begin(), asked.end(), [](auto const& one) { return one.what == "release"; }));
+}
+
 /// The votes of two names of one server, which were given before they proved to be one.
 TEST_F(QuorumDoubles, TwoVotesOfOneServerDoNotWin) {
   world w{3};

@@ -70,6 +70,20 @@ TEST(Quorum, AServerThatForgotIsAskedAgainWhenAMajorityHasRenewedSince) {
   EXPECT_EQ(w.wires[0]->count("acquire"), 1u) << "it is not stood in line for";
 }
 
+TEST(Quorum, OneServerThatSaysThatAHoldLastsIsNoMajority) {
+  world w{3};
+  w.ask();
+  for (std::size_t i = 0; i < 3; ++i) w.yes(i);
+  w.advance(w.settings.quorum.vote_claim / 3 + 5ms);
+  for (std::size_t i = 0; i < 3; ++i) w.answer(i, {w.server_us(), 1, 100});
+  time_point const before = w.cohort->find("L")->heard_from;
+  w.advance(w.settings.renew_every + 500ms);
+  w.answer(0, {w.server_us(), 1, 100});
+  EXPECT_EQ(w.cohort->find("L")->heard_from, before);
+  w.answer(1, {w.server_us(), 1, 100});
+  EXPECT_GT(w.cohort->find("L")->heard_from, before);
+}
+
 TEST(Quorum, AServerThatWasLetAloneIsAskedAgainByTheFirstRenewalOfTheHold) {
   world w{3};
   w.ask();

@@ -90,8 +90,11 @@ void quorum_world::granted(quorum_hold& h) {
   h.ticket = h.client->owner->ticket_of(*h.lock->place);
   for (std::size_t i = 0; i < servers_.size(); ++i) {
     seen_lock const& vote = servers_[i]->locks[static_cast<std::size_t>(h.name)];
-    if (is_vote_of(h, vote.owner) && well(*h.client, static_cast<int>(i), vote.since)) h.votes_since[i] = vote.since;
+    if (!is_vote_of(h, vote.owner)) continue;
+    h.votes[i] = vote.owner;
+    if (well(*h.client, static_cast<int>(i), vote.since)) h.votes_since[i] = vote.since;
   }
+  w.granted.insert(h.client->id + "." + std::to_string(h.ticket));
   told_in_time(h);
   judge_fence(h);
   std::erase(w.waiting, &h);
@@ -138,6 +141,20 @@ void quorum_world::answered(quorum_hold& h, bool failed, bool no_attempt, std::s
   }
   if (calm && failed) throw violation{4, "an acquire of " + who() + " failed although nobody is ill: " + words};
   if (!failed) return;
+  // What servers do not refuse is waited for, as long as was asked for; of those of one process as long as the first of them has waited. (One that
+  // comes while a try of its process is under way ends with it, if too few servers have a vote.)
+  nanos first = h.asked_at;
+  bool with_a_try = h.once;
+  for (auto const& one : h.client->coroutines_) {
+    if (one.hold == nullptr || one.hold->name != h.name || one.hold->active) continue;
+    if (one.hold->waiting) first = std::min(first, one.hold->asked_at);
+    with_a_try = with_a_try || one.hold->once;
+  }
+  nanos const offline = std::chrono::nanoseconds{h.client->settings.offline_timeout}.count() * 98 / 100;
+  if (!errors_ && !fresh_rule && !with_a_try && now_ - first < offline) {
+    throw violation{4, "an acquire of " + who() + " failed after " + std::to_string((now_ - h.asked_at) / millisecond) +
+                           " ms, and no server has refused it: " + words};
+  }
   // Those of one process share their questions, and so what was answered before the last of them came.
   auto& [at, asked] = h.client->failed_[static_cast<std::size_t>(h.name)];
   asked = std::exchange(at, now_) == now_ ? std::min(asked, h.asked_at) : h.asked_at;

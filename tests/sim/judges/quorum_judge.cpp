@@ -169,6 +169,8 @@ void quorum_world::given_back(int which, step const& one) {
 void quorum_world::refused_at(int which, step const& one) {
   for (quorum_hold* h : locks_[static_cast<std::size_t>(one.name)].active) {
     if (!h->client->owns(one.id)) continue;
+    auto const at = static_cast<std::size_t>(which);
+    if (one.of_now && h->gone_since[at] == 0 && h->votes[at] == one.id) h->gone_since[at] = now_;
     h->refusing.insert(which);
     if (h->refusing.size() + needed <= servers_.size()) continue;
     quorum_client& c = *h->client;
@@ -184,6 +186,41 @@ void quorum_world::refused_at(int which, step const& one) {
       }
       throw violation{9, "client " + std::to_string(c.number) + " has not been told of its loss, and a majority has said so"};
     });
+  }
+}
+
+void quorum_world::confirmed_at(int which, step const& one, nanos heard) {
+  for (quorum_hold* h : locks_[static_cast<std::size_t>(one.name)].active) {
+    if (is_vote_of(*h, one.id)) h->confirmations[static_cast<std::size_t>(which)].push_back({now_, heard});
+  }
+}
+
+/// A vote that has just been given. What nobody has is claimed, and no longer: who dies with a minority is not waited for like a holder. A holder
+/// asks for what a server has forgotten only when a majority has confirmed the hold since, or it would not hear that it has lost it; and for as long
+/// as it holds the lock.
+void quorum_world::asked_for(int which, step const& one, seen_lock const& is) {
+  if (!one.acquires || is.owner != one.id || one.was.owner == one.id) return;
+  watch const& w = locks_[static_cast<std::size_t>(one.name)];
+  std::string_view const id = one.id;
+  bool const was_held = std::any_of(w.granted.begin(), w.granted.end(), [&](std::string const& votes) { return id.starts_with(votes); });
+  if (!was_held && one.lease > claim / millisecond) {
+    throw violation{
+        4, std::string{id} + " has the vote of server " + std::to_string(which) + " for " + std::to_string(one.lease) + " ms, and is no hold"};
+  }
+  for (quorum_hold const* h : w.active) {
+    nanos const gone = h->gone_since[static_cast<std::size_t>(which)];
+    if (h->told || gone == 0 || !one.tries || !is_vote_of(*h, id)) continue;
+    auto const is_since = [&](quorum_hold::word const& of) { return of.said >= gone && of.heard + latency <= now_; };
+    auto const sure = static_cast<std::size_t>(std::count_if(h->confirmations.begin(), h->confirmations.end(),
+                                                             [&](auto const& all) { return std::any_of(all.begin(), all.end(), is_since); }));
+    if (sure < needed) {
+      throw violation{9, "client " + std::to_string(h->client->number) + " asks server " + std::to_string(which) + ", which has forgotten lock " +
+                             std::to_string(one.name) + ", for it again, and " + std::to_string(sure) + " servers have confirmed it since"};
+    }
+    if (duration{one.lease * millisecond} < h->least_lease) {
+      throw violation{4, "client " + std::to_string(h->client->number) + " asks server " + std::to_string(which) + " again for its lock, for " +
+                             std::to_string(one.lease) + " ms only"};
+    }
   }
 }
 
@@ -226,6 +263,7 @@ std::vector<quorum_world::step> quorum_world::steps_of_call(int which, std::span
       one.confirms = confirms;
       one.index = i;
       one.acquires = what == "acquire";
+      one.tries = one.acquires && rest[1] == "try";
       one.releases = what == "release";
       one.stays = one.releases && rest[1].starts_with('1');
       one.id = rest[confirms ? 3 * i + 2 : 0];
@@ -258,6 +296,7 @@ void quorum_world::judge(int which, step const& one, value const& reply, bool to
     std::int64_t const least = std::max(one.was.ends_ms, clock_us(s) / 1000 + one.lease);
     if (is.owner != one.id || is.state != 'h' || is.ends_ms < least) throw violation{3, says(one.id, " is confirmed, and does not have its lease")};
   }
+  if (one.of_now) asked_for(which, one, is);
   bool const stayed = one.stays && mine;  // that is no release
   if (!one.acquires && !stayed && is.kept_fence < one.floor)
     throw violation{2, says({}, "a fence of " + std::to_string(one.floor) + " was told, and is not kept")};
@@ -271,7 +310,10 @@ void quorum_world::judge(int which, step const& one, value const& reply, bool to
   for (quorum_hold* h : locks_[static_cast<std::size_t>(one.name)].active) {
     if (!h->client->owns(is.owner)) continue;
     h->refusing.erase(which);
-    if (is_vote_of(*h, is.owner) && one.id == is.owner) has_vote(*h, which);
+    if (!is_vote_of(*h, is.owner) || one.id != is.owner) continue;
+    h->gone_since[static_cast<std::size_t>(which)] = 0;
+    h->votes[static_cast<std::size_t>(which)] = one.id;
+    has_vote(*h, which);
   }
   if (one.releases && mine && !one.stays) {
     seen_lock const& before = s.locks[static_cast<std::size_t>(one.name)];

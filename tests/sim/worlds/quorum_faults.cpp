@@ -151,7 +151,10 @@ void quorum_world::strike() {
       return;
     case 8: ask_slowly(c, static_cast<int>(which)); return;
     case 9: c.slow_at_next = static_cast<int>(which); return;
-    case 10: answer_errors(static_cast<int>(which), a_while); return;
+    case 10:
+      answer_errors(static_cast<int>(which), a_while);
+      if (troubles_.chance(40)) answer_errors_at_several(static_cast<int>(which), a_while);
+      return;
     case 11: be_slow(static_cast<int>(which), 2 * a_while); return;
     case 12:
     case 13:
@@ -209,6 +212,17 @@ void quorum_world::answer_errors(int which, nanos length) {
   errors_ = true;
   say("fault: server ", which, " answers ", s.says);
   ill(s, s.says_until);
+}
+
+/// All of them answer likewise, some for longer than others: so many that no lock can be had.
+void quorum_world::answer_errors_at_several(int first, nanos length) {
+  for (int i = 1; i < static_cast<int>(needed); ++i) {
+    server& s = *servers_[static_cast<std::size_t>((first + i) % servers_count)];
+    s.says = servers_[static_cast<std::size_t>(first)]->says;
+    s.says_until = now_ + length * troubles_.between(50, 100) / 100;
+    ill(s, s.says_until);
+  }
+  say("fault: so do ", needed - 1, " more");
 }
 
 /// Not silent: each answer comes, and each late.

@@ -12,7 +12,7 @@
 // The servers and the network; quorum_faults.cpp has the faults, quorum_client.cpp the processes, and judges/quorum_*.cpp the judge.
 namespace conch::sim {
 
-quorum_world::quorum_world(std::uint64_t with_seed, bool traced) : seed{with_seed}, traced_{traced}, random_{seed} {
+quorum_world::quorum_world(std::uint64_t with_seed, bool traced) : seed{with_seed}, traced_{traced}, random_{seed}, troubles_{seed ^ 0xe44'0425} {
   random_source& r = random_;
   use_small_steps(random_source{seed ^ 0x57e9'5000}.chance(50));
   constexpr int sizes[] = {3, 3, 4, 5, 5, 5, 7};
@@ -228,7 +228,8 @@ void quorum_world::execute(link_ptr const& l, std::span<std::string_view const> 
     refuse(l, argv);
     return;
   }
-  std::vector<step> const about = script ? steps_of(l->server, argv) : std::vector<step>{};
+  std::vector<step> about = script ? steps_of(l->server, argv) : std::vector<step>{};
+  for (step& one : about) one.of_now = l->client_open;
   value const reply = s.model.execute(l->id, as_executed(argv, script));
   if (traced_ && script) {
     std::string words;
@@ -260,6 +261,11 @@ void quorum_world::execute(link_ptr const& l, std::span<std::string_view const> 
   std::string bytes;
   if (!reply.is(value::kind::none)) append_resp(bytes, reply);
   if (!bytes.empty()) answer(l, std::move(bytes));
+  for (step const& one : about) {
+    if (!one.confirms || !one.of_now) continue;
+    value const& said = answer_to(reply, one.place, one.gathered);
+    if (!said.is_error() && said.items[2 * one.index + 1].integer > 0) confirmed_at(l->server, one, l->last_down);
+  }
   for (auto const id : s.model.take_killed()) {
     if (auto const victim = s.links.find(id); victim != s.links.end()) victim->second->server_open = false;
   }

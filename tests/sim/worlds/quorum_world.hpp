@@ -190,6 +190,7 @@ class quorum_world {
   void break_connections(int client, int which, nanos latest);  // the client notices by then
   void forget_everything();
   void answer_errors(int which, nanos length);
+  void answer_errors_at_several(int first, nanos length);
   void be_slow(int which, nanos length);
   void trouble(nanos until) { trouble_until_ = std::max(trouble_until_, until); }
   nanos youth() const { return lease + 2 * second; }  // of a server, with fresh_rule: it has no vote
@@ -220,7 +221,8 @@ class quorum_world {
     std::size_t place = 0;
     id_text id;
     std::int64_t lease = 0, floor = 0;
-    bool confirms = false, acquires = false, releases = false, stays = false;
+    bool confirms = false, acquires = false, tries = false, releases = false, stays = false;
+    bool of_now = true;  // the client has not given up the connection
     seen_lock was;
   };
   seen_lock look(server& s, int name) const;
@@ -237,6 +239,8 @@ class quorum_world {
   std::size_t servers_where(int name, nanos since, std::function<bool(server&, seen_lock const&)> const& holds);
   void given_back(int which, step const& one);
   void refused_at(int which, step const& one);
+  void confirmed_at(int which, step const& one, nanos heard);
+  void asked_for(int which, step const& one, seen_lock const& is);
   bool linked(int client, int which, nanos since) const;
   bool well(quorum_client const& c, int which, nanos since) const;
   void has_vote(struct quorum_hold& h, int which);
@@ -280,11 +284,13 @@ class quorum_world {
     nanos last_stir = -1000 * second, stir_of_others = -1000 * second;
     std::set<std::uint64_t> present;                        // ask or hold, also tries
     std::map<std::pair<int, std::string>, int> given_back;  // since the last grant: by server, client and ticket
+    std::set<std::string, std::less<>> granted;             // what the ids of votes begin with that have become holds
   };
   std::vector<watch> locks_;
   std::vector<std::string> keys_, fence_keys_, lock_names_;  // of the locks
   std::vector<std::string_view> argv_, changed_argv_;
   std::vector<bool> window_;  // of each client, to the server that it hears of seldom
+  random_source troubles_;    // of its own: what is drawn of it moves nothing else
 };
 
 // One acquire of one coroutine, and the hold it becomes.
@@ -315,6 +321,13 @@ struct quorum_hold : engine::acquisition {
   // Active: since when nothing can have come between it and its vote; 0: there is none.
   std::array<nanos, quorum::most_servers> votes_since{};
   std::set<int> refusing{};  // servers that have said since that it is not ours
+  // Active, by server: when it has confirmed its vote, and by when the client hears so; and since when it has said that it has none (0: it has not).
+  struct word {
+    nanos said, heard;
+  };
+  std::array<std::vector<word>, quorum::most_servers> confirmations{};
+  std::array<nanos, quorum::most_servers> gone_since{};
+  std::array<quorum_world::id_text, quorum::most_servers> votes{};
 };
 
 class quorum_client final : public engine::acquisition_events, public engine::log_sink {
