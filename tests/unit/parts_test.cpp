@@ -29,11 +29,17 @@ struct part {
   bool operator==(part const&) const = default;
 };
 
-/// As the table of the page has them, in its order.
-std::vector<part> parts_of(std::string const& page) {
+/// The table of a page that begins with such a line.
+std::string table_of(std::string const& page, std::string const& first_line) {
+  auto const begin = page.find(first_line);
+  return begin == std::string::npos ? "" : page.substr(begin, page.find("\n\n", begin) - begin);
+}
+
+/// As the table has them, in its order.
+std::vector<part> parts_of(std::string const& table) {
   std::vector<part> all;
   static std::regex const row{R"(\| `(\w+)` \|[^|\n]*\|([^|\n]*)\|)"}, name{R"(`(\w+)`)"};
-  for (std::sregex_iterator at{page.begin(), page.end(), row}, end; at != end; ++at) {
+  for (std::sregex_iterator at{table.begin(), table.end(), row}, end; at != end; ++at) {
     part one{(*at)[1], {}};
     std::string const uses = (*at)[2];
     for (std::sregex_iterator use{uses.begin(), uses.end(), name}; use != end; ++use) one.uses.insert((*use)[1]);
@@ -69,7 +75,7 @@ struct composed {
   std::string folder;
   bool all_files;  // of the folder are parts
 
-  std::vector<part> shown() const { return parts_of(text_of(fs::path{CONCH_SOURCE_DIR} / "docs/design" / page)); }
+  std::vector<part> shown() const { return parts_of(table_of(text_of(fs::path{CONCH_SOURCE_DIR} / "docs/design" / page), "| part |")); }
   std::string source_of(std::string const& name) const {
     std::string text;
     for (char const* const ending : {".hpp", ".cpp"}) {
