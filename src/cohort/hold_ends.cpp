@@ -120,6 +120,7 @@ void hold_ends::go_on_detaching(lock_entry& e, time_point now) {
 }
 
 void hold_ends::end_detaching(acquisition& a, error_code why, time_point now) {
+  BOOST_ASSERT_MSG(a.at == acquisition::phase::detaching, "a hold that does not detach ends so");
   lock_entry* const e = a.lock;
   a.due.cancel();
   e->holder = nullptr;

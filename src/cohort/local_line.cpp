@@ -18,6 +18,8 @@ void local_line::ask_if_needed(lock_entry& e, time_point now) {
 }
 
 void local_line::deliver(lock_entry& e, grant_path how, time_point now) {
+  BOOST_ASSERT_MSG(e.holder == nullptr, "a lock is delivered while somebody holds it");
+  BOOST_ASSERT_MSG(e.place->at == place::state::owned, "a lock is delivered that the server has not granted");
   if (e.waiting.empty()) {
     on_.servers->release(*e.place, std::nullopt, nullptr, now);
     return;
@@ -77,6 +79,7 @@ void local_line::hand_off(lock_entry& e, time_point now) {
 }
 
 void local_line::prove(lock_entry& e, time_point now) {
+  BOOST_ASSERT_MSG(e.holder == nullptr && !e.waiting.empty(), "nobody waits for the proof");
   place& s = *e.place;
   e.proving = true;
   e.proof_repeated = false;
@@ -117,6 +120,8 @@ void local_line::proved(lock_entry& e, time_point now) {
 }
 
 void local_line::give_back(lock_entry& e, receipt* r, time_point now) {
+  BOOST_ASSERT_MSG(e.place->at == place::state::owned, "only an owned lock is given back");
+  BOOST_ASSERT_MSG(e.holder == nullptr, "a lock is given back while somebody holds it");
   e.watch.cancel();
   watchdog_.not_due(e.place.get());
   e.observed_in_line = e.proving = false;

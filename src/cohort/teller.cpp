@@ -7,6 +7,7 @@
 namespace conch::engine {
 
 void teller::begin(acquisition& a, cohort& in, std::string_view name, time_point now) {
+  BOOST_ASSERT_MSG(a.at == acquisition::phase::fresh, "an acquire begins twice");
   ++on_.stats.acquires;
   ++on_.stats.waiting;
   a.in = &in;

@@ -34,6 +34,7 @@ void waits::cancel(acquisition& a, cancel_type type, time_point now) {
 /// Ends a wait that has not led to a grant (see the table of docs/cancellation.md). The server is asked to act only if `a` is the last
 /// waiter here for which the client stands in line.
 void waits::stop_waiting(acquisition& a, error_code why, cancel_type type, time_point now) {
+  BOOST_ASSERT_MSG(a.at == acquisition::phase::waiting, "a wait ends that is over");
   lock_entry& e = *a.lock;
   place& s = *e.place;
   bool const asked = s.at == place::state::asking || s.at == place::state::in_line;

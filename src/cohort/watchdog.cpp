@@ -102,6 +102,7 @@ void watchdog::end_extension(acquisition& a, bool is_held, error_code why) {
 }
 
 void watchdog::tell_lost(acquisition& a, error_code why, time_point now) {
+  BOOST_ASSERT_MSG(a.lock != nullptr, "only a holder loses its lock");
   enter(a, acquisition::phase::lost);
   tell_.set_deadline(a, time_point::min());
   a.lock->place->renewable = false;

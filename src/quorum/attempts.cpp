@@ -25,6 +25,7 @@ void attempts::start_next(time_point now) {
 }
 
 void attempts::start(quorum_lock& b, time_point now) {
+  BOOST_ASSERT_MSG(b.front != nullptr && b.at == quorum_lock::phase::starting, "an attempt starts twice");
   std::optional<std::int64_t> const ticket = servers_.new_ticket(now);
   if (!ticket) {
     for (auto const& m : servers_.all()) m->out.want_connection();
@@ -140,6 +141,7 @@ void attempts::decide(quorum_lock& b, time_point now) {
 }
 
 void attempts::win(quorum_lock& b, time_point deadline, std::int64_t fence, time_point now) {
+  BOOST_ASSERT_MSG(b.front != nullptr && b.asks(), "a lock is won that nobody asks for");
   cohort_place& front = *b.front;
   std::size_t confirmed = 0;
   b.at = quorum_lock::phase::held;

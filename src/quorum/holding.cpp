@@ -26,6 +26,7 @@ void holding::renew(std::span<engine::place* const> places, time_point now) {
 
 /// Fewer servers than a quorum know of the lock, so another client may have it.
 void holding::lose(quorum_lock& b, time_point now) {
+  BOOST_ASSERT_MSG(b.front != nullptr && b.at == quorum_lock::phase::held, "only what is held is lost");
   cohort_place& front = *b.front;
   enter(front, place::state::idle);
   b.at = quorum_lock::phase::idle;

@@ -30,6 +30,7 @@ void releases::drop(cohort_place& front) {
 /// Leaves nothing of this client at any server, also not at those that have not answered. With `r` the reference to the front place goes to
 /// the release_round.
 void releases::back_out(quorum_lock& b, engine::receipt* r, std::int64_t next_fence_floor, time_point now) {
+  BOOST_ASSERT_MSG(b.front != nullptr, "nobody asks for the lock, or holds it");
   release_round* f = nullptr;
   if (r != nullptr) {
     f = rounds_.emplace_back(std::make_unique<release_round>(*this, b.votes.size(), r, b.front)).get();

@@ -21,6 +21,7 @@ void vote_requests::ask_votes(quorum_lock& b, time_point now) {
 }
 
 void vote_requests::ask_vote(quorum_lock& b, vote& v, bool wait, time_point now) {
+  BOOST_ASSERT_MSG(v.place.at == place::state::idle, "a vote is asked for twice");
   member& m = v.from;
   if (m.same_as) {
     v.not_before = engine::timer_queue::never;

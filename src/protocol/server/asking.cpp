@@ -52,6 +52,7 @@ void asking::take_fault(place& s, answer const& a, time_point now) {
 }
 
 void asking::ask(place& s, bool wait, milliseconds lease, time_point now) {
+  BOOST_ASSERT_MSG(s.at == place::state::idle, "a place asks that is not idle");
   owed_.drop_kick(s);
   enter(s, place::state::asking);
   s.wait = wait;
@@ -337,6 +338,7 @@ void asking::ask_unheard(place& s, time_point now) {
 }
 
 void asking::leave_unless_granted(place& s, time_point now) {
+  BOOST_ASSERT_MSG(s.at == place::state::asking || s.at == place::state::in_line, "only a wait is left");
   if (!s.written) {
     places::end(s);
     owed_.look_after(s, s.id, now);
@@ -358,6 +360,7 @@ void asking::send_leave(place& s, time_point now) {
 }
 
 void asking::send_leave(place& s, bool with_source, time_point now) {
+  BOOST_ASSERT_MSG(s.at == place::state::leaving, "only what leaves says so");
   on_.link.tell(s);
   ++on_.env.stats.scripts;
   s.asks_for_lease();
@@ -410,6 +413,7 @@ void asking::leave_answered(in_flight const& r, answer const& a, time_point now)
 }
 
 void asking::give_up(place& s, receipt* r, time_point now) {
+  BOOST_ASSERT_MSG(s.at != place::state::idle && s.at != place::state::owned, "only a wait is given up");
   places::end(s);
   if (s.written) {
     owed_.owe(s, s.id, r, now);

@@ -81,6 +81,7 @@ void cleanups::send(cleanup& c, time_point now) {
 }
 
 void cleanups::send(cleanup& c, grant_id new_id, bool with_source, time_point now) {
+  BOOST_ASSERT_MSG(!c.sent, "a clean-up is sent twice on one connection");
   c.sent = true;
   if (c.is_kick) ++on_.env.stats.kicks;
   ++on_.env.stats.scripts;
@@ -134,6 +135,9 @@ void cleanups::due(cleanup& c, time_point now) {
 }
 
 void cleanups::finish(cleanup& c, bool was_mine, error_code why, time_point now) {
+  BOOST_ASSERT_MSG(!c.sent, "a clean-up ends while its answer is under way");
+  BOOST_ASSERT_MSG(c.is_kick || count_ != 0, "more clean-ups end than were owed");
+  BOOST_ASSERT_MSG(!c.lapsed || lapsed_ != 0, "more clean-ups have lapsed than were counted");
   place& s = *c.lock;
   receipt* const whom = c.whom;
   if (whom != nullptr) forget(*whom);
@@ -291,6 +295,7 @@ void cleanups::part(time_point now) {
 
 /// The other server may have carried it out at any time until now.
 void cleanups::receive(cleanup& c, time_point now) {
+  BOOST_ASSERT_MSG(c.in != this, "a clean-up comes from the server that it is with");
   cleanups& from = *c.in;
   c.unlink();
   c.in = this;

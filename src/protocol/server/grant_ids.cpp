@@ -23,6 +23,7 @@ grant_id grant_ids::next(place const& s) {
 }
 
 void grant_ids::enter(place& s) {
+  BOOST_ASSERT_MSG(s.id.count != 0, "a place without an id");
   if (!s.permit && !s.adopts()) return;
   places_.emplace(s.id, &s);
   s.listed_in = this;

@@ -24,6 +24,7 @@ void holds::begin(place& s, grant const& g, time_point deadline, time_point now)
 }
 
 cleanup& holds::give_back(place& s, receipt* r, time_point now) {
+  BOOST_ASSERT_MSG(s.at == place::state::owned, "only an owned place is given back");
   grant_id const dead = s.id;
   bool const valid = s.deadline > now;
   places::end(s);
@@ -35,6 +36,7 @@ cleanup& holds::give_back(place& s, receipt* r, time_point now) {
 }
 
 void holds::heard_again(place& s, std::int64_t fence, time_point from, time_point deadline, bool confirmed, time_point now) {
+  BOOST_ASSERT_MSG(s.at == place::state::owned, "news of a hold that there is not");
   if (fence != s.fence) {
     lose_and_give_back(s, now);  // the earlier grant was over, and the lock perhaps another client's, before this grant
     return;
@@ -50,7 +52,10 @@ void holds::heard_again(place& s, std::int64_t fence, time_point from, time_poin
 
 /// Nothing is owed for it: no clean-up may name this id from now on. A request that an earlier connection still holds can only make its lease
 /// longer, or stand in line for a client that gives back what it did not ask for.
-void holds::detach(place& s) { places::end(s); }
+void holds::detach(place& s) {
+  BOOST_ASSERT_MSG(s.at == place::state::owned, "only an owned place is detached");
+  places::end(s);
+}
 
 void holds::lose(place& s, time_point now) {
   // If the pushed grant was false, the server never gave it, and our place is still in line.
@@ -67,6 +72,7 @@ void holds::lose_and_give_back(place& s, time_point now) {
 /// The holder is told first: the server may carry out what is sent, and grant the lock to another client, before this returns. What is owed is
 /// noted before that: whoever waits here asks at once, in the same place and under another id.
 void holds::end_lost(place& s, bool gives_back, time_point now) {
+  BOOST_ASSERT_MSG(s.at == place::state::owned, "only an owned place is lost");
   places::end(s);
   ++s.references;
   grant_id const gone = s.id;

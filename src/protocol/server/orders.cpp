@@ -10,6 +10,7 @@
 namespace conch::protocol {
 
 void orders::administer(admin_request& i, admin_events& whose, time_point now) {
+  BOOST_ASSERT_MSG(!i.linked(), "a request is asked twice");
   i.at = &whole_;
   i.serial = ++watchers_.last_serial;
   if (i.held_at != nullptr) i.id = static_cast<place const&>(*i.held_at).id;
@@ -210,6 +211,7 @@ void orders::look_after(order const& o, order_reply const& reply, time_point now
 }
 
 void orders::end(admin_request& i, admin_result const& result, error_code why) {
+  BOOST_ASSERT_MSG(i.linked(), "a request ends twice");
   withdraw(i);
   events_->on_admin_answered(i, result, why);
 }

@@ -38,12 +38,14 @@ void places::fail_all(error_code why) {
 }
 
 void places::receive(place& s) {
+  BOOST_ASSERT_MSG(!s.linked(), "a place comes from another server that still has it");
   bool const rests = link_.connected();
   if (s.at == place::state::owned) (rests ? resting_holds_ : holds_).push_back(s);
   else (rests ? resting_ : active_).push_back(s);
 }
 
 void places::postpone(place& s) {
+  BOOST_ASSERT_MSG(s.linked() && s.at != place::state::owned, "only what asks or leaves waits for room");
   if (std::exchange(s.waiting.postponed, true)) return;
   s.check.cancel();
   s.unlink();
@@ -51,6 +53,7 @@ void places::postpone(place& s) {
 }
 
 void places::hold(place& s) {
+  BOOST_ASSERT_MSG(s.at == place::state::owned, "what is not owned is no hold");
   s.check.cancel();
   s.unlink();
   s.waiting.postponed = false;
@@ -88,12 +91,14 @@ void places::assert_consistent([[maybe_unused]] place const& s) const {
 }
 
 place& places::next_hold() {
+  BOOST_ASSERT_MSG(has_resting_holds(), "no hold rests");
   place& s = resting_holds_.pop_front();
   holds_.push_back(s);
   return s;
 }
 
 place& places::next_postponed() {
+  BOOST_ASSERT_MSG(has_postponed(), "nothing waits for room");
   place& s = again_.pop_front();
   active_.push_back(s);
   s.waiting.postponed = false;
@@ -101,6 +106,7 @@ place& places::next_postponed() {
 }
 
 place& places::next() {
+  BOOST_ASSERT_MSG(has_resting(), "no place rests");
   place& s = resting_.pop_front();
   active_.push_back(s);
   return s;

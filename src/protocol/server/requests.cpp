@@ -70,6 +70,7 @@ void requests::send_renewals(command const& c, in_flight r, renewal_batch batch)
 }
 
 void requests::note(in_flight r) {
+  BOOST_ASSERT_MSG(link_.connected(), "a request is written without a connection");
   if (r.at != nullptr) {
     ++r.at->references;
     r.lease = r.at->lease;
@@ -122,12 +123,14 @@ in_flight requests::take(fault what, bool others_wait, time_point now) {
 }
 
 try_batch requests::take_tries() {
+  BOOST_ASSERT_MSG(!tries_.empty(), "an answer to tries that were not sent");
   try_batch batch = std::move(tries_.front());
   tries_.pop_front();
   return batch;
 }
 
 renewal_batch requests::take_renewals() {
+  BOOST_ASSERT_MSG(!renewals_.empty(), "an answer to renewals that were not sent");
   renewal_batch batch = std::move(renewals_.front());
   renewals_.pop_front();
   return batch;

@@ -10,6 +10,7 @@
 namespace conch::protocol {
 
 void server_link::begin(session const& s, time_point now) {
+  BOOST_ASSERT_MSG(!connected_, "a connection begins before the last one has ended");
   connected_ = true;
   dropping_ = false;
   denied_ = {};
@@ -22,6 +23,7 @@ void server_link::begin(session const& s, time_point now) {
 }
 
 void server_link::end(std::string_view why, time_point now) {
+  BOOST_ASSERT_MSG(connected_, "a connection ends that there is not");
   connected_ = dropping_ = false;
   lost_at_ = now;
   trouble_ = why;
@@ -85,6 +87,7 @@ std::int64_t server_link::not_after(time_point now) const {
 bool server_link::may_arrive_late() const { return !earlier_.are_ended() && (earlier_.can_end() || !connected_); }
 
 void server_link::tell(place& s) const {
+  BOOST_ASSERT_MSG(connected_, "something is written without a connection");
   s.late.echo_until = echo_until(s);
   s.late.told_on = number_;
 }
