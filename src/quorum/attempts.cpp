@@ -127,7 +127,7 @@ void attempts::decide(quorum_lock& b, time_point now) {
       bool const busy = absent + connecting <= spare && e.count(response::no) != 0;
       bool const may_be = absent <= spare && connecting != 0 && b.tries();
       if (busy || !may_be) {
-        end(b, busy ? outcome::busy : outcome::failed, worst_trouble(b, now), now);
+        end(b, busy ? outcome::busy : outcome::attempt_failed, worst_trouble(b, now), now);
         return;
       }
     }
@@ -175,6 +175,7 @@ void attempts::end(quorum_lock& b, outcome how, error_code why, time_point now) 
   switch (how) {
     case outcome::busy: on_.up.busy(front, now); break;
     case outcome::left: on_.up.left(front, now); break;
+    case outcome::attempt_failed: on_.up.attempt_failed(front, why, now); break;
     case outcome::failed: on_.up.failed(front, why, now); break;
   }
   releases_.drop(front);
@@ -298,7 +299,7 @@ void attempts::due(quorum_lock& b, time_point now) {
   bool const stuck = b.agreeing_on != 0 && now >= b.since + on_.settings.quorum.vote_claim;
   bool const over = now >= b.began + on_.settings.offline_timeout;
   if (stuck && !waits && (over || b.at == quorum_lock::phase::leaving)) {
-    end(b, b.at == quorum_lock::phase::leaving ? outcome::left : outcome::failed, worst_trouble(b, now), now);
+    end(b, b.at == quorum_lock::phase::leaving ? outcome::left : outcome::attempt_failed, worst_trouble(b, now), now);
     return;
   }
   if (b.at == quorum_lock::phase::collecting) {

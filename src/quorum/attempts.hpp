@@ -19,7 +19,12 @@ class attempts {
   /// Those that wait for room.
   void start_next(time_point now);
   void decide(quorum_lock& b, time_point now);
-  enum class outcome { busy, left, failed };
+  enum class outcome {
+    busy,
+    left,
+    attempt_failed,  // others of this process that wait for the lock wait on
+    failed,
+  };
   void end(quorum_lock& b, outcome how, error_code why, time_point now);
   /// Sets when to look at this lock again.
   void plan(quorum_lock& b, time_point now);

@@ -433,6 +433,18 @@ TEST(Quorum, P10TwoVotesThatComeAndGoDoNotWakeEachOtherForEver) {
   for (std::size_t i : {3u, 4u}) EXPECT_LE(w.wires[i]->count("release"), 10u) << "server " << i;
 }
 
+TEST(Quorum, ATryThatFailsDoesNotEndTheWaitsThatHaveJoinedIt) {
+  world w{3};
+  w.ask(true);
+  w.ask();
+  w.refuse(0);
+  w.refuse(1);
+  w.busy(2);
+  EXPECT_EQ(w.events, std::vector<std::string>{"failed"});
+  EXPECT_EQ(w.wires[0]->count("acquire"), 1u);
+  EXPECT_EQ(w.wires[1]->count("acquire"), 1u);
+}
+
 TEST(Quorum, ATryThatWaitsForAMajorityToComeBackKeepsTheVotesItHas) {
   world w{3};
   for (std::size_t i = 1; i < 3; ++i) w.servers[i]->receiver().disconnected("away", w.now);

@@ -141,17 +141,14 @@ void quorum_world::answered(quorum_hold& h, bool failed, bool no_attempt, std::s
   }
   if (calm && failed) throw violation{4, "an acquire of " + who() + " failed although nobody is ill: " + words};
   if (!failed) return;
-  // What servers do not refuse is waited for, as long as was asked for; of those of one process as long as the first of them has waited. (One that
-  // comes while a try of its process is under way ends with it, if too few servers have a vote.)
+  // What servers do not refuse is waited for, as long as was asked for; of those of one process as long as the first of them has waited.
   nanos first = h.asked_at;
-  bool with_a_try = h.once;
   for (auto const& one : h.client->coroutines_) {
     if (one.hold == nullptr || one.hold->name != h.name || one.hold->active) continue;
     if (one.hold->waiting) first = std::min(first, one.hold->asked_at);
-    with_a_try = with_a_try || one.hold->once;
   }
   nanos const offline = std::chrono::nanoseconds{h.client->settings.offline_timeout}.count() * 98 / 100;
-  if (!errors_ && !fresh_rule && !with_a_try && now_ - first < offline) {
+  if (!errors_ && !h.once && now_ - first < offline) {
     throw violation{4, "an acquire of " + who() + " failed after " + std::to_string((now_ - h.asked_at) / millisecond) +
                            " ms, and no server has refused it: " + words};
   }

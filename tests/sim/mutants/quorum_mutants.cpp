@@ -62,6 +62,7 @@ constexpr mutant mutants[] = {
     {"fence-accepted-by-less", "a strict fence is agreed on when one server less than a majority has accepted it", "P2",
      engine_mutant::fence_accepted_by_less},
     {"try-ends-early", "a try is over long before the offline time-out", "P11", engine_mutant::try_ends_early},
+    {"try-fails-the-waits", "a try that fails ends the waits of its client", "P4", engine_mutant::try_fails_the_waits},
     {"start-ends-early", "who waits for servers to connect waits for a command time-out only", "P4", engine_mutant::start_ends_early},
     {"confirmed-by-one", "a hold counts as confirmed when one vote is", "P10", engine_mutant::confirmed_by_one},
     {"renewed-by-one-less", "one vote less than a majority prolongs the hold", "P3", engine_mutant::renewed_by_one_less},
