@@ -52,6 +52,10 @@ TEST_F(Postgresql, ALockGoesFromClientToClient) {
     client one{w.ctx.get_executor(), settings};
     client two{w.ctx.get_executor(), settings};
     mutex a{one, "passed"}, b{two, "passed"};
+    for (mutex* each : {&a, &b}) {  // both are connected before they compete
+      hold h = co_await each->async_acquire();
+      co_await h.async_release();
+    }
     auto const nothing = [](int) {};
     co_await take_turns(a, b, 50, nothing, 15s);
     EXPECT_GT(one.stats().grants_pushed + two.stats().grants_pushed, 10u);

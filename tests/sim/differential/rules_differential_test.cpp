@@ -133,7 +133,7 @@ void compare(Side& side, int steps, std::map<std::string, int>& happened) {
     // No client is patient where it asks again.
     if (auto* const release = std::get_if<protocol::release_command>(&command); release != nullptr && release->patient) release->new_id = 0;
 
-    std::vector<lock_state> before;
+    std::vector<compared_state> before;
     for (std::string const& name : names_of(command)) before.push_back(state_of(rules.locks[name], side.now()));
     auto got = scripts.carry_out(command, client);
     auto expected = rules.carry_out(command, client);
@@ -147,8 +147,8 @@ void compare(Side& side, int steps, std::map<std::string, int>& happened) {
     ASSERT_EQ(got.pushes, expected.pushes) << where();
     for (std::string const& name : names_of(command)) {
       rules::lock& l = rules.locks[name];
-      lock_state const is = read_state(scripts, key_of(name), side.now());
-      lock_state should = state_of(l, side.now());
+      compared_state const is = read_state(scripts, key_of(name), side.now());
+      compared_state should = state_of(l, side.now());
       if (should.limit_is_set && is.kept > should.kept) {
         // The scripts remember a limit that was set somewhat longer, from whenever they look at its owners, and with it the line.
         l.kept += (is.kept - should.kept) * 1000;
@@ -229,7 +229,7 @@ std::multiset<std::string> told(seen_grants const& all) {
 }
 
 /// The owners in the order of their fences.
-std::vector<std::string> in_order_of_fences(lock_state const& s) {
+std::vector<std::string> in_order_of_fences(compared_state const& s) {
   std::map<std::int64_t, std::string> by_fence;
   for (auto const& [id, fence] : s.fences) by_fence[fence] = id;
   std::vector<std::string> all;
@@ -270,7 +270,7 @@ void compare_until_finished(Side& side, int steps, std::map<std::string, int>& h
     if (side.rarely()) change(client);
     protocol::command command = side.command(client);
     std::visit([](auto& c) { as_clients_do(c); }, command);
-    std::vector<lock_state> before;
+    std::vector<compared_state> before;
     std::map<std::string, std::int64_t> fences_before;
     for (std::string const& name : names_of(command)) {
       before.push_back(state_of(rules.locks[name], side.now()));
@@ -352,8 +352,8 @@ void compare_until_finished(Side& side, int steps, std::map<std::string, int>& h
     ASSERT_EQ(is_told, ought_to_be_told) << where();
     for (std::string const& name : names_of(command)) {
       rules::lock& l = rules.locks[name];
-      lock_state const is = read_state(scripts, key_of(name), side.now());
-      lock_state ought = state_of(l, side.now());
+      compared_state const is = read_state(scripts, key_of(name), side.now());
+      compared_state ought = state_of(l, side.now());
       ASSERT_EQ(in_order_of_fences(is), in_order_of_fences(ought)) << testing::PrintToString(is) << testing::PrintToString(ought) << where();
       ASSERT_TRUE(is.fence >= fences_before[name] || is.fence == 0) << where();
       if (was_repeated && std::all_of(is.watchers.begin(), is.watchers.end(),

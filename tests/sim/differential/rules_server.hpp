@@ -162,7 +162,7 @@ class rules_server {
 };
 
 /// A lock as it is compared. Times are in ms from now on, of what is there; -1: it is not there.
-struct lock_state {
+struct compared_state {
   std::string kind;  // "" if there is none
   std::int64_t limit = 0;
   bool limit_is_set = false;
@@ -178,9 +178,9 @@ struct lock_state {
   std::vector<std::string> watchers;
   std::int64_t watchers_kept = -1;
 
-  bool operator==(lock_state const&) const = default;
+  bool operator==(compared_state const&) const = default;
 
-  friend void PrintTo(lock_state const& s, std::ostream* out) {
+  friend void PrintTo(compared_state const& s, std::ostream* out) {
     *out << "\n  kind " << s.kind << " limit " << s.limit << (s.limit_is_set ? " set" : "") << " whose " << s.whose << " kept " << s.kept
          << "\n  owners " << testing::PrintToString(s.owners) << " fences " << testing::PrintToString(s.fences) << "\n  line "
          << testing::PrintToString(s.line) << " kept " << s.line_kept << "\n  fence " << s.fence << " kept " << s.fence_kept << "\n  requests "
@@ -189,9 +189,9 @@ struct lock_state {
   }
 };
 
-inline lock_state state_of(rules::lock const& l, std::int64_t now) {
+inline compared_state state_of(rules::lock const& l, std::int64_t now) {
   auto const left = [&](std::int64_t end) { return end == 0 ? -1 : end / 1000 - 1 - now / 1000; };
-  lock_state s;
+  compared_state s;
   s.kept = left(l.kept);
   s.line_kept = left(l.line_kept);
   s.fence_kept = left(l.fence_kept);
@@ -217,14 +217,14 @@ inline lock_state state_of(rules::lock const& l, std::int64_t now) {
 }
 
 /// The same from the keys of a server; `key` is that of the lock.
-inline lock_state read_state(scripted_server& server, std::string const& key, std::int64_t now) {
+inline compared_state read_state(scripted_server& server, std::string const& key, std::int64_t now) {
   auto const texts = [&](std::vector<std::string> const& words) {
     std::vector<std::string> all;
     for (value const& v : server.ask(words).items) all.push_back(v.text);
     return all;
   };
   auto const left = [&](std::string const& of) { return std::max<std::int64_t>(server.ask({"PTTL", of}).integer, -1); };
-  lock_state s;
+  compared_state s;
   s.kept = left(key);
   s.line_kept = left(key + ":q");
   s.fence_kept = left(key + ":f");
@@ -277,7 +277,7 @@ inline lock_state read_state(scripted_server& server, std::string const& key, st
 
 /// What may differ between a lock and what the server has of it: numbers of fences; how long a limit that was set is remembered, and with it the
 /// line; which watchers were told already; and who in line was found not to hear.
-inline void copy_what_may_differ(lock_state const& from, rules::lock& to, std::int64_t now) {
+inline void copy_what_may_differ(compared_state const& from, rules::lock& to, std::int64_t now) {
   auto const end = [&](std::int64_t left) { return left < 0 ? 0 : (now / 1000 + left + 1) * 1000; };
   for (auto const& [id, fence] : from.fences) {
     auto const dot = id.find('.');
