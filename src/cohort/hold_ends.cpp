@@ -87,7 +87,7 @@ void hold_ends::detach(acquisition& a, time_point now) {
   a.detached_at = now;
   on_.timers.arm(a.due, now + on_.settings.command_timeout);
   e.ends = time_point::max();
-  s.renewable = true;  // this once: whoever takes it over has the whole lease
+  s.renewable = true;  // once more, so that the next holder gets the whole lease
   s.renew_until = std::max(s.renew_until, a.due.at());
   go_on_detaching(e, now);
 }

@@ -25,7 +25,7 @@ class teller {
   void observe_refusal(acquisition& a, error_code why, std::string_view name, time_point now);
   /// Of a hold, which is released, detached or lost.
   void count_end(acquisition& a, observation::kind how, std::string_view name, error_code why, time_point now);
-  /// The only way to set the deadline of a hold. Whoever has a copy of it is told of each later one.
+  /// The only way to set the deadline of a hold. A later deadline is reported to everyone who has a copy of it.
   void set_deadline(acquisition& a, time_point until);
 
   /// The one place where the cohort words an error.

@@ -107,7 +107,7 @@ void watchdog::tell_lost(acquisition& a, error_code why, time_point now) {
   tell_.set_deadline(a, time_point::min());
   a.lock->place->renewable = false;
   why = tell_.told(failed_task::kind::holding, why, a.lock->name);
-  // What the servers still prolong by a late answer is nobody's.
+  // A late answer may still extend the lease at the server. Nobody uses that time.
   a.lock->ends = deadline_of(*a.lock);
   ++on_.stats.losses;
   tell_.count_end(a, observation::kind::lost, a.lock->name, why, now);

@@ -50,7 +50,7 @@ struct waiting_state {
   bool by_push = false;                          // its grant was pushed first: the client that passed the lock on decides how long the fence is kept
   time_point trouble_since{};                    // since when the server gives no answer, or "later"; zero: no trouble
   time_point late_since{};                       // since when its grants were too old to be used; zero: none was
-  time_point listed_until = time_point::min();   // the server keeps the place in line until then: for the lease of whoever has the lock, and its own
+  time_point listed_until = time_point::min();   // until then the server keeps the place in line: for the lease of the holder, and its own
   time_point patient_until = time_point::min();  // asked for the first time in this run: who stands before it may still be at the earlier server
 };
 

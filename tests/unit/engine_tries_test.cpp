@@ -5,7 +5,7 @@
 namespace conch::engine {
 namespace {
 
-// Several tries in one script (src/protocol/server_tries.cpp).
+// Several tries in one script (src/protocol/server/tries.cpp).
 class EngineTries : public engine_test {
  public:
   static texts in_order(texts all) {

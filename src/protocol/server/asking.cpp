@@ -59,7 +59,7 @@ void asking::ask(place& s, bool wait, milliseconds lease, time_point now) {
   s.lease = lease;
   ids_.forget(s);
   s.id = ids_.next(s);
-  // Who waits for a lock hears of another run at the latest when the lease of its owner is over, or when somebody who asks for the lock tells.
+  // A waiter learns of a new run when the lease of the holder ends, or when a client that asks for the lock tells it.
   if (std::exchange(s.run, on_.link.runs().number()) != on_.link.runs().number() && !on_.link.runs().all_know(now))
     s.waiting.patient_until = now + time_to_greet;
   ids_.enter(s);
@@ -265,7 +265,7 @@ void asking::stand_in_line(place& s, std::int64_t left_ms, std::int64_t ticket, 
 }
 
 /// When to ask again behind an owner whose lease ends in `told`. What is known of one owner does not outlive it by much: the first in line are told
-/// when the next one's lease ends (told_end), and whoever is told nothing asks after ten claims, whatever it knows.
+/// when the next one's lease ends (told_end), and a waiter that is told nothing asks after ten claims in any case.
 time_point asking::check_after(place const& s, milliseconds told, time_point now) {
   duration const left = sleep_for(on_.env.settings, told);
   // All waiters behind one lease see the same end of it, so their checks are spread over a third of what is left. If the holder is dead,

@@ -67,7 +67,7 @@ class asking {
   void be_patient(place& s, time_point now);
   /// The request that was written then is not answered any more.
   void went_unanswered(place& s, grant_id id, time_point written);
-  /// The lease of whoever owns the lock ends in `left`.
+  /// The lease of the holder ends in `left`.
   void told_end(place& s, milliseconds left, time_point now);
   /// From another server.
   void receive(place& s, place_keeper& mine, time_point now);

@@ -26,7 +26,7 @@ class place_keeper {
   virtual void due(place& s, time_point now) = 0;
   virtual void assert_consistent(place const& s) const = 0;
   virtual void ask_because_of_push(place& s, time_point now) = 0;
-  /// The lease of whoever owns the lock that the place waits for ends in `left`.
+  /// The place waits for a lock. The lease of its holder ends in `left`.
   virtual void told_end(place& s, milliseconds left, time_point now) = 0;
   /// An operator has taken the lock away.
   virtual void taken_away(place& s, grant_id id, time_point now) = 0;

@@ -109,26 +109,41 @@ std::string kind_of(any_reply const& r) {
   return r.index() == 0 ? "wrong type" : "other";
 }
 
-template <class Side>
-void compare(Side& side, int steps, std::map<std::string, int>& happened) {
-  std::vector<std::string> const clients = side.clients();
-  scripted_server scripts{clients};
-  rules_server rules;
-  std::set<std::string> listening;
-  auto const change = [&](std::string const& client) {
+/// The scripts and the rules, with the same clients.
+struct both_servers {
+  explicit both_servers(std::vector<std::string> const& clients) : scripts{clients} {
+    for (std::string const& client : clients) change(client);
+  }
+
+  /// The client subscribes, or does so no more.
+  void change(std::string const& client) {
     bool const on = listening.insert(client).second;
     if (!on) listening.erase(client);
     scripts.subscribe(client, on);
     rules.subscribe(client, on);
-  };
-  for (auto const& client : clients) change(client);
+  }
+  template <class Time>
+  void at(Time now) {
+    scripts.at(now);
+    rules.at(now);
+  }
+
+  scripted_server scripts;
+  rules_server rules;
+  std::set<std::string> listening;
+};
+
+template <class Side>
+void compare(Side& side, int steps, std::map<std::string, int>& happened) {
+  both_servers both{side.clients()};
+  scripted_server& scripts = both.scripts;
+  rules_server& rules = both.rules;
 
   for (int step = 0; step < steps; ++step) {
     side.step();
-    scripts.at(side.now());
-    rules.at(side.now());
+    both.at(side.now());
     std::string const client = side.client();
-    if (side.rarely()) change(client);
+    if (side.rarely()) both.change(client);
     protocol::command command = side.command(client);
     // No client is patient where it asks again.
     if (auto* const release = std::get_if<protocol::release_command>(&command); release != nullptr && release->patient) release->new_id = 0;
@@ -250,24 +265,15 @@ void as_clients_do(Command& c) {
 
 template <class Side>
 void compare_until_finished(Side& side, int steps, std::map<std::string, int>& happened) {
-  std::vector<std::string> const clients = side.clients();
-  scripted_server scripts{clients};
-  rules_server rules;
-  std::set<std::string> listening;
-  auto const change = [&](std::string const& client) {
-    bool const on = listening.insert(client).second;
-    if (!on) listening.erase(client);
-    scripts.subscribe(client, on);
-    rules.subscribe(client, on);
-  };
-  for (auto const& client : clients) change(client);
+  both_servers both{side.clients()};
+  scripted_server& scripts = both.scripts;
+  rules_server& rules = both.rules;
 
   for (int step = 0; step < steps; ++step) {
     side.step();
-    scripts.at(side.now());
-    rules.at(side.now());
+    both.at(side.now());
     std::string const client = side.client();
-    if (side.rarely()) change(client);
+    if (side.rarely()) both.change(client);
     protocol::command command = side.command(client);
     std::visit([](auto& c) { as_clients_do(c); }, command);
     std::vector<compared_state> before;
