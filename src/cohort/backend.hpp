@@ -86,10 +86,29 @@ inline void enter(place& s, place::state to) {
   s.at = to;
 }
 
+struct receipt;
+
+/// What a backend carries out for a caller derives from this.
+struct awaited {
+  receipt* whom = nullptr;  // none: no caller waits for it
+};
+
 /// The caller that waits for the end of a clean-up derives from this.
 struct receipt {
-  void* pending = nullptr;  // what the backend carries out for the caller
+  awaited* pending = nullptr;
 };
+
+/// `whom`: none, if no caller waits.
+inline void wait_for(awaited& what, receipt* whom) noexcept {
+  what.whom = whom;
+  if (whom != nullptr) whom->pending = &what;
+}
+
+/// The caller does not wait any more.
+inline void forget(receipt& r) noexcept {
+  if (r.pending != nullptr) r.pending->whom = nullptr;
+  r.pending = nullptr;
+}
 
 /// What a backend offers beyond a lock with one owner.
 struct capabilities {
@@ -136,8 +155,6 @@ class backend {
   virtual void detach(place&, time_point) {}
   /// Renews the places that are owned and renewable. Each ends in extended, lost or renewal_failed.
   virtual void renew(std::span<place* const> places, time_point now) = 0;
-  /// The caller does not wait for that answer any more.
-  virtual void forget(receipt& r) noexcept = 0;
   /// The answer is not late before this time: the server may still be answering what was written earlier.
   virtual time_point late_after(receipt const& r) const = 0;
   virtual bool connected() const noexcept = 0;

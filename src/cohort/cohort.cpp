@@ -129,7 +129,7 @@ void cohort::overdue(acquisition& a, time_point now) {
       }
       {
         error_code const why = tell_.told(failed_task::kind::releasing, on_.servers->why_not_done(a), {});
-        on_.servers->forget(a);
+        forget(a);
         enter(a, acquisition::phase::over);
         on_.shell.on_released(a, true, why);
       }
@@ -281,7 +281,6 @@ void cohort::released(receipt& r, bool was_mine, error_code why, time_point now)
     return;
   }
   if (a.at != acquisition::phase::releasing) return;
-  (void)now;
   a.due.cancel();
   enter(a, acquisition::phase::over);
   on_.shell.on_released(a, was_mine, tell_.told(failed_task::kind::releasing, why, {}));

@@ -48,7 +48,7 @@ void teller::observe_refusal(acquisition& a, error_code why, std::string_view na
 }
 
 void teller::end_ungranted(acquisition& a, acquired how, error_code why) {
-  on_.servers->forget(a);
+  forget(a);
   a.unlink();
   a.due.cancel();
   enter(a, acquisition::phase::over);

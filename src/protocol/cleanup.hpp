@@ -11,13 +11,12 @@ class cleanups;
 
 /// A release or a leave that the server has not answered yet. It is repeated until it is answered or has become pointless. Its grant id is
 /// dead.
-struct cleanup : list_hook<cleanup> {
+struct cleanup : list_hook<cleanup>, awaited {
   cleanup(place& of, grant_id dead, cleanups& owner, timer::action on_due) noexcept : lock{&of}, id{dead}, in{&owner}, due{this, on_due} {}
 
   place* lock;
   grant_id id;
-  cleanups* in;  // of the server that is to carry it out
-  receipt* whom = nullptr;
+  cleanups* in;            // of the server that is to carry it out
   std::int64_t floor = 0;  // of a vote (vote_terms::floor_asked); 0: not a vote
   std::int64_t next_fence_floor = 0;
   duration kept_for{};                           // the server may keep what the clean-up ends for so long after it was carried out

@@ -59,7 +59,6 @@ class server final : public backend, public place_keeper {
   }
   void detach(engine::place& s, time_point) override { held_.detach(made_here(s)); }
   void renew(std::span<engine::place* const> places, time_point now) override;
-  void forget(receipt& r) noexcept override { cleanups::forget(r); }
   time_point late_after(receipt const& r) const override { return owed_.late_after(r); }
   bool connected() const noexcept override { return on_.link.connected(); }
   error_code too_late(engine::place const& s, time_point now) const override { return asks_.too_late(made_here(s), now); }
@@ -97,6 +96,7 @@ class server final : public backend, public place_keeper {
  private:
   of_client own_;  // unless it shares
   grant_ids& ids_;
+  moves moves_;  // before `on_`, which is given it as a neighbour
   common_parts on_;
   cleanups owed_;
   holds held_;
@@ -107,7 +107,6 @@ class server final : public backend, public place_keeper {
   pushes told_;
   orders asked_;
   catch_up rest_;
-  moves moves_;
   votes votes_;
   arrivals arrivals_;
 };

@@ -153,8 +153,6 @@ void sharded::renew(std::span<engine::place* const> places, time_point now) {
   }
 }
 
-void sharded::forget(receipt& r) noexcept { nowhere_.forget(r); }
-
 time_point sharded::late_after(receipt const& r) const {
   auto const* const c = static_cast<cleanup const*>(r.pending);
   return c == nullptr ? time_point::min() : c->in->late_after(r);

@@ -46,7 +46,6 @@ class sharded final : public backend, public shard_events, private siblings {
   void release(engine::place& s, std::optional<milliseconds> again, receipt* r, time_point now) override;
   void detach(engine::place& s, time_point now) override;
   void renew(std::span<engine::place* const> places, time_point now) override;
-  void forget(receipt& r) noexcept override;
   time_point late_after(receipt const& r) const override;
   /// To some master.
   bool connected() const noexcept override;

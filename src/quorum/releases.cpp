@@ -13,13 +13,13 @@ namespace conch::quorum {
 using protocol::place;
 
 release_round::release_round(releases& q, std::size_t servers, engine::receipt* r, cohort_place* s)
-    : in{q}, whom{r}, front{s}, votes(servers), timer{this, [](void* self, time_point now) {
-                                                        auto& f = *static_cast<release_round*>(self);
-                                                        f.late = true;
-                                                        f.in.tell_released(f, now);
-                                                      }} {
+    : in{q}, front{s}, votes(servers), timer{this, [](void* self, time_point now) {
+                                               auto& f = *static_cast<release_round*>(self);
+                                               f.late = true;
+                                               f.in.tell_released(f, now);
+                                             }} {
   for (vote_release& p : votes) p.of = this;
-  if (whom != nullptr) whom->pending = this;
+  wait_for(*this, r);
 }
 
 void releases::drop(cohort_place& front) {
@@ -100,11 +100,6 @@ void releases::tell_released(release_round& f, time_point now) {
     rounds_.erase(f.listed_at);
     if (front != nullptr) drop(*front);
   }
-}
-
-void releases::forget(engine::receipt& r) noexcept {
-  if (r.pending != nullptr) static_cast<release_round*>(r.pending)->whom = nullptr;
-  r.pending = nullptr;
 }
 
 /// As many of the servers without an answer as are needed may still be at work.

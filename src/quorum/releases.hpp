@@ -17,7 +17,7 @@ namespace conch::quorum {
 class releases;
 
 /// A release, or the end of a wait, whose caller waits for the answer.
-struct release_round {
+struct release_round : engine::awaited {
   struct vote_release : engine::receipt {
     release_round* of = nullptr;
     bool open = false;
@@ -27,7 +27,6 @@ struct release_round {
   release_round(releases& q, std::size_t servers, engine::receipt* r, cohort_place* s);
 
   releases& in;
-  engine::receipt* whom;
   cohort_place* front;                                            // its reference is counted until `whom` has been told
   std::vector<vote_release> votes;                                // never grows: clean-ups point into it
   std::list<std::unique_ptr<release_round>>::iterator listed_at;  // in the quorum's list
@@ -52,7 +51,6 @@ class releases {
   /// Gives up a reference.
   void drop(cohort_place& front);
 
-  static void forget(engine::receipt& r) noexcept;
   time_point late_after(engine::receipt const& r) const;
   error_code why_not_done(engine::receipt const& r) const;
 

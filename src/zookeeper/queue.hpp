@@ -32,7 +32,6 @@ class queue final : public engine::backend {
   void give_up(engine::place& s, engine::receipt* r, time_point now) override;
   void release(engine::place& s, std::optional<engine::milliseconds> again, engine::receipt* r, time_point now) override;
   void renew(std::span<engine::place* const> places, time_point now) override { held_.renew(places, now); }
-  void forget(engine::receipt& r) noexcept override { cleanups::forget(r); }
   time_point late_after(engine::receipt const& r) const override { return owed_.late_after(r); }
   error_code why_not_done(engine::receipt const& r) const override { return owed_.why_not_done(r); }
   bool connected() const noexcept override { return on_.session.is_open(); }

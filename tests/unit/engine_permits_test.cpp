@@ -209,7 +209,6 @@ TEST_F(EnginePermits, ABackendWithoutSuchLocksSaysSo) {
     void give_up(place&, receipt*, time_point) override {}
     void release(place&, std::optional<milliseconds>, receipt*, time_point) override {}
     void renew(std::span<place* const>, time_point) override {}
-    void forget(receipt&) noexcept override {}
     time_point late_after(receipt const&) const override { return time_point::min(); }
     std::unique_ptr<engine::place> make_place(std::string_view name, permit const& p) override { return std::make_unique<engine::place>(name, p); }
     bool connected() const noexcept override { return true; }

@@ -41,8 +41,7 @@ cleanup& cleanups::owe(place& s, grant_id id, receipt* r, time_point now) {
   c.next_fence_floor = s.vote.terms.next_fence_floor;
   c.kept_for = kept_for(s, now);
   c.over = forgotten_by(c, now);
-  c.whom = r;
-  if (r != nullptr) r->pending = &c;
+  wait_for(c, r);
   on_.env.timers.arm(c.due, c.over);
   if (id != 0 && on_.link.connected()) send(c, now);
   return c;
@@ -153,11 +152,6 @@ void cleanups::finish(cleanup& c, bool was_mine, error_code why, time_point now)
   on_.all.drop(s);
 }
 
-void cleanups::forget(receipt& r) noexcept {
-  if (r.pending != nullptr) static_cast<cleanup*>(r.pending)->whom = nullptr;
-  r.pending = nullptr;
-}
-
 error_code cleanups::not_done(cleanup const& c) const {
   return explained(c.refused ? c.refused : on_.link.no_answer(), {failed_task::kind::releasing, c.lock->name});
 }
@@ -255,7 +249,7 @@ void cleanups::end(time_point now) {
   pending_.splice_back(resting_);
   pending_.for_each([&](cleanup& c) {
     c.resent = c.resent || c.sent;
-    // The server may have carried it out at any time until now: after a standstill, or as the server of before a role change.
+    // The server may have carried it out at any moment until now: after a pause, or as the master before a change of roles.
     if (!c.is_kick) c.over = std::max(c.over, forgotten_by(c, now));
     c.echo_until = c.late_until;
     c.sent = false;

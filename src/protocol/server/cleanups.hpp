@@ -41,7 +41,6 @@ class cleanups {
   void finish(cleanup& c, bool was_mine, error_code why, time_point now);
   /// The caller of the release need not wait for what follows.
   void tell_released(cleanup& c, bool was_mine, time_point now);
-  static void forget(receipt& r) noexcept;
   /// A clean-up that the server refused has had its answer; it is repeated in the background. One that waits for room is on its way.
   time_point late_after(receipt const& r) const;
   error_code why_not_done(receipt const& r) const;

@@ -25,8 +25,9 @@ class my_slots {
   neighbour& at(std::string_view name) const { return others_ != nullptr ? others_->keeper(name) : self_; }
   /// Only in a Cluster.
   unsigned slot_of(std::string_view name) const { return others_->slot_of(name); }
+  /// Only in a Cluster.
   bool renewed_elsewhere(siblings::put_off const& what, std::string_view words, time_point now) const {
-    return others_ != nullptr && others_->renewed_elsewhere(self_, what, words, now);
+    return others_->renewed_elsewhere(self_, what, words, now);
   }
 
  private:

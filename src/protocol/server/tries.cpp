@@ -22,7 +22,7 @@ acquire_reply of_one(tries_reply const& all, std::size_t place) {
   acquire_reply one;
   bool const taken = place < all.fences.size();
   one.what = all.too_late ? acquire_reply::kind::too_late : taken ? acquire_reply::kind::granted : acquire_reply::kind::busy;
-  if (taken && !all.too_late) one.fence = place < all.fences.size() ? all.fences[place] : all.fences.empty() ? all.server_us : all.fences.back();
+  if (taken && !all.too_late) one.fence = all.fences[place];
   return one;
 }
 

@@ -22,8 +22,7 @@ void cleanups::owe(standing& s, receipt* r, time_point now, bool was_valid) {
   c->node = s.node;
   c->made_in = s.made_in;
   c->was_valid = was_valid;
-  c->whom = r;
-  if (r != nullptr) r->pending = c;
+  wait_for(*c, r);
   pending_.push_back(*c);
   by_number_.emplace(c->number, c);
   if (c->made_in != on_.sent.session_number()) return finish(*c, was_valid, {}, now);  // it went with its session
@@ -92,11 +91,6 @@ void cleanups::finish(cleanup& c, bool was_mine, error_code why, time_point now)
   delete &c;
   if (whom != nullptr) on_.env.up.released(*whom, was_mine, why, now);
   on_.all.drop(s);
-}
-
-void cleanups::forget(receipt& r) noexcept {
-  if (r.pending != nullptr) static_cast<cleanup*>(r.pending)->whom = nullptr;
-  r.pending = nullptr;
 }
 
 time_point cleanups::late_after(receipt const& r) const {

@@ -28,7 +28,6 @@ class cleanups {
   void refused(cleanup& c, error_code why, time_point now);
   void came_of(std::uint64_t number, std::string node, time_point now);
   void finish(cleanup& c, bool was_mine, error_code why, time_point now);
-  static void forget(engine::receipt& r) noexcept;
   time_point late_after(engine::receipt const& r) const;
   error_code why_not_done(engine::receipt const& r) const;
   error_code no_answer() const;

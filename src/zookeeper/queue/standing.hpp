@@ -71,7 +71,7 @@ struct standing final : engine::place, engine::list_hook<standing>, own_node {
 };
 
 /// A release or a leave that is not done yet.
-struct cleanup final : engine::list_hook<cleanup> {
+struct cleanup final : engine::list_hook<cleanup>, engine::awaited {
   cleanup(standing& s, std::uint64_t n) : at{s}, number{n} { ++s.references; }
 
   standing& at;
@@ -80,7 +80,6 @@ struct cleanup final : engine::list_hook<cleanup> {
   std::uint64_t made_in = 0;
   bool was_valid = false;  // of a hold
   bool sent = false, resent = false;
-  engine::receipt* whom = nullptr;
 };
 
 }  // namespace conch::zookeeper
