@@ -21,6 +21,7 @@ import unittest
 import urllib.request
 
 from selenium import webdriver
+from selenium.common.exceptions import TimeoutException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -92,19 +93,27 @@ class Server:
     """conch-http-counter with workers."""
 
     def __init__(self, redis, *options, listen="127.0.0.1:0"):
+        self.log = tempfile.TemporaryFile("w+")  # thousands of lines where a Redis is dead: they would hide what failed
         self.process = started([given.server, "--redis", redis.url, "--listen", listen, "--workers", "4", *options],
-                               stdout=subprocess.PIPE, text=True)
+                               stdout=subprocess.PIPE, stderr=self.log, text=True)
         said = [self.process.stdout.readline() for _ in range(2)]
         found = re.fullmatch(r"page: (http://127\.0\.0\.1:(\d+)/)#token=([0-9a-f]{32})\n", said[1])
-        assert found, said
+        assert found, (said, self.last_words())
         self.url, self.port, self.token = found.groups()
 
     def add_one(self):
         urllib.request.urlopen(urllib.request.Request(self.url + "counter", method="POST"), timeout=PATIENCE).read()
 
+    def last_words(self):
+        if self.log.closed:
+            return "(it has ended)"
+        self.log.seek(0)
+        return self.log.read()[-2000:]
+
     def end(self):
         code = ended(self.process)
         self.process.stdout.close()
+        self.log.close()
         return code
 
 
@@ -132,7 +141,7 @@ class Page(unittest.TestCase):
     # ---- helpers
 
     def serve(self, *options, redis=None, **more):
-        server = Server(redis or self.redis, *options, **more)
+        server = self.server = Server(redis or self.redis, *options, **more)
         self.addCleanup(lambda: server.process.poll() is not None or self.assertEqual(server.end(), 0))
         return server
 
@@ -153,7 +162,11 @@ class Page(unittest.TestCase):
     def wait_for(self, what, is_so):
         def look(_):
             return is_so()
-        WebDriverWait(self.browser, PATIENCE, 0.1).until(look, f"never seen: {what}; the log: {self.text('log')}")
+        try:
+            WebDriverWait(self.browser, PATIENCE, 0.1).until(look)
+        except TimeoutException:
+            page = self.browser.find_element(By.TAG_NAME, "body").text
+            self.fail(f"never seen: {what}; the page:\n{page}\nthe last words of the server:\n{self.server.last_words()}")
 
     def look(self, width, scheme, height=900):
         self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
