@@ -1,4 +1,4 @@
-# Writes the server-side scripts as C++ (declarations: src/redis/scripts.hpp).
+# Writes the server-side scripts as C++ (declarations: src/servers/redis/scripts.hpp).
 #
 #   cmake -DLUA_DIR=lua -DSCRIPTS=a.lua,b.lua -DOUTPUT=conch_scripts.cpp -P embed_lua.cmake
 #
@@ -100,7 +100,7 @@ foreach(script IN LISTS scripts)
 endforeach()
 
 set(text "// Written by cmake/embed_lua.cmake; do not edit.\n\n")
-string(APPEND text "#include \"redis/scripts.hpp\"\n\n#include <array>\n\n")
+string(APPEND text "#include \"servers/redis/scripts.hpp\"\n\n#include <array>\n\n")
 string(APPEND text "namespace conch::redis {\n\nnamespace {\n\n")
 string(APPEND text "using namespace std::string_view_literals;\n\n")
 if(count EQUAL 0)

@@ -1,4 +1,4 @@
-# Writes the schema script of PostgreSQL as one file for a database's administrator, and as C++ (declarations: src/postgresql/schema.hpp).
+# Writes the schema script of PostgreSQL as one file for a database's administrator, and as C++ (declarations: src/servers/postgresql/schema.hpp).
 #
 #   cmake -DSQL_DIR=sql -DFILES=1_tables.sql,2_mutex.sql -DSCRIPT=postgresql.sql -DOUTPUT=conch_schema.cpp -P embed_sql.cmake
 #
@@ -20,7 +20,7 @@ foreach(file IN LISTS files)
 endforeach()
 file(WRITE "${SCRIPT}" "begin;\n${script}commit;\n")
 
-set(text "// Written by cmake/embed_sql.cmake; do not edit.\n\n#include \"postgresql/schema.hpp\"\n\nnamespace conch::postgresql {\n\n")
+set(text "// Written by cmake/embed_sql.cmake; do not edit.\n\n#include \"servers/postgresql/schema.hpp\"\n\nnamespace conch::postgresql {\n\n")
 string(APPEND text "std::string_view schema() noexcept {\n  return R\"conch_sql(")
 string(APPEND text "${script}")
 string(APPEND text ")conch_sql\";\n}\n\n}  // namespace conch::postgresql\n")

@@ -33,7 +33,7 @@ if(TARGET conch_postgresql)
     LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT postgresql NAMELINK_COMPONENT postgresql_development
     RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT postgresql)
   install(EXPORT conchPostgresqlTargets NAMESPACE conch:: DESTINATION "${conch_package_dir}" COMPONENT postgresql_development)
-  install(FILES "${PROJECT_BINARY_DIR}/src/postgresql/postgresql.sql" DESTINATION "${CMAKE_INSTALL_DATADIR}/conch" COMPONENT postgresql)
+  install(FILES "${PROJECT_BINARY_DIR}/src/servers/postgresql/postgresql.sql" DESTINATION "${CMAKE_INSTALL_DATADIR}/conch" COMPONENT postgresql)
 endif()
 
 install(EXPORT conchTargets NAMESPACE conch:: DESTINATION "${conch_package_dir}" COMPONENT development)
@@ -68,7 +68,7 @@ else()
   install(FILES "${CMAKE_CURRENT_BINARY_DIR}/conch.pc"
     DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT development)
   if(TARGET conch_postgresql)
-    # See src/postgresql/CMakeLists.txt. As one word, which pkg-config does not take apart.
+    # See src/servers/postgresql/CMakeLists.txt. As one word, which pkg-config does not take apart.
     if(BUILD_SHARED_LIBS)
       set(conch_pc_postgresql "-Wl,--push-state,--no-as-needed,-lconch-postgresql,--pop-state")
     else()

@@ -1,6 +1,6 @@
 -- The tables, and the functions that the other files share.
 --
--- If you change anything here, raise conch.version() and schema_version (src/postgresql/schema.hpp). Add a column below its table with
+-- If you change anything here, raise conch.version() and schema_version (src/servers/postgresql/schema.hpp). Add a column below its table with
 -- `alter table ... add column if not exists ... default ...`. Older clients call the functions of a newer schema, even of one that was created from
 -- scratch: give a function with other parameters a new name, or overload it, and keep the old one.
 

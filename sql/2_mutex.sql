@@ -1,4 +1,4 @@
--- The functions of a mutex. They return the same numbers as lua/*.lua (docs/protocol.md); src/memory has the same rules in C++.
+-- The functions of a mutex. They return the same numbers as lua/*.lua (docs/protocol.md); src/servers/memory has the same rules in C++.
 
 -- Gives a lock without owner to the next in line. Afterwards the row names the new owner, if there is one.
 create or replace function conch.pass_on(l conch.lock, me text, my_lease bigint, claim bigint, retention bigint, floor bigint, t bigint)

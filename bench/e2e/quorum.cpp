@@ -25,7 +25,7 @@
 #include <thread>
 #include <vector>
 
-#include "redis/codec.hpp"
+#include "servers/redis/codec.hpp"
 #include "support/processes.hpp"
 #include "support/raw.hpp"
 #include "support/redis_server.hpp"

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "redis/codec.hpp"
 #include "resp/encoder.hpp"
+#include "servers/redis/codec.hpp"
 #include "support/processes.hpp"
 #include "support/raw.hpp"
 #include "support/report.hpp"

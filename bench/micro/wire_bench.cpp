@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "redis/codec.hpp"
 #include "resp/decoder.hpp"
 #include "resp/encoder.hpp"
+#include "servers/redis/codec.hpp"
 
 namespace {
 

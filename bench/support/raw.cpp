@@ -12,9 +12,9 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "redis/codec.hpp"
-#include "redis/scripts.hpp"
 #include "resp/encoder.hpp"
+#include "servers/redis/codec.hpp"
+#include "servers/redis/scripts.hpp"
 #include "support/redis_probe.hpp"
 
 namespace conch::bench {

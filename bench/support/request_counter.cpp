@@ -15,7 +15,7 @@
 #include <string_view>
 #include <thread>
 
-#include "zookeeper/jute.hpp"
+#include "servers/zookeeper/jute.hpp"
 
 namespace conch::bench {
 

@@ -15,7 +15,7 @@
 #include <variant>
 
 // What goes between the engine and one server, in the terms of the protocol and before any encoding. A shell turns
-// commands into bytes (src/redis), carries them out itself (src/memory), or loses them on purpose (tests/sim).
+// commands into bytes (src/servers/redis), carries them out itself (src/servers/memory), or loses them on purpose (tests/sim).
 namespace conch::engine {
 struct lock_report;
 }
@@ -207,7 +207,7 @@ using command = std::variant<acquire_command, acquire_all_command, release_comma
                              request_command, requested_command, watch_command, unwatch_command, limit_command, kill_command, subscribe_command,
                              prove_publish_command, ping_command, asking_command, mark_command, wait_command>;
 
-/// What an error answer means. The table from Redis' words is in src/redis/faults.cpp.
+/// What an error answer means. The table from Redis' words is in src/servers/redis/faults.cpp.
 enum class fault {
   none,
   no_script,      // send it again, once with its source

@@ -1,6 +1,6 @@
 #include "chaos/cluster_nemesis.hpp"
 
-#include "redis/topology/slots.hpp"
+#include "servers/redis/topology/slots.hpp"
 
 #include <algorithm>
 #include <cstdio>

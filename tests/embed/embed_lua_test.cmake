@@ -55,7 +55,7 @@ if(NOT code EQUAL 0)
 endif()
 
 file(WRITE "${WORK_DIR}/main.cpp" [==[
-#include "redis/scripts.hpp"
+#include "servers/redis/scripts.hpp"
 #include <fstream>
 int main(int, char** argv) {
   for (auto const& script : conch::redis::all_scripts()) {

@@ -1,7 +1,7 @@
 // The text of a pushed grant, "ID FENCE GRANTED CLAIM KEY": whatever it is, it is refused or makes sense, and a grant for any
 // name is understood. The first byte chooses: that many bytes of the input as the text itself, or a name to be granted.
 
-#include "redis/codec.hpp"
+#include "servers/redis/codec.hpp"
 
 #include <array>
 #include <cstddef>

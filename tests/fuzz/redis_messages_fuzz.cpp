@@ -7,8 +7,8 @@
 
 #include "cohort/cohort.hpp"
 #include "protocol/server.hpp"
-#include "redis/connection_fsm.hpp"
 #include "resp/decoder.hpp"
+#include "servers/redis/connection_fsm.hpp"
 
 #include <algorithm>
 #include <array>
@@ -49,7 +49,7 @@ redis::address server_address() {
   return a;
 }
 
-/// What src/redis/connection does with one connection, without sockets.
+/// What src/servers/redis/connection does with one connection, without sockets.
 class session final : engine::acquisition_events, protocol::wire, protocol::wire_events, engine::log_sink {
  public:
   session()

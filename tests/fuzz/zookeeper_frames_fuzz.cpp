@@ -3,7 +3,7 @@
 //
 // The first byte chooses the bound of a frame, the second the pieces, the third what was asked; the rest is the stream.
 
-#include "zookeeper/jute.hpp"
+#include "servers/zookeeper/jute.hpp"
 
 #include <algorithm>
 #include <array>

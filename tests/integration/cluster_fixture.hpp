@@ -3,7 +3,7 @@
 // What tests with a real Cluster share.
 
 #include "integration/fixture.hpp"
-#include "redis/topology/slots.hpp"
+#include "servers/redis/topology/slots.hpp"
 #include "support/cluster_set.hpp"
 
 #include <cstddef>

@@ -1,8 +1,8 @@
 // The scripts at real nodes of a Cluster: who hears, who is counted, and what a slot on its way does to them.
 
-#include "redis/codec.hpp"
-#include "redis/topology/slots.hpp"
 #include "resp/decoder.hpp"
+#include "servers/redis/codec.hpp"
+#include "servers/redis/topology/slots.hpp"
 #include "support/cluster_set.hpp"
 #include "support/messages.hpp"
 

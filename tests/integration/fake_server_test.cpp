@@ -3,7 +3,7 @@
 
 #include "integration/fake_server.hpp"
 
-#include "redis/scripts.hpp"
+#include "servers/redis/scripts.hpp"
 
 namespace conch::test {
 namespace {

@@ -3,7 +3,7 @@
 #include "integration/fake_server.hpp"
 
 #include "protocol/wire.hpp"
-#include "redis/scripts.hpp"
+#include "servers/redis/scripts.hpp"
 
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>

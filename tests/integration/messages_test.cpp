@@ -2,7 +2,7 @@
 
 #include "integration/fixture.hpp"
 
-#include "redis/scripts.hpp"
+#include "servers/redis/scripts.hpp"
 
 #include <deque>
 #include <map>

@@ -1,6 +1,6 @@
 // The embedded scripts, as a server sees them.
 
-#include "redis/scripts.hpp"
+#include "servers/redis/scripts.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 #include "integration/each_server.hpp"
 
-#include "memory/store.hpp"
-#include "redis/scripts.hpp"
+#include "servers/memory/store.hpp"
+#include "servers/redis/scripts.hpp"
 
 #include <chrono>
 #include <optional>

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "postgresql/codec.hpp"
-#include "postgresql/faults.hpp"
-#include "postgresql/schema.hpp"
+#include "servers/postgresql/codec.hpp"
+#include "servers/postgresql/faults.hpp"
+#include "servers/postgresql/schema.hpp"
 
 namespace conch::postgresql {
 namespace {

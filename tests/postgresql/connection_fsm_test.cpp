@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "postgresql/connection_fsm.hpp"
-#include "postgresql/schema.hpp"
+#include "servers/postgresql/connection_fsm.hpp"
+#include "servers/postgresql/schema.hpp"
 
 namespace conch::postgresql {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "postgresql/schema.hpp"
+#include "servers/postgresql/schema.hpp"
 #include "support/postgresql_server.hpp"
 
 namespace conch::test {

@@ -1,5 +1,5 @@
 // What a server may make libpq do while it logs in.
-#include "postgresql/login_guard.hpp"
+#include "servers/postgresql/login_guard.hpp"
 
 #include <gtest/gtest.h>
 

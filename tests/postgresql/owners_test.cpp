@@ -1,7 +1,7 @@
 // Who controls what a client runs in the schema `conch`, and who may stand in its way.
 
 #include "integration/fixture.hpp"
-#include "postgresql/schema.hpp"
+#include "servers/postgresql/schema.hpp"
 #include "support/postgresql_server.hpp"
 
 #include <thread>

@@ -1,5 +1,5 @@
 #include "integration/each_server.hpp"
-#include "postgresql/codec.hpp"
+#include "servers/postgresql/codec.hpp"
 #include "support/postgresql_server.hpp"
 
 namespace conch::test {

@@ -2,7 +2,7 @@
 
 #include "integration/fake_names.hpp"
 #include "integration/fixture.hpp"
-#include "postgresql/schema.hpp"
+#include "servers/postgresql/schema.hpp"
 #include "support/certificates.hpp"
 #include "support/postgresql_server.hpp"
 

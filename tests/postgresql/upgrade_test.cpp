@@ -1,7 +1,7 @@
 // A schema of version 0.2.0 becomes that of now while programs of 0.2.0 hold locks and wait, and they go on in it.
 
 #include "integration/fixture.hpp"
-#include "postgresql/schema.hpp"
+#include "servers/postgresql/schema.hpp"
 #include "support/postgresql_server.hpp"
 
 #include <fstream>
@@ -182,7 +182,7 @@ TEST(PostgresqlSchema, ChangesWithItsVersionOnly) {
     for (char const c : line.substr(begin)) digest = (digest ^ static_cast<unsigned char>(c)) * 1099511628211u;
   }
   EXPECT_EQ(digest, 12655517827560913863u)
-      << "raise conch.version() in sql/1_tables.sql and schema_version in src/postgresql/schema.hpp, then write the digest here";
+      << "raise conch.version() in sql/1_tables.sql and schema_version in src/servers/postgresql/schema.hpp, then write the digest here";
   EXPECT_EQ(postgresql::schema_version, 3);
 }
 

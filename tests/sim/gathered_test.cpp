@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "protocol/gathering.hpp"
-#include "redis/codec.hpp"
 #include "resp/decoder.hpp"
+#include "servers/redis/codec.hpp"
 #include "sim/differential/compared.hpp"
 #include "sim/differential/random_gathering.hpp"
 #include "sim/model/redis_model.hpp"

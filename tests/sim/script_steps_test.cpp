@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "redis/scripts.hpp"
+#include "servers/redis/scripts.hpp"
 #include "sim/model/redis_model.hpp"
 
 namespace conch::sim {

@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
-#include "redis/codec.hpp"
 #include "resp/decoder.hpp"
+#include "servers/redis/codec.hpp"
 #include "sim/model/redis_model.hpp"
 #include "sim/mutants/mutants.hpp"
 #include "support/messages.hpp"

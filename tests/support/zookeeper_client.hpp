@@ -1,6 +1,6 @@
 #pragma once
 
-#include "zookeeper/jute.hpp"
+#include "servers/zookeeper/jute.hpp"
 
 #include <chrono>
 #include <cstdint>

@@ -1,8 +1,8 @@
 // The nodes of a Cluster: which of them is asked for the map, and what follows from what they say.
 
-#include "redis/topology/cluster.hpp"
-#include "redis/topology/cluster_talk.hpp"
 #include "resp/decoder.hpp"
+#include "servers/redis/topology/cluster.hpp"
+#include "servers/redis/topology/cluster_talk.hpp"
 #include "support/messages.hpp"
 
 #include <gtest/gtest.h>

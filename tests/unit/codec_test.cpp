@@ -1,9 +1,9 @@
-#include "redis/codec.hpp"
+#include "servers/redis/codec.hpp"
 
 #include "protocol/gathering.hpp"
-#include "redis/scripts.hpp"
-#include "redis/topology/slots.hpp"
 #include "resp/decoder.hpp"
+#include "servers/redis/scripts.hpp"
+#include "servers/redis/topology/slots.hpp"
 #include "support/messages.hpp"
 
 #include <gtest/gtest.h>

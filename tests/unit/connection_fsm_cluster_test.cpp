@@ -1,6 +1,6 @@
 // The state machine of a connection to a node of a Cluster: it subscribes to the channel of a slot before anything may be pushed there.
 
-#include "redis/topology/slots.hpp"
+#include "servers/redis/topology/slots.hpp"
 #include "support/messages.hpp"
 #include "unit/connection_fsm_fixture.hpp"
 

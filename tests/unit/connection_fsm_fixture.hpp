@@ -2,7 +2,7 @@
 
 // The state machine of a connection, and in words what it tells and wants done.
 
-#include "redis/connection_fsm.hpp"
+#include "servers/redis/connection_fsm.hpp"
 
 #include <gtest/gtest.h>
 

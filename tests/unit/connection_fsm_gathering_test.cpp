@@ -1,6 +1,6 @@
 // Commands of one turn that go out as one script, and what comes back.
 #include "protocol/gathering.hpp"
-#include "redis/scripts.hpp"
+#include "servers/redis/scripts.hpp"
 #include "unit/connection_fsm_fixture.hpp"
 
 #include <limits>

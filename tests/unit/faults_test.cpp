@@ -1,4 +1,4 @@
-#include "redis/faults.hpp"
+#include "servers/redis/faults.hpp"
 
 #include <gtest/gtest.h>
 

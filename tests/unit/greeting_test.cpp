@@ -1,6 +1,6 @@
 // The first exchange of a connection: what is sent, and what each answer to it means.
 
-#include "redis/greeting.hpp"
+#include "servers/redis/greeting.hpp"
 #include "support/messages.hpp"
 
 #include <gtest/gtest.h>

@@ -12,7 +12,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "memory/store.hpp"
+#include "servers/memory/store.hpp"
 #include "support/printed_replies.hpp"
 
 namespace conch::memory {

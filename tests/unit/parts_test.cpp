@@ -90,7 +90,7 @@ std::vector<composed> const& all_composed() {
   static std::vector<composed> const all{{"server.md", "protocol/server/", true},
                                          {"cohort.md", "cohort/", false},
                                          {"quorum.md", "quorum/", false},
-                                         {"queue.md", "zookeeper/queue/", true}};
+                                         {"queue.md", "servers/zookeeper/queue/", true}};
   return all;
 }
 

@@ -1,6 +1,6 @@
 // What is said with one Sentinel.
 
-#include "redis/topology/sentinel_talk.hpp"
+#include "servers/redis/topology/sentinel_talk.hpp"
 
 #include "support/messages.hpp"
 #include "unit/connection_fsm_fixture.hpp"

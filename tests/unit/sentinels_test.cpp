@@ -1,6 +1,6 @@
 // Where the master is, by what the Sentinels say.
 
-#include "redis/topology/sentinel.hpp"
+#include "servers/redis/topology/sentinel.hpp"
 #include "support/cpu_seconds.hpp"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // The slots of a Cluster: of which master each is, and when that is asked for.
 
-#include "redis/topology/slot_map.hpp"
+#include "servers/redis/topology/slot_map.hpp"
 #include "support/messages.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // The state machine of a connection to ZooKeeper: what it wants done, and what it tells the session.
-#include "zookeeper/connection_fsm.hpp"
+#include "servers/zookeeper/connection_fsm.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "protocol/wire.hpp"
-#include "zookeeper/names.hpp"
-#include "zookeeper/queue.hpp"
+#include "servers/zookeeper/names.hpp"
+#include "servers/zookeeper/queue.hpp"
 
 #include <conch/config.hpp>
 

@@ -1,5 +1,5 @@
 // The bytes are those of ZooKeeper 3.8.0 and of its own client in Java, as they went between the two.
-#include "zookeeper/jute.hpp"
+#include "servers/zookeeper/jute.hpp"
 
 #include <gtest/gtest.h>
 

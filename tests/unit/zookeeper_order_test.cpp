@@ -1,5 +1,5 @@
 // Who is granted in a line of ZooKeeper, and whom a place watches: tables, and thousands of random lines against a plain statement of the rule.
-#include "zookeeper/order.hpp"
+#include "servers/zookeeper/order.hpp"
 
 #include <gtest/gtest.h>
 

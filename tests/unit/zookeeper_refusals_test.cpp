@@ -1,5 +1,5 @@
 // What ZooKeeper's servers refuse: whom it harms, whether it is tried again, and what the caller is told.
-#include "zookeeper/faults.hpp"
+#include "servers/zookeeper/faults.hpp"
 #include "zookeeper_fixture.hpp"
 
 #include <algorithm>

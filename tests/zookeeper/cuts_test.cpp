@@ -1,8 +1,8 @@
 // Connections that are cut or stand still at the worst of moments: nobody may hold a lock beside another, and no node may stay behind.
 #include "integration/fixture.hpp"
+#include "servers/zookeeper/names.hpp"
 #include "support/zookeeper_client.hpp"
 #include "support/zookeeper_ensemble.hpp"
-#include "zookeeper/names.hpp"
 
 #include <algorithm>
 #include <chrono>

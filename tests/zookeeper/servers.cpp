@@ -1,8 +1,8 @@
 #include "integration/each_server.hpp"
+#include "servers/zookeeper/names.hpp"
 #include "support/tcp_proxy.hpp"
 #include "support/zookeeper_client.hpp"
 #include "support/zookeeper_ensemble.hpp"
-#include "zookeeper/names.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,8 +1,8 @@
 // Transactions whose numbers do not simply go on: an ensemble that is built anew, and one that has used up the numbers of an epoch.
 #include "integration/fixture.hpp"
+#include "servers/zookeeper/names.hpp"
 #include "support/zookeeper_client.hpp"
 #include "support/zookeeper_ensemble.hpp"
-#include "zookeeper/names.hpp"
 
 #include <chrono>
 #include <cstdint>

@@ -23,7 +23,7 @@
 
 #include <unistd.h>
 
-#include "redis/codec.hpp"
+#include "servers/redis/codec.hpp"
 #include "support/raw.hpp"
 #include "support/redis_probe.hpp"
 #include "support/workers.hpp"

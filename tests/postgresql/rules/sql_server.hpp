@@ -17,8 +17,8 @@
 #include <tuple>
 #include <vector>
 
-#include "postgresql/codec.hpp"
-#include "postgresql/schema.hpp"
+#include "servers/postgresql/codec.hpp"
+#include "servers/postgresql/schema.hpp"
 #include "sim/differential/compared.hpp"
 #include "support/postgresql_server.hpp"
 

@@ -15,9 +15,9 @@
 #include <variant>
 #include <vector>
 
-#include "memory/store.hpp"
 #include "protocol/replies.hpp"
-#include "redis/codec.hpp"
+#include "servers/memory/store.hpp"
+#include "servers/redis/codec.hpp"
 #include "support/printed_replies.hpp"
 
 namespace conch::sim {

@@ -1,6 +1,6 @@
 // lua/gathered.lua on the model of Redis against a real server: answers, pushes and everything that is stored.
 
-#include "redis/codec.hpp"
+#include "servers/redis/codec.hpp"
 #include "sim/differential/differential.hpp"
 #include "sim/differential/random_gathering.hpp"
 #include "sim/differential/told_the_time.hpp"

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "memory/store.hpp"
+#include "servers/memory/store.hpp"
 #include "sim/differential/random_client_side.hpp"
 #include "sim/differential/random_permits.hpp"
 #include "sim/differential/rules_server.hpp"

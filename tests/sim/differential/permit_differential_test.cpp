@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string>
 
-#include "redis/scripts.hpp"
+#include "servers/redis/scripts.hpp"
 #include "sim/differential/differential.hpp"
 #include "sim/differential/random_permits.hpp"
 #include "sim/differential/told_the_time.hpp"

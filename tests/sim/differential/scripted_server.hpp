@@ -11,8 +11,8 @@
 #include <variant>
 #include <vector>
 
-#include "redis/codec.hpp"
 #include "resp/decoder.hpp"
+#include "servers/redis/codec.hpp"
 #include "sim/differential/compared.hpp"
 #include "sim/model/redis_model.hpp"
 #include "sim/mutants/mutants.hpp"

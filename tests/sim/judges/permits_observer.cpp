@@ -1,6 +1,6 @@
 #include "sim/judges/permits_observer.hpp"
 
-#include "redis/codec.hpp"
+#include "servers/redis/codec.hpp"
 #include "sim/mutants/mutants.hpp"
 #include "sim/worlds/sim_client.hpp"
 #include "sim/worlds/words.hpp"

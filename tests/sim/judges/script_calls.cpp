@@ -1,6 +1,6 @@
 #include "sim/judges/script_calls.hpp"
 
-#include "redis/scripts.hpp"
+#include "servers/redis/scripts.hpp"
 #include "sim/mutants/mutants.hpp"
 #include "sim/worlds/words.hpp"
 

@@ -35,8 +35,8 @@ struct zookeeper_line_node {
   bool has_place = true;  // else its SEQ is one that others may have, too
 };
 
-/// What a name says: CLIENT.NUMBER-SEQ or CLIENT~TERMS.NUMBER-SEQ. Written from docs/design/zookeeper.md, not with the reader of src/zookeeper.
-/// Throws violation if it says nothing.
+/// What a name says: CLIENT.NUMBER-SEQ or CLIENT~TERMS.NUMBER-SEQ. Written from docs/design/zookeeper.md, not with the reader of
+/// src/servers/zookeeper. Throws violation if it says nothing.
 zookeeper_line_node read_line_node(std::string_view name);
 
 /// An acquire that was granted, or waits. Of a reentrant lock several of one client may have the same node.

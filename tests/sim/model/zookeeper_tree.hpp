@@ -2,7 +2,7 @@
 // (DataTree, PrepRequestProcessor).
 #pragma once
 
-#include "zookeeper/messages.hpp"
+#include "servers/zookeeper/messages.hpp"
 
 #include <algorithm>
 #include <cstdint>

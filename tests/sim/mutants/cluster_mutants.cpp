@@ -1,6 +1,6 @@
 #include "sim/mutants/mutants.hpp"
 
-// Of a Cluster: src/protocol/sharded, src/protocol/server/moves, src/redis/topology/cluster, and what a connection to a node does beside.
+// Of a Cluster: src/protocol/sharded, src/protocol/server/moves, src/servers/redis/topology/cluster, and what a connection to a node does beside.
 namespace conch::sim {
 
 std::span<mutant const> cluster_mutants() {

@@ -1,7 +1,7 @@
 #include "sim/mutants/mutants.hpp"
 
 #include "base/turns.hpp"
-#include "redis/scripts.hpp"
+#include "servers/redis/scripts.hpp"
 #include "sim/model/sha1.hpp"
 
 #include <array>

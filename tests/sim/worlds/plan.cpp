@@ -1,6 +1,6 @@
 #include "sim/worlds/plan.hpp"
 
-#include "redis/codec.hpp"
+#include "servers/redis/codec.hpp"
 #include "sim/worlds/plan_draw.hpp"
 #include "sim/worlds/random.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-// A process of the simulated world: the shell that src/client and src/redis are, and the coroutines that use it.
+// A process of the simulated world: the shell that src/client and src/servers/redis are, and the coroutines that use it.
 namespace conch::sim {
 
 quorum_client::quorum_client(quorum_world& w, int n)

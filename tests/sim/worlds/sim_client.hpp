@@ -1,5 +1,5 @@
 // One client process: the real engine and protocol behind a simulated shell, and the actors that
-// use it. The shell does what src/client and src/redis do over Asio.
+// use it. The shell does what src/client and src/servers/redis do over Asio.
 #pragma once
 
 #include "cohort/cohort.hpp"

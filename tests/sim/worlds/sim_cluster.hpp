@@ -1,11 +1,11 @@
 // What a simulated process has of a Cluster: the real rules of the map over simulated connections, one to each master and one to the node that is
-// asked for the map. What src/redis/cluster_transport does with Asio, this does with the simulated network.
+// asked for the map. What src/servers/redis/cluster_transport does with Asio, this does with the simulated network.
 #pragma once
 
 #include "protocol/shards.hpp"
-#include "redis/topology/cluster.hpp"
-#include "redis/topology/cluster_talk.hpp"
-#include "redis/topology/slots.hpp"
+#include "servers/redis/topology/cluster.hpp"
+#include "servers/redis/topology/cluster_talk.hpp"
+#include "servers/redis/topology/slots.hpp"
 #include "sim/worlds/sim_connection.hpp"
 #include "sim/worlds/world.hpp"
 

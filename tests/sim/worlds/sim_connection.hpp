@@ -1,8 +1,8 @@
-// A connection of a simulated process: the real state machine over a simulated stream. What src/redis/connection does with Asio,
+// A connection of a simulated process: the real state machine over a simulated stream. What src/servers/redis/connection does with Asio,
 // this does with the simulated network; streams here may also take what is written in parts, or late, as TLS does.
 #pragma once
 
-#include "redis/connection_fsm.hpp"
+#include "servers/redis/connection_fsm.hpp"
 #include "sim/worlds/plan.hpp"
 #include "sim/worlds/random.hpp"
 

@@ -1,9 +1,9 @@
 // What a simulated process knows of the master by what simulated Sentinels say: the real rules and the real dialogue over simulated connections. What
-// src/redis/sentinel_transport does with Asio, this does with the simulated network.
+// src/servers/redis/sentinel_transport does with Asio, this does with the simulated network.
 #pragma once
 
-#include "redis/topology/sentinel.hpp"
-#include "redis/topology/sentinel_talk.hpp"
+#include "servers/redis/topology/sentinel.hpp"
+#include "servers/redis/topology/sentinel_talk.hpp"
 #include "sim/worlds/sim_connection.hpp"
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // A Cluster: several masters, each with its slots. A slot moves from one to another, key by key or at once; a replica takes over the slots
 // of its master; and each node hears of that in its own time.
-#include "redis/topology/slots.hpp"
+#include "servers/redis/topology/slots.hpp"
 #include "sim/model/runs.hpp"
 #include "sim/worlds/sim_client.hpp"
 #include "sim/worlds/world.hpp"

@@ -1,6 +1,6 @@
 #include "sim/worlds/zookeeper_world.hpp"
 
-#include "zookeeper/names.hpp"
+#include "servers/zookeeper/names.hpp"
 
 #include <algorithm>
 #include <cstdio>

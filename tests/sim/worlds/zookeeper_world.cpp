@@ -1,8 +1,8 @@
 #include "sim/worlds/zookeeper_world.hpp"
 
+#include "servers/zookeeper/jute.hpp"
 #include "sim/digest.hpp"
 #include "sim/mutants/mutants.hpp"
-#include "zookeeper/jute.hpp"
 
 #include <algorithm>
 #include <limits>

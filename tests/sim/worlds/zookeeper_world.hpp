@@ -3,13 +3,13 @@
 #pragma once
 
 #include "cohort/cohort.hpp"
+#include "servers/zookeeper/queue.hpp"
 #include "sim/judges/observer.hpp"
 #include "sim/judges/zookeeper_line_judge.hpp"
 #include "sim/model/zookeeper_model.hpp"
 #include "sim/worlds/event_queue.hpp"
 #include "sim/worlds/random.hpp"
 #include "sim/worlds/zookeeper_lock_plan.hpp"
-#include "zookeeper/queue.hpp"
 
 #include <concepts>
 #include <deque>

@@ -1,0 +1,23 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "servers/zookeeper/messages.hpp"
+
+#include <span>
+#include <string>
+
+// Who else may change a node. No I/O, no clock.
+namespace conch::zookeeper {
+
+struct strangers {
+  bool anyone = false;  // whoever reaches the servers may, or whoever has some address
+  std::string named{};  // users that may: "digest:admin, sasl:ops"; no password is in it
+
+  bool any() const noexcept { return anyone || !named.empty(); }
+};
+
+/// Those that may write to a node, or make and remove nodes in it, and are none of this client's users. `of`: the rights to the node; `mine`: those
+/// to a node that this client has made for its own users alone. A server that hides the password of a digest has 'x' in its place.
+strangers writers_beside(std::span<right const> mine, std::span<right const> of);
+
+}  // namespace conch::zookeeper

@@ -1,0 +1,64 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "base/asio_compat.hpp"
+#include "net/shell.hpp"
+#include "net/stream.hpp"
+#include "servers/zookeeper/connection_fsm.hpp"
+
+#include <conch/config.hpp>
+
+#include <boost/asio/any_io_executor.hpp>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace conch::zookeeper {
+
+/// The connections to an ensemble, one after another. It carries out the actions of its connection_fsm with Asio, and decides nothing itself.
+class connection final : public wire, public way, private net::shell<connection> {
+ public:
+  /// `on`: a strand, unless config::single_threaded.
+  connection(host& h, asio::any_io_executor on, config const& settings, std::vector<redis::address> servers);
+
+  /// The receiver of the events. To be called once, before anything else.
+  void report_to(wire_events& e) noexcept { fsm_.report_to(e); }
+  /// Behind what is sent already.
+  void shut_down() override;
+
+  // wire, with the client locked
+  time_point connect(duration lease, time_point now) override;
+  bool has_another() const override { return fsm_.has_another(); }
+  time_point silent(time_point now) override;
+  void in_use(time_point now) override { fsm_.in_use(now); }
+  void greet(connect_request const& c) override;
+  void send(request const& r) override;
+  void drop(std::string_view why, bool is_silent, time_point now) override;
+  std::string shown() const override { return fsm_.shown(); }
+  bool looks_up() const override { return fsm_.looks_up(); }
+  void log(log_line line) override { host_.log(line.level, line.words); }
+
+ private:
+  friend net::shell<connection>;
+
+  template <class F>
+  void turn(F f);
+  void go_on_later();
+  void carry_out();
+  void close();
+  void resolve();
+  void open();
+  void handshake();
+  void write();
+  void read();
+
+  config const& settings_;
+  connection_fsm fsm_;
+  bool in_turn_ = false;  // locked: what the session asks for is carried out at the end of the turn
+  bool posted_ = false;   // locked: a turn for it is under way
+  std::unique_ptr<net::stream> stream_;
+};
+
+}  // namespace conch::zookeeper

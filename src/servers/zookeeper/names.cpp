@@ -1,0 +1,117 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "servers/zookeeper/names.hpp"
+
+#include "base/numbers.hpp"
+
+#include <cstddef>
+#include <limits>
+
+namespace conch::zookeeper {
+
+bool names_a_root(std::string_view key_prefix) noexcept { return key_prefix.size() >= 2 && key_prefix.ends_with(':') && !key_prefix.ends_with("::"); }
+
+std::string root_of(std::string_view chroot, std::string_view key_prefix) { return folder_of(chroot, key_prefix.substr(0, key_prefix.size() - 1)); }
+
+std::string encoded(std::string_view name) {
+  constexpr std::string_view digits = "0123456789ABCDEF";
+  bool const reserved = name == "zookeeper";  // of the server, below its root
+  std::string text;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    auto const c = static_cast<unsigned char>(name[i]);
+    bool const first = i == 0 && (c == '.' || reserved);  // "." and ".." are not allowed; ".clients" is ours
+    if (first || c <= 0x1f || c >= 0x7f || c == '/' || c == '%') {
+      text += '%';
+      text += digits[c >> 4];
+      text += digits[c & 15];
+    } else {
+      text += name[i];
+    }
+  }
+  return text;
+}
+
+namespace {
+
+using engine::permit_kind;
+
+bool is_share(std::optional<std::uint32_t> number) { return number && *number >= 1 && *number <= engine::most_permits; }
+
+/// Of what a node asks for that is no mutex.
+terms read_terms(std::string_view text) {
+  terms const unknown{.known = false};
+  if (text == "r") return {.kind = permit_kind::shared, .weight = 1, .limit = engine::most_permits};
+  if (text == "w") return {.kind = permit_kind::shared, .weight = engine::most_permits, .limit = engine::most_permits};
+  if (text.starts_with('e')) {
+    std::string_view const owner = text.substr(1);
+    bool const is_hex = !owner.empty() && owner.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+    return is_hex ? terms{.kind = permit_kind::reentrant, .owner = owner} : unknown;
+  }
+  std::size_t const of = text.find("of");
+  if (!text.starts_with('s') || of == std::string_view::npos) return unknown;
+  auto const weight = whole_number<std::uint32_t>(text.substr(1, of - 1));
+  auto const limit = whole_number<std::uint32_t>(text.substr(of + 2));
+  return is_share(weight) && is_share(limit) ? terms{.kind = permit_kind::semaphore, .weight = *weight, .limit = *limit} : unknown;
+}
+
+std::string in_text(terms const& t) {
+  switch (t.kind) {
+    case permit_kind::none:
+    case permit_kind::segments: return {};
+    case permit_kind::shared: return t.weight == 1 ? "~r" : "~w";
+    case permit_kind::semaphore: return "~s" + std::to_string(t.weight) + "of" + std::to_string(t.limit);
+    case permit_kind::reentrant: return "~e" + std::string{t.owner};
+  }
+  return {};
+}
+
+}  // namespace
+
+terms terms_of(engine::permit const& of) {
+  switch (of.kind) {
+    case permit_kind::none:
+    case permit_kind::segments: break;  // not offered
+    case permit_kind::shared: {
+      std::uint32_t const weight = of.weight == 1 ? 1 : engine::most_permits;
+      return {.kind = of.kind, .weight = weight, .limit = engine::most_permits};
+    }
+    case permit_kind::semaphore: return {.kind = of.kind, .weight = of.weight, .limit = of.limit};
+    case permit_kind::reentrant: return {.kind = of.kind, .owner = of.excluded_segments};
+  }
+  return {};
+}
+
+std::string_view kind_in_words(terms const& t) noexcept {
+  if (!t.known) return "a lock that this version of conch does not know";
+  switch (t.kind) {
+    case permit_kind::none: return "a mutex";
+    case permit_kind::shared: return "a shared_mutex";
+    case permit_kind::semaphore: return "a semaphore";
+    case permit_kind::reentrant: return "a reentrant_mutex";
+    case permit_kind::segments: return "a striped_mutex";
+  }
+  return {};
+}
+
+std::optional<node_name> read_node_name(std::string_view name) {
+  std::size_t const dot = name.find('.');
+  std::size_t const dash = name.find('-', dot == std::string_view::npos ? name.size() : dot);
+  if (dash == std::string_view::npos) return std::nullopt;
+  auto const number = whole_number<std::uint64_t>(name.substr(dot + 1, dash - dot - 1));
+  auto const sequence = whole_number<std::int32_t>(name.substr(dash + 1));  // it may have a sign: "--2147483648"
+  if (!number || !sequence) return std::nullopt;
+  std::string_view const who = name.substr(0, dot);
+  std::size_t const mark = who.find('~');
+  return node_name{who.substr(0, mark), mark == std::string_view::npos ? terms{} : read_terms(who.substr(mark + 1)), *number, *sequence};
+}
+
+std::string node_prefix(std::string_view client, terms const& of, std::uint64_t number) {
+  return std::string{client} + in_text(of) + '.' + std::to_string(number) + '-';
+}
+
+bool is_place(std::int32_t sequence) noexcept { return sequence >= 0 && sequence < std::numeric_limits<std::int32_t>::max(); }
+
+bool is_before(std::int32_t a, std::int32_t b) noexcept { return a < b; }
+
+std::string_view last_of(std::string_view path) noexcept { return path.substr(path.rfind('/') + 1); }
+
+}  // namespace conch::zookeeper

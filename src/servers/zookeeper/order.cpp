@@ -1,0 +1,105 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "servers/zookeeper/order.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace conch::zookeeper {
+
+namespace {
+
+bool is_of_client(std::string_view name, std::string_view client) {
+  auto const read = read_node_name(name);
+  return read && read->client == client;
+}
+
+struct candidate {
+  std::int32_t sequence;
+  terms asks;
+  std::string_view name;
+};
+
+bool is_farther(candidate const& a, candidate const& b) noexcept { return is_before(a.sequence, b.sequence); }
+
+/// What a node ahead takes. One of another kind lets nobody in beside it: it is on its way out, or mine is.
+share taken_by(terms const& ahead, terms const& mine) noexcept {
+  if (!is_alike(ahead, mine)) return {};
+  return {ahead.weight, ahead.limit};
+}
+
+/// How many of the nearest block the one that asks, without the others. None: these do not.
+std::size_t blocking(std::span<node_ahead const> nearest_first, share mine) noexcept {
+  room_for room{mine};
+  for (std::size_t i = 0; i < nearest_first.size(); ++i) {
+    room.add(nearest_first[i].takes);
+    if (!room.is_enough()) return i + 1;
+  }
+  return 0;
+}
+
+/// The nearest that block, and as many more. All together block.
+view whom_to_watch(std::vector<candidate> all, terms const& mine) {
+  std::make_heap(all.begin(), all.end(), is_farther);
+  view seen;
+  room_for room{share_of(mine)};
+  for (std::size_t wanted = all.size(); !all.empty() && seen.watched.size() < wanted;) {
+    std::pop_heap(all.begin(), all.end(), is_farther);
+    candidate const next = all.back();
+    all.pop_back();
+    seen.watched.push_back({std::string{next.name}, taken_by(next.asks, mine)});
+    if (!room.is_enough()) continue;
+    room.add(seen.watched.back().takes);
+    if (!room.is_enough()) wanted = 2 * seen.watched.size();
+  }
+  seen.others = all.size();
+  return seen;
+}
+
+}  // namespace
+
+bool room_for::is_enough() const noexcept { return ahead_ == 0 || (greatest_ < limit_ && sum_ <= limit_); }
+
+void room_for::add(share ahead) noexcept {
+  ++ahead_;
+  sum_ += ahead.weight;
+  greatest_ = std::max(greatest_, ahead.weight);
+  limit_ = std::min(limit_, ahead.limit);
+}
+
+view::step view::gone(std::string_view name, share mine) {
+  auto const it = std::find_if(watched.begin(), watched.end(), [&](node_ahead const& one) { return one.name == name; });
+  if (it == watched.end()) return step::nothing;
+  watched.erase(it);
+  std::size_t const block = blocking(watched, mine);
+  if (others == 0) return block == 0 ? step::granted : step::nothing;
+  // One of them is to be spare: so the list comes before the turn does.
+  return block != 0 && watched.size() > block ? step::nothing : step::lists;
+}
+
+verdict judge(std::span<std::string const> names, std::string_view mine) {
+  using kind = verdict::kind;
+  auto const me = read_node_name(mine);
+  if (!me || std::find(names.begin(), names.end(), mine) == names.end()) return {.is = kind::not_there};
+  if (!is_place(me->sequence)) return {.is = kind::has_no_place};
+  std::vector<candidate> ahead;
+  for (std::string const& one : names) {
+    auto const name = read_node_name(one);
+    if (one == mine || !name || !is_place(name->sequence)) continue;
+    if (is_before(name->sequence, me->sequence)) ahead.push_back({name->sequence, name->terms, one});
+  }
+  terms const& asks = me->terms;
+  auto const first = std::min_element(ahead.begin(), ahead.end(), is_farther);
+  if (first != ahead.end()) {
+    if (!is_alike(first->asks, asks)) return {.is = kind::other_kind, .whose = first->name};
+  }
+  room_for room{share_of(asks)};
+  for (candidate const& one : ahead) {
+    bool const same_owner = asks.kind == engine::permit_kind::reentrant && one.asks == asks;
+    if (same_owner && !is_of_client(one.name, me->client)) return {.is = kind::owner_is_away, .whose = one.name};
+    room.add(taken_by(one.asks, asks));
+  }
+  if (room.is_enough()) return {.is = kind::granted};
+  return {.is = kind::waits, .ahead = whom_to_watch(std::move(ahead), asks)};
+}
+
+}  // namespace conch::zookeeper

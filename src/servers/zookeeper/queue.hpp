@@ -1,0 +1,58 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "cohort/backend.hpp"
+#include "protocol/drift.hpp"
+#include "servers/zookeeper/queue/arrivals.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace conch::zookeeper {
+
+/// Locks as folders of ephemeral sequential nodes, each watching those before it that keep it out. No I/O, no clock. This class owns the parts and
+/// gives each call to one of them. A part uses only those before it (docs/design/queue.md).
+class queue final : public engine::backend {
+ public:
+  /// All but `seed`, `root` and `secret` outlives this. `root`: root_of(); `secret`: "user:password", or empty.
+  queue(config const& settings, std::string const& client_id, std::string root, std::string secret, std::uint64_t seed, engine::timer_queue& timers,
+        wire& out, engine::backend_events& up, statistics& stats);
+
+  /// Where the wire reports to.
+  wire_events& receiver() noexcept { return on_.session; }
+
+  engine::capabilities offers() const noexcept override;
+  std::unique_ptr<engine::place> make_place(std::string_view name, engine::permit const& share) override;
+  void ask(engine::place& s, bool wait, engine::milliseconds lease, time_point now) override;
+  void leave_unless_granted(engine::place& s, time_point now) override;
+  void give_up(engine::place& s, engine::receipt* r, time_point now) override;
+  void release(engine::place& s, std::optional<engine::milliseconds> again, engine::receipt* r, time_point now) override;
+  void renew(std::span<engine::place* const> places, time_point now) override { held_.renew(places, now); }
+  time_point late_after(engine::receipt const& r) const override { return owed_.late_after(r); }
+  error_code why_not_done(engine::receipt const& r) const override { return owed_.why_not_done(r); }
+  bool connected() const noexcept override { return on_.session.is_open(); }
+  error_code too_late(engine::place const& s, time_point now) const override;
+  duration answers_within(engine::place const&) const noexcept override { return on_.session.answers_usually_within(); }
+  error_code no_answer() const override { return owed_.no_answer(); }
+  duration validity(engine::milliseconds lease) const noexcept override { return protocol::good_for(lease); }
+  void report(statistics& to) const override;
+  bool settled() const noexcept override { return owed_.count() == 0; }
+  std::uint64_t progress() const noexcept override { return on_.sent.progress(); }
+  void prepare_close(time_point) override {}
+  void closed() override { on_.session.close(); }
+
+ private:
+  common_parts on_;
+  cleanups owed_;
+  riders shares_;
+  holds held_;
+  line line_;
+  catch_up rest_;
+  arrivals arrivals_;
+};
+
+}  // namespace conch::zookeeper

@@ -1,0 +1,136 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "servers/zookeeper/queue/cleanups.hpp"
+
+#include "base/failure.hpp"
+#include "servers/zookeeper/faults.hpp"
+
+#include <utility>
+
+namespace conch::zookeeper {
+
+using engine::receipt;
+
+cleanups::~cleanups() {
+  pending_.splice_back(resting_);
+  while (!pending_.empty()) delete &pending_.pop_front();
+}
+
+/// What is left of an idle place is removed.
+void cleanups::owe(standing& s, receipt* r, time_point now, bool was_valid) {
+  auto* const c = new cleanup{s, s.number};
+  ++count_;
+  c->node = s.node;
+  c->made_in = s.made_in;
+  c->was_valid = was_valid;
+  wait_for(*c, r);
+  pending_.push_back(*c);
+  by_number_.emplace(c->number, c);
+  if (c->made_in != on_.sent.session_number()) return finish(*c, was_valid, {}, now);  // it went with its session
+  if (!on_.session.is_open()) return;
+  if (!c->node.empty()) {
+    send(*c, now);
+  } else if (s.tellers == 0) {
+    on_.sent.search(s, c->number, c, now);
+  }  // else an answer that is under way says whether there is one
+}
+
+void cleanups::send(cleanup& c, time_point now) {
+  c.sent = true;
+  on_.sent.send(about::clean_up, remove{c.node}, c.at, &c, now);
+}
+
+void cleanups::answered(in_flight const& r, reply const& a, time_point now) {
+  cleanup& c = *r.of_cleanup;
+  c.sent = false;
+  if (a.what == status::ok) {
+    on_.sent.progressed();
+    finish(c, true, {}, now);
+  } else if (a.what == status::no_node) {
+    finish(c, c.resent && c.was_valid, {}, now);
+  } else if (refusal_of(a.what).then != remedy::none) {
+    send_later(c, now);
+  } else {
+    refused(c, to_error(a.what, "remove " + c.node, on_.session.server(), {}), now);
+  }
+}
+
+/// The caller is told. But the node would stay for as long as the session lasts, and keep others out: it is removed as soon as the server lets this
+/// client do so.
+void cleanups::refused(cleanup& c, error_code why, time_point now) {
+  receipt* const whom = c.whom;
+  if (whom != nullptr) forget(*whom);
+  send_later(c, now);
+  if (whom != nullptr) on_.env.up.released(*whom, c.was_valid, explained(why, {failed_task::kind::releasing, c.at.name}), now);
+}
+
+/// The server could not do it now.
+void cleanups::send_later(cleanup& c, time_point now) {
+  c.resent = true;
+  c.sent = false;
+  c.unlink();
+  resting_.push_back(c);
+  on_.env.timers.arm(later_, now + on_.pause.next());
+}
+
+/// Of a creation that was given up: its node, or none.
+void cleanups::came_of(std::uint64_t number, std::string node, time_point now) {
+  auto const owed = by_number_.find(number);
+  if (owed == by_number_.end() || !owed->second->node.empty()) return;
+  cleanup& c = *owed->second;
+  if (node.empty()) return finish(c, false, {}, now);
+  c.node = std::move(node);
+  send(c, now);
+}
+
+void cleanups::finish(cleanup& c, bool was_mine, error_code why, time_point now) {
+  standing& s = c.at;
+  receipt* const whom = c.whom;
+  if (whom != nullptr) forget(*whom);
+  by_number_.erase(c.number);
+  --count_;
+  delete &c;
+  if (whom != nullptr) on_.env.up.released(*whom, was_mine, why, now);
+  on_.all.drop(s);
+}
+
+time_point cleanups::late_after(receipt const& r) const {
+  auto const* const c = static_cast<cleanup const*>(r.pending);
+  return c != nullptr && c->sent && on_.session.is_open() ? on_.sent.last_answer() + on_.env.settings.command_timeout : time_point::min();
+}
+
+error_code cleanups::why_not_done(receipt const& r) const {
+  auto const* const c = static_cast<cleanup const*>(r.pending);
+  return c == nullptr ? no_answer() : explained(no_answer(), {failed_task::kind::releasing, c->at.name});
+}
+
+error_code cleanups::no_answer() const {
+  return make_error_code(errc::unreachable, on_.session.is_open() ? "the server has not answered" : on_.session.why_not_open());
+}
+
+cleanup* cleanups::find(std::uint64_t number) const {
+  auto const found = by_number_.find(number);
+  return found == by_number_.end() ? nullptr : found->second;
+}
+
+cleanup& cleanups::next() {
+  cleanup& c = resting_.pop_front();
+  pending_.push_back(c);
+  return c;
+}
+
+void cleanups::rest_all() {
+  pending_.splice_back(resting_);
+  resting_.splice_back(pending_);
+}
+
+void cleanups::interrupted() {
+  auto const again = [](cleanup& c) {
+    c.resent = c.resent || c.sent;
+    c.sent = false;
+  };
+  pending_.for_each(again);
+  resting_.for_each(again);
+  rest_all();
+}
+
+}  // namespace conch::zookeeper

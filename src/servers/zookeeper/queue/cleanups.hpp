@@ -1,0 +1,52 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "base/list.hpp"
+#include "base/timer_queue.hpp"
+#include "servers/zookeeper/queue/common_parts.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+
+namespace conch::zookeeper {
+
+/// Releases and leaves that are not done yet.
+class cleanups {
+ public:
+  /// `owner` and `go_on`: of the turn that sends those that rest.
+  cleanups(common_parts& on, void* owner, engine::timer::action go_on) noexcept : on_{on}, later_{owner, go_on} {}
+  cleanups(cleanups const&) = delete;
+  cleanups& operator=(cleanups const&) = delete;
+  ~cleanups();
+
+  void owe(standing& s, engine::receipt* r, time_point now, bool was_valid = false);
+  void send(cleanup& c, time_point now);
+  void send_later(cleanup& c, time_point now);
+  void answered(in_flight const& r, reply const& a, time_point now);
+  void refused(cleanup& c, error_code why, time_point now);
+  void came_of(std::uint64_t number, std::string node, time_point now);
+  void finish(cleanup& c, bool was_mine, error_code why, time_point now);
+  time_point late_after(engine::receipt const& r) const;
+  error_code why_not_done(engine::receipt const& r) const;
+  error_code no_answer() const;
+
+  /// None: nothing of that number is owed.
+  cleanup* find(std::uint64_t number) const;
+  std::size_t count() const noexcept { return count_; }
+  bool has_rest() const noexcept { return !resting_.empty(); }
+  /// The first that rests, which rests no more.
+  cleanup& next();
+  void rest_all();
+  void interrupted();
+
+ private:
+  common_parts& on_;
+  engine::list<cleanup> pending_, resting_;
+  std::unordered_map<std::uint64_t, cleanup*> by_number_;  // all of them
+  std::size_t count_ = 0;
+  engine::timer later_;
+};
+
+}  // namespace conch::zookeeper

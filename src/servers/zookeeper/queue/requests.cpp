@@ -1,0 +1,61 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "servers/zookeeper/queue/requests.hpp"
+
+#include <utility>
+
+namespace conch::zookeeper {
+
+namespace {
+
+bool tells_of_node(about what) noexcept { return what == about::node || what == about::search || what == about::found; }
+
+}  // namespace
+
+void requests::send(about what, request const& r, standing& s, cleanup* c, time_point now, std::string path) {
+  ++env_.stats.scripts;
+  ++s.references;
+  if (c == nullptr) s.told_on = connections_;  // a clean-up says nothing about what the place asks for now
+  if (c == nullptr && tells_of_node(what)) ++s.tellers;
+  bool const is_list = what == about::list;
+  if (is_list) window_.uses(s.lease, now);
+  in_flight_.push_back({what, &s, s.number, c, std::move(path), now, is_list ? window_.written(1) : 0});
+  session_.send(r, now);
+}
+
+/// Was a node made under that number? The server first hears of all that the leader knows. What an earlier connection had under way for this session
+/// the leader has carried out by then, or refuses: the session has moved.
+void requests::search(standing& s, std::uint64_t number, cleanup* c, time_point now) {
+  send(about::nothing, sync{s.folder}, s, c, now);
+  if (c != nullptr) c->sent = true;
+  send(about::search, get_children{s.folder}, s, c, now);
+  in_flight_.back().number = number;
+}
+
+in_flight requests::take(bool others_wait, time_point now) {
+  in_flight r = std::move(in_flight_.front());
+  in_flight_.pop_front();
+  last_answer_ = now;
+  r.at->trouble_since = {};
+  if (r.together != 0) window_.answered(1, r.together, r.written, others_wait, now);
+  if (r.of_cleanup == nullptr && tells_of_node(r.what) && r.at->number == r.number) --r.at->tellers;
+  return r;
+}
+
+void requests::pass_on(standing& from, standing& to) {
+  for (in_flight& one : in_flight_) {
+    if (one.at != &from || one.number != to.number || one.of_cleanup != nullptr) continue;
+    one.at = &to;
+    ++to.references;
+    --from.references;  // the caller has one of its own
+  }
+}
+
+std::deque<in_flight> requests::interrupted(time_point now) {
+  lost_at_ = now;
+  ++connections_;
+  std::deque<in_flight> unanswered = std::exchange(in_flight_, {});
+  window_.connection_ended();
+  return unanswered;
+}
+
+}  // namespace conch::zookeeper

@@ -1,0 +1,85 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "base/list.hpp"
+#include "base/timer_queue.hpp"
+#include "cohort/backend.hpp"
+#include "servers/zookeeper/names.hpp"
+#include "servers/zookeeper/order.hpp"
+
+#include <conch/clock.hpp>
+#include <conch/error.hpp>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace conch::zookeeper {
+
+struct standing;
+
+/// The node that a place has, or asks for.
+struct own_node {
+  std::uint64_t number = 0;   // a new one for each that is asked for
+  std::string node{};         // its path; empty: the answer has not come
+  std::int64_t created = 0;   // the transaction that made it
+  std::uint64_t made_in = 0;  // the session, counted
+  std::uint64_t told_on = 0;  // the connection on which something about it was sent last
+  unsigned lists = 0;         // of the folder, under way for it
+  unsigned tellers = 0;       // requests under way whose answer says whether there is a node
+  bool leave_sent = false;    // on this connection
+  bool left_before = false;   // the same on an earlier connection, unanswered
+  error_code refusal{};       // why it is being removed; none: for what the cohort has asked
+  unsigned folders_made = 0;  // since it was asked for
+  bool asks_later = false;    // the server could not do it; `check` asks again
+  time_point later_since{};   // and since when it cannot
+};
+
+/// What looks at a place when its timer has fired.
+class standing_keeper {
+ public:
+  virtual void due(standing& s, time_point now) = 0;
+
+ protected:
+  ~standing_keeper() = default;
+};
+
+/// The place of a client at a lock: an ephemeral sequential node in the folder of the lock. What stands before it says whether it has the lock
+/// (order.hpp).
+struct standing final : engine::place, engine::list_hook<standing>, own_node {
+  standing(standing_keeper& mine, std::string_view lock_name, engine::permit const& share, std::string folder);
+
+  standing_keeper& keeper;
+  std::string const folder;
+  terms const asks;
+  view ahead;                   // nodes before it
+  bool watches_itself = false;  // owned: whoever removes the node takes the hold
+  bool has_turn = false;        // nobody stands in its way, and the session's deadline is over: a proof is waited for
+  bool wants_renewal = false;   // the deadline could not be moved when that was asked for
+  bool by_push = false;
+  standing* carrier = nullptr;      // a rider: whose node it has
+  std::vector<standing*> riders{};  // have its node, too
+  time_point full_until{};          // owned: the end of the whole lease that was asked for
+  time_point trouble_since{};
+  std::uint64_t checked_in = 0;  // the session, counted, that has asked who may change the folder
+  engine::timer check;
+
+  std::string path_of(std::string_view its_node) const { return folder + '/' + std::string{its_node}; }
+  own_node& its_node() noexcept { return *this; }
+  bool waits() const noexcept { return at == state::asking || at == state::in_line; }
+};
+
+/// A release or a leave that is not done yet.
+struct cleanup final : engine::list_hook<cleanup>, engine::awaited {
+  cleanup(standing& s, std::uint64_t n) : at{s}, number{n} { ++s.references; }
+
+  standing& at;
+  std::uint64_t const number;
+  std::string node;  // empty: it is not known whether there is one
+  std::uint64_t made_in = 0;
+  bool was_valid = false;  // of a hold
+  bool sent = false, resent = false;
+};
+
+}  // namespace conch::zookeeper

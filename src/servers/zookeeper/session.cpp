@@ -1,0 +1,439 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "servers/zookeeper/session.hpp"
+
+#include "base/readable.hpp"
+#include "base/turns.hpp"
+#include "cohort/backend.hpp"
+#include "protocol/drift.hpp"
+#include "protocol/wire.hpp"
+#include "servers/zookeeper/acl.hpp"
+#include "servers/zookeeper/faults.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+namespace conch::zookeeper {
+
+namespace {
+
+std::string shown_ms(duration d) { return std::to_string(engine::whole_ms(d).count()) + " ms"; }
+
+}  // namespace
+
+duration least_session(config const& settings) noexcept { return 4 * settings.zookeeper.session_margin; }
+
+session::session(config const& settings, std::string const& root, std::string const& secret, std::uint64_t seed, engine::timer_queue& timers,
+                 wire& out, session_events& up, statistics& stats)
+    : settings_{settings}, root_{root}, secret_{secret}, timers_{timers}, out_{out}, up_{up}, stats_{stats}, back_off_{seed},
+      attempt_{this, [](void* self, time_point now) { static_cast<session*>(self)->attempt_due(now); }},
+      beat_{this, [](void* self, time_point now) { static_cast<session*>(self)->beat(now); }, true},
+      proof_{this, [](void* self, time_point now) { static_cast<session*>(self)->proof_due(now); }, true},
+      overdue_{this, [](void* self, time_point now) { static_cast<session*>(self)->answer_overdue(now); }}, timeout_{asked_timeout()} {}
+
+// ---------------------------------------------------------------------------------------------- the connection
+
+void session::want(time_point now) {
+  if (state_ == state::idle) connect(now);
+}
+
+void session::connect(time_point now) {
+  state_ = state::connecting;
+  tried_at_ = now;
+  timers_.arm(attempt_, out_.connect(timeout_, now));
+}
+
+void session::trying(time_point until) {
+  if (state_ != state::connecting && state_ != state::greeting) return;
+  state_ = state::connecting;
+  timers_.arm(attempt_, until);
+}
+
+void session::connected(time_point now) {
+  if (state_ != state::connecting) return;
+  state_ = state::greeting;
+  greeted_at_ = last_answer_ = now;
+  // A server that is behind what this client has seen closes the connection, as does one without its quorum. Servers that were built anew are behind
+  // for good. With nothing left to lose by it, they are asked for the session as if nothing had been seen, to hear that it has ended. A new session
+  // is a transaction: a server that gives one has all before it.
+  inquires_ = id_ != 0 && std::exchange(unheard_, false) && now >= std::max(deadline_, inquired_);
+  out_.greet({id_ == 0 || inquires_ ? 0 : last_seen_, static_cast<std::int32_t>(engine::whole_ms(asked_timeout()).count()), id_, password_});
+}
+
+void session::greeted(connect_response const& c, time_point now) {
+  if (state_ != state::greeting) return;
+  if (c.timeout_ms <= 0 || c.session == 0) {
+    if (std::exchange(id_, 0) == 0) return drop("the server granted no session", now);
+    password_.clear();
+    last_seen_ = 0;
+    deadline_ = time_point::min();
+    has_own_node_ = false;
+    back_off_.begin_anew();
+    up_.ended(now);
+    return drop("the session has ended", now);
+  }
+  if (inquires_) {
+    // That was a message of the session: it ends at servers with an old state only if it is left alone.
+    inquired_ = now + 2 * timeout_;
+    return drop("the server may be behind what this client has seen", now);
+  }
+  bool const is_new = id_ != c.session;
+  id_ = c.session;
+  password_ = c.password;
+  timeout_ = engine::milliseconds{c.timeout_ms};
+  if (!is_of_use(now)) return;
+  if (is_new && timeout_ < asked_timeout()) {
+    out_.log({log_level::info, out_.shown() + ": the servers give a session of " + shown_ms(timeout_) + " instead of " + shown_ms(asked_timeout()) +
+                                   " (maxSessionTimeout): no lease is longer than that"});
+  }
+  sampled(greeted_at_, now);
+  // A new session is a transaction. That an old one goes on may be the word of a leader that has been cut off, and does not know it yet.
+  if (is_new) prove(greeted_at_, now);
+  state_ = state::settling;
+  if (secret_.empty()) read_root(now);
+  else write(step::authenticate, add_auth{"digest", secret_}, now);
+}
+
+/// A session so short that each reconnect costs the holds is refused at once.
+bool session::is_of_use(time_point now) {
+  if (timeout_ >= least_session(settings_)) return true;
+  refuse(errc::invalid_config,
+         "the servers end a session after " + shown_ms(timeout_) + ", and with a zookeeper.session_margin of " +
+             shown_ms(settings_.zookeeper.session_margin) + " it needs " + shown_ms(least_session(settings_)) +
+             ": raise maxSessionTimeout at the servers, or set zookeeper.session_margin to their tickTime if that is less",
+         now);
+  return false;
+}
+
+void session::disconnected(fault what, std::string_view why, time_point now) {
+  if (state_ == state::closed || state_ == state::idle || state_ == state::pausing) return;
+  std::string const words = readable(why);
+  lost(words, what != fault::later, now);
+  if (what == fault::later) return;
+  errc const error = what == fault::tls_failed ? errc::tls_failed : errc::protocol;
+  up_.refused(make_error_code(error, trouble_), now);
+}
+
+void session::drop(std::string_view why, time_point now) {
+  if (state_ == state::closed || state_ == state::idle || state_ == state::pausing) return;
+  out_.drop(why, false, now);
+  lost(why, false, now);
+}
+
+void session::drop_silent(time_point since, time_point now) {
+  std::string const why = (out_.looks_up() ? "the name is not looked up after " : "no answer for ") + shown_ms(now - since);
+  out_.drop(why, true, now);
+  lost(why, false, now);
+}
+
+void session::refuse(errc what, std::string_view why, time_point now) {
+  out_.drop(why, false, now);
+  lost(why, true, now);
+  up_.refused(make_error_code(what, trouble_), now);
+}
+
+/// The connection has ended, or the attempt to make one. The next attempt follows.
+void session::lost(std::string_view why, bool is_refused, time_point now) {
+  bool const was_open = state_ == state::open;
+  unheard_ = state_ == state::greeting && !inquires_;
+  trouble_ = out_.shown() + ": " + std::string{why};
+  unanswered_.clear();
+  pings_.clear();
+  heard_.clear();
+  proving_ = time_point::min();
+  beat_.cancel();
+  proof_.cancel();
+  overdue_.cancel();
+  if (was_open) {
+    ++stats_.disconnects;
+    back_off_.lasted(now - opened_at_);
+  }
+  auto const what = is_refused ? connection_event::refused : was_open ? connection_event::lost : connection_event::failed;
+  out_.log(line_of(what, out_.shown(), why));
+  bool const goes_on = !was_open && !is_refused && out_.has_another();
+  state_ = state::pausing;
+  timers_.arm(attempt_, engine::in_next_turn(now) + (goes_on ? duration::zero() : back_off_.next(settings_)));
+  if (was_open) up_.interrupted(now);
+}
+
+void session::attempt_due(time_point now) {
+  if (state_ == state::pausing) return connect(now);
+  if (state_ == state::connecting || state_ == state::greeting) {
+    if (time_point const until = out_.silent(now); until != time_point::min()) return trying(until);
+  }
+  if (state_ == state::connecting || state_ == state::greeting || state_ == state::settling) drop_silent(tried_at_, now);
+}
+
+void session::close() {
+  if (state_ == state::open || state_ == state::settling) out_.send(close_session{});
+  state_ = state::closed;
+  attempt_.cancel();
+  beat_.cancel();
+  proof_.cancel();
+  overdue_.cancel();
+}
+
+// ------------------------------------------------------------------------------------ the nodes of every client
+
+void session::read_root(time_point now) { write(step::read_root, get_data{root_, false}, now); }
+
+/// One answer, one step. What another client has made meanwhile is as good.
+void session::settle(step of, reply const& r, time_point now) {
+  bool const there = r.what == status::ok || r.what == status::node_exists;
+  if (of == step::authenticate && r.what == status::ok) return read_root(now);
+  if (of == step::beat && r.what == status::no_node) {  // somebody has removed it
+    has_own_node_ = false;
+    return write(step::make_own_again, create{own_node(), {}, node_kind::ephemeral, who()}, now);
+  }
+  if (of == step::make_own_again && there) has_own_node_ = true;
+  if (of == step::beat || of == step::make_own_again) {
+    if (!there) beat_refused(r.what);
+    return;
+  }
+  if (of == step::read_root && r.what == status::ok) {
+    auto const* const root = std::get_if<data>(&r.content);
+    if (root == nullptr) return drop("an answer of the wrong kind", now);
+    // A time beyond these gives no usable fence anyway. Clamping it keeps the product below from overflowing.
+    constexpr std::int64_t last_ms = 2 * protocol::fence_limit / 1000 + protocol::fence_epoch_us / 1000;
+    std::int64_t const created_ms = std::clamp<std::int64_t>(root->node.created_ms, -last_ms, last_ms);
+    birth_ = created_ms * 1000 - protocol::fence_epoch_us;
+    if (has_own_node_) return open(now);
+    return write(step::make_folder, create{root_ + "/.clients", {}, node_kind::persistent, who()}, now);
+  }
+  if (of == step::read_root && r.what == status::no_node) {
+    parents_ = 0;
+    return make_next_parent(now);
+  }
+  if (of == step::make_parent && there) return make_next_parent(now);
+  if (of == step::make_folder && there) return write(step::make_own, create{own_node(), {}, node_kind::ephemeral, who()}, now);
+  if (of == step::make_own && there) {
+    has_own_node_ = true;
+    if (!has_user()) return open(now);
+    return write(step::read_own_rights, get_acl{own_node()}, now);
+  }
+  auto const* const who_may = std::get_if<rights>(&r.content);
+  if (of == step::read_own_rights && who_may != nullptr) {
+    own_rights_ = who_may->all;
+    return write(step::read_root_rights, get_acl{root_}, now);
+  }
+  if (of == step::read_root_rights && who_may != nullptr) return look_at_rights(*who_may, now);
+  refused(of, r.what, now);
+}
+
+/// What every client needs is refused: it changes by itself, or no lock can be had.
+void session::refused(step of, status what, time_point now) {
+  refusal const row = refusal_of(what);
+  std::string const words = words_of(what, shown_request(of));
+  row.then == remedy::none ? refuse(row.error, words, now) : drop(words, now);
+}
+
+/// User and password are there so that nobody else changes the locks.
+void session::look_at_rights(rights const& to_root, time_point now) {
+  strangers const others = writers_beside(own_rights_, to_root.all);
+  if (others.anyone) {
+    return refuse(errc::access_denied,
+                  "others may change " + root_ + ", so that its locks are not safe behind user and password of the URL: restrict it (setAcl " +
+                      root_ + " auth::cdrwa, as that user), or leave user and password out",
+                  now);
+  }
+  if (!others.named.empty()) out_.log({log_level::warning, out_.shown() + ": " + root_ + " can also be changed by " + readable(others.named)});
+  open(now);
+}
+
+/// Holds last as long as what is proved by the requests of locks, so it is no reason to end the connection.
+void session::beat_refused(status what) {
+  if (std::exchange(told_of_refused_beat_, true)) return;
+  out_.log({log_level::warning, out_.shown() + ": no heartbeat: " + words_of(what, "write " + own_node())});
+}
+
+std::string session::shown_request(step of) const {
+  switch (of) {
+    case step::authenticate: return "user and password";
+    case step::read_root: return "read " + root_;
+    case step::make_parent: return "create " + root_.substr(0, parents_);
+    case step::make_folder: return "create " + root_ + "/.clients";
+    case step::read_own_rights: return "read the ACL of " + own_node();
+    case step::read_root_rights: return "read the ACL of " + root_;
+    default: return "create " + own_node();
+  }
+}
+
+void session::make_next_parent(time_point now) {
+  if (parents_ == root_.size()) return read_root(now);
+  std::size_t const slash = root_.find('/', parents_ + 1);
+  parents_ = slash == std::string::npos ? root_.size() : slash;
+  write(step::make_parent, create{root_.substr(0, parents_), {}, node_kind::persistent, who()}, now);
+}
+
+std::string session::own_node() const {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(id_));
+  return root_ + "/.clients/" + text;
+}
+
+void session::open(time_point now) {
+  state_ = state::open;
+  attempt_.cancel();
+  opened_at_ = now;
+  ++stats_.connects;
+  out_.in_use(now);
+  out_.log(line_of(connection_event::connected, out_.shown()));
+  timers_.arm(beat_, now + beat_every());
+  prove_when_possible(now);
+  up_.opened(now);
+}
+
+// ------------------------------------------------------------------------------------------ requests and answers
+
+void session::send(request const& r, time_point now) { write(step::work, r, now); }
+
+void session::write(step of, request const& r, time_point now) {
+  time_point const proves = is_write(r) ? provable(now) : time_point::min();
+  proving_ = std::max(proving_, proves);
+  unanswered_.push_back({of, now, proves});
+  out_.send(r);
+  watch_answers(now);
+}
+
+void session::answered(reply const& r, time_point now) {
+  if (state_ != state::settling && state_ != state::open) return;
+  if (unanswered_.empty()) return drop("an unexpected answer", now);
+  last_seen_ = std::max(last_seen_, r.zxid);
+  if (refusal const row = refusal_of(r.what); row.then == remedy::reconnect) return drop(row.words, now);
+  unanswered const one = unanswered_.front();
+  unanswered_.pop_front();
+  usual_.sample(now - one.written);
+  last_answer_ = now;
+  if (r.what == status::ok && one.proves != time_point::min()) prove(one.proves, now);
+  if (one.of == step::work) up_.answered(r, now);
+  else settle(one.of, r, now);
+}
+
+void session::noticed(notice const& n, time_point now) {
+  if (state_ == state::open && n.what != notice::event::none) up_.noticed(n, now);
+}
+
+/// A hold outlives a server that freezes: what was proved last is a sixth of the session and a margin old, and the next server proves nothing before
+/// another margin.
+duration session::answer_within() const { return std::min<duration>(settings_.command_timeout, timeout_ / 4); }
+
+void session::watch_answers(time_point now) {
+  if (!overdue_.armed()) timers_.arm(overdue_, now + answer_within());
+}
+
+/// It counts from the last answer: what stands behind many requests of this client is not late for that.
+std::string session::silence(time_point now) const {
+  time_point oldest = time_point::max();
+  if (!unanswered_.empty()) oldest = unanswered_.front().written;
+  if (!pings_.empty()) oldest = std::min(oldest, pings_.front());
+  if (state_ != state::open || oldest == time_point::max()) return {};
+  duration const silent = now - std::max(oldest, last_answer_);
+  if (silent < usual_.soon()) return {};
+  return "the server has not answered for " + std::to_string(engine::whole_ms(silent).count()) + " ms";
+}
+
+/// A busy server comes late to what was asked last. So the time counts from when a request became the oldest that is not answered.
+void session::answer_overdue(time_point now) {
+  time_point oldest = time_point::max();
+  if (!unanswered_.empty()) oldest = unanswered_.front().written;
+  if (!pings_.empty()) oldest = std::min(oldest, pings_.front());
+  if (oldest == time_point::max()) return;
+  oldest = std::max(oldest, last_answer_);
+  if (now < oldest + answer_within()) {
+    timers_.arm(overdue_, oldest + answer_within());
+  } else if (now - overdue_.at() > answer_within() / 4 && !std::exchange(excused_, true)) {
+    timers_.arm(overdue_, now + answer_within() / 4);  // this process stood still: the answer may be there already
+  } else {
+    drop_silent(oldest, now);
+  }
+}
+
+// ------------------------------------------------------------------------------------------------- the deadline
+
+/// Twice the time between two pings of the leader, with the usual tick of 2 s.
+duration session::margin() const { return settings_.zookeeper.session_margin; }
+
+duration session::asked_timeout() const { return std::max(settings_.lease, least_session(settings_)); }
+
+/// A message that was sent at `sent` is answered now.
+void session::sampled(time_point sent, time_point now) {
+  heard_.push_back({sent, now});
+  excused_ = false;
+}
+
+/// When the newest message was sent of which a write of now can prove that the leader has heard of it; min(): there is none.
+time_point session::provable(time_point now) {
+  while (heard_.size() > 1 && heard_[1].answered + margin() <= now) heard_.pop_front();
+  return !heard_.empty() && heard_.front().answered + margin() <= now ? heard_.front().sent : time_point::min();
+}
+
+void session::prove(time_point sent, time_point now) {
+  time_point const until = sent + protocol::good_for(engine::whole_ms(timeout_));
+  if (until <= deadline_) return;
+  deadline_ = until;
+  if (state_ == state::open) up_.proved(now);
+}
+
+void session::need_deadline(time_point now) {
+  if (std::exchange(needed_, true)) return;
+  if (state_ == state::open) prove_when_possible(now);
+}
+
+/// The next write for the deadline: as soon as it can prove something new.
+void session::prove_when_possible(time_point now) {
+  if (!needed_ || proof_.armed()) return;
+  for (heard const& one : heard_) {
+    if (one.sent <= proving_) continue;
+    timers_.arm(proof_, std::max(now, one.answered + margin()));
+    return;
+  }
+}
+
+void session::proof_due(time_point now) {
+  if (state_ != state::open || !needed_) return;
+  // The requests of the locks may have done it meanwhile.
+  if (provable(now) > proving_) write(step::beat, set_data{own_node(), {}}, now);
+  prove_when_possible(now);
+}
+
+void session::beat(time_point now) {
+  ping_now(now);
+  timers_.arm(beat_, now + beat_every());
+}
+
+void session::prove_soon(time_point now) {
+  if (state_ == state::open && now - last_ping_ >= timeout_ / 64) ping_now(now);
+}
+
+void session::ping_now(time_point now) {
+  if (state_ != state::open || !pings_.empty()) return;
+  last_ping_ = now;
+  pings_.push_back(now);
+  out_.send(ping{});
+  watch_answers(now);
+}
+
+void session::answered_ping(std::int64_t zxid, time_point now) {
+  if (state_ != state::open) return;
+  if (pings_.empty()) return drop("an answer to a ping that was not sent", now);
+  last_seen_ = std::max(last_seen_, zxid);
+  time_point const sent = pings_.front();
+  pings_.pop_front();
+  last_answer_ = now;
+  sampled(sent, now);
+  prove_when_possible(now);
+}
+
+std::string session::unfinished_attempt() const {
+  if (state_ == state::connecting) return out_.shown() + (out_.looks_up() ? ": the name is not looked up yet" : ": not connected yet");
+  if (state_ == state::greeting || state_ == state::settling) return out_.shown() + ": no answer to the greeting yet";
+  return {};
+}
+
+std::string session::why_not_open() const {
+  if (!trouble().empty()) return trouble();
+  std::string const attempt = unfinished_attempt();
+  return attempt.empty() ? "there is no connection yet" : attempt;
+}
+
+}  // namespace conch::zookeeper

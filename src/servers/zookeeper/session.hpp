@@ -1,0 +1,207 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "base/back_off.hpp"
+#include "base/timer_queue.hpp"
+#include "base/usual_time.hpp"
+#include "servers/zookeeper/wire.hpp"
+
+#include <conch/config.hpp>
+#include <conch/error.hpp>
+#include <conch/stats.hpp>
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace conch::zookeeper {
+
+/// What the session tells whoever works in it.
+class session_events {
+ public:
+  /// A connection is there and ready. All that was asked on earlier ones is not answered any more.
+  virtual void opened(time_point now) = 0;
+  /// The connection has ended. The session may go on.
+  virtual void interrupted(time_point now) = 0;
+  /// The session is over: so is every node that was made in it. Another one follows.
+  virtual void ended(time_point now) = 0;
+  /// The deadline has moved on.
+  virtual void proved(time_point now) = 0;
+  /// The answer to the oldest request that was given to send() on this connection.
+  virtual void answered(reply const& r, time_point now) = 0;
+  virtual void noticed(notice const& n, time_point now) = 0;
+  /// The servers are there, and refuse this client.
+  virtual void refused(error_code why, time_point now) = 0;
+
+ protected:
+  ~session_events() = default;
+};
+
+/// The shortest session that is of use. On a reconnect the newest proof may be a margin and a sixth of the session old, and the new connection proves
+/// nothing before another margin: what is left of four is for finding a server, and for telling the holder in time.
+duration least_session(config const& settings) noexcept;
+
+/// A session with an ensemble, over one connection after another: to whichever server is there. It makes the nodes that every client needs, keeps the
+/// session alive, and knows until when it lasts. No I/O, no clock.
+///
+/// The deadline. An answered ping proves nothing: a follower that is cut off from the leader answers pings while the leader ends the session. A
+/// follower tells the leader which sessions it has heard of only in its answer to the leader's own ping, each half tick; a write that it passes on is
+/// not such a word. So a message m that was answered, and a write that was sent on the same connection at least `session_margin` later and was
+/// committed, prove together that the leader has heard of m: the session lasts until sent(m) + timeout. docs/design/zookeeper.md has the sources.
+class session final : public wire_events {
+ public:
+  /// All but `seed` outlives this. `root`: the folder of the locks. `secret`: "user:password"; then the nodes are for that user only.
+  session(config const& settings, std::string const& root, std::string const& secret, std::uint64_t seed, engine::timer_queue& timers, wire& out,
+          session_events& up, statistics& stats);
+  session(session const&) = delete;
+  session& operator=(session const&) = delete;
+
+  /// Makes a connection if there is none, and keeps one from then on.
+  void want(time_point now);
+  /// A connection is there and ready.
+  bool is_open() const noexcept { return state_ == state::open; }
+  /// Only while open.
+  void send(request const& r, time_point now);
+  /// A request was answered in a way that makes no sense on this connection.
+  void drop(std::string_view why, time_point now);
+
+  /// Nothing that was made in this session ends before this time, unless this client ends it.
+  time_point deadline() const noexcept { return deadline_; }
+  /// Does anything depend on the deadline? Without it there are no writes.
+  void need_deadline(time_point now);
+  void need_no_deadline() noexcept { needed_ = false; }
+  /// A proof of now is wanted earlier than the next heartbeat would give it.
+  void prove_soon(time_point now);
+
+  std::int64_t id() const noexcept { return id_; }
+  /// When the servers end the session if they do not hear of it. Until there is one: what will be asked for, which is config::lease, or more if that
+  /// is too short for a proof on each of two connections (least_session).
+  duration timeout() const noexcept { return timeout_; }
+  /// When the root was made, in microseconds since 2020: the leader that made it has said so. With the number of a transaction it is more than any
+  /// such sum of an ensemble before this one.
+  std::int64_t birth() const noexcept { return birth_; }
+  /// With a user of its own, it says who else may change a node: nothing of that is read from a node that is for everybody.
+  bool has_user() const noexcept { return !secret_.empty(); }
+  std::vector<right> const& own_rights() const noexcept { return own_rights_; }
+  access who() const noexcept { return secret_.empty() ? access::anyone : access::creator_only; }
+  /// The server of the connection, in words.
+  std::string server() const { return out_.shown(); }
+  /// Why there is no connection; empty: none has been tried yet.
+  std::string const& trouble() const noexcept { return trouble_; }
+  /// What the attempt that is under way waits for. Empty: there is none.
+  std::string unfinished_attempt() const;
+  /// Why it is not open: one of the two, or that there is nothing yet.
+  std::string why_not_open() const;
+  /// Why nothing can be had of the server at this moment: a silence that is longer than usual. Empty: it answers, or there is no connection.
+  std::string silence(time_point now) const;
+  duration answers_usually_within() const noexcept { return usual_.soon(); }
+  /// What ends the session at the servers, when the client is gone. The connection must be closed behind it.
+  void close();
+
+  // wire_events
+  void trying(time_point until) override;
+  void connected(time_point now) override;
+  void greeted(connect_response const& c, time_point now) override;
+  void answered(reply const& r, time_point now) override;
+  void answered_ping(std::int64_t zxid, time_point now) override;
+  void noticed(notice const& n, time_point now) override;
+  void disconnected(fault what, std::string_view why, time_point now) override;
+
+ private:
+  enum class state : std::uint8_t { idle, pausing, connecting, greeting, settling, open, closed };
+  enum class step : std::uint8_t {
+    work,
+    authenticate,
+    read_root,
+    make_parent,
+    make_folder,
+    make_own,
+    read_own_rights,
+    read_root_rights,
+    beat,
+    make_own_again
+  };
+  struct unanswered {
+    step of;
+    time_point written;
+    time_point proves;  // a success proves that the leader has heard of what was sent then; min(): nothing
+  };
+  struct heard {
+    time_point sent, answered;
+  };
+
+  void connect(time_point now);
+  void drop_silent(time_point since, time_point now);
+  bool is_of_use(time_point now);
+  void lost(std::string_view why, bool is_refused, time_point now);
+  void write(step of, request const& r, time_point now);
+  void settle(step of, reply const& r, time_point now);
+  void make_next_parent(time_point now);
+  void read_root(time_point now);
+  void open(time_point now);
+  void refuse(errc what, std::string_view why, time_point now);
+  void refused(step of, status what, time_point now);
+  void beat_refused(status what);
+  void look_at_rights(rights const& to_root, time_point now);
+  std::string shown_request(step of) const;
+  void sampled(time_point sent, time_point now);
+  time_point provable(time_point now);
+  void prove(time_point sent, time_point now);
+  void beat(time_point now);
+  void ping_now(time_point now);
+  void prove_when_possible(time_point now);
+  void proof_due(time_point now);
+  void attempt_due(time_point now);
+  void answer_overdue(time_point now);
+  duration margin() const;
+  duration asked_timeout() const;
+  duration beat_every() const { return timeout_ / 6; }
+  duration answer_within() const;
+  void watch_answers(time_point now);
+  std::string own_node() const;
+
+  config const& settings_;
+  std::string const& root_;
+  std::string const& secret_;  // "user:password", or empty
+  engine::timer_queue& timers_;
+  wire& out_;
+  session_events& up_;
+  statistics& stats_;
+
+  state state_ = state::idle;
+  back_off back_off_;
+  engine::timer attempt_, beat_, proof_, overdue_;
+  std::string trouble_;
+  time_point opened_at_{}, tried_at_{};
+
+  // The session.
+  std::int64_t id_ = 0;
+  std::string password_;
+  duration timeout_;
+  time_point deadline_ = time_point::min();
+  std::int64_t last_seen_ = 0;
+  std::int64_t birth_ = 0;
+  bool has_own_node_ = false;
+  std::vector<right> own_rights_;  // to it
+  bool told_of_refused_beat_ = false;
+  bool needed_ = false;
+  bool unheard_ = false;   // the last greeting was answered by the end of the connection
+  bool inquires_ = false;  // this one asks only whether there is the session still
+  time_point inquired_{};  // not again before
+
+  // The connection.
+  time_point greeted_at_{};
+  std::deque<unanswered> unanswered_;
+  std::deque<time_point> pings_;  // sent and not answered
+  bool excused_ = false;          // this process stood still, and answers may be there that were not read yet
+  std::deque<heard> heard_;       // sent later: answered later
+  time_point last_ping_{};
+  time_point last_answer_ = time_point::min();
+  engine::usual_time usual_;
+  time_point proving_ = time_point::min();  // the newest proof that a write under way may give
+  std::size_t parents_ = 0;                 // characters of the root's path of which the nodes are made
+};
+
+}  // namespace conch::zookeeper
