@@ -51,15 +51,14 @@ int sell_all(settings const& s, int number, int out) try {
   conch::client client{ctx.get_executor(), s.url};
   tally t{s};
   int running = s.buyers;
-  auto on_done = [&](std::exception_ptr failure) {
-    if (failure) ++t.mistakes;
+  auto on_done = [&](std::exception_ptr const&) {
     if (--running == 0) client.async_close(1s, [](conch::error_code) {});
   };
   for (int i = 0; i < s.buyers; ++i) {
     asio::co_spawn(ctx, flash_sale::buy(s, client, values, number * s.buyers + i, t), on_done);
   }
   ctx.run();
-  ::dprintf(out, "%d %d %d %d\n", t.orders, t.sold, t.moved_on, t.mistakes);
+  ::dprintf(out, "%d %d %d %d %d %d\n", t.orders, t.sold, t.moved_on, t.unsure, t.failed, t.mistakes);
   return 0;
 } catch (std::exception const& error) {
   std::cerr << error.what() << '\n';
@@ -69,10 +68,11 @@ int sell_all(settings const& s, int number, int out) try {
 void draw(settings const& s, stock_report const& r, steady::time_point began, bool last = false) {
   if (!last && ::isatty(STDOUT_FILENO) == 0) return;
   constexpr int width = 40;
-  int const full = s.items == 0 ? width : r.sold * width / s.items;
+  int const sold = s.items - r.left;
+  int const full = sold * width / s.items;
   double const seconds = std::chrono::duration<double>(steady::now() - began).count();
   std::printf("\r  [%s%s] %d of %d sold, %.1f s ", std::string(static_cast<std::size_t>(full), '#').c_str(),
-              std::string(static_cast<std::size_t>(width - full), '.').c_str(), r.sold, s.items, seconds);
+              std::string(static_cast<std::size_t>(width - full), '.').c_str(), sold, s.items, seconds);
   std::fflush(stdout);
 }
 
@@ -111,7 +111,7 @@ bool sale(settings const& s, int processes) {
   while (ended < processes) {
     r = run(ctx, flash_sale::count(s, values));
     if (r.left > 0) sold_out = steady::now();
-    if (r.left >= s.items / 4) items_a_second = r.sold / std::chrono::duration<double>(steady::now() - began).count();
+    if (r.left >= s.items / 4) items_a_second = (s.items - r.left) / std::chrono::duration<double>(steady::now() - began).count();
     draw(s, r, began);
     ::usleep(r.left > s.items / 20 ? 50'000 : 5'000);
     for (pid_t& pid : children) {
@@ -129,10 +129,12 @@ bool sale(settings const& s, int processes) {
   tally all{s};
   std::FILE* const lines = ::fdopen(to_parent[0], "r");
   tally one{s};
-  while (std::fscanf(lines, "%d %d %d %d", &one.orders, &one.sold, &one.moved_on, &one.mistakes) == 4) {
+  while (std::fscanf(lines, "%d %d %d %d %d %d", &one.orders, &one.sold, &one.moved_on, &one.unsure, &one.failed, &one.mistakes) == 6) {
     all.orders += one.orders;
     all.sold += one.sold;
     all.moved_on += one.moved_on;
+    all.unsure += one.unsure;
+    all.failed += one.failed;
     all.mistakes += one.mistakes;
   }
   std::fclose(lines);
@@ -142,10 +144,11 @@ bool sale(settings const& s, int processes) {
   double const while_plenty = all.sold == 0 ? 0 : items_a_second * all.orders / all.sold;
   std::printf("\n  %d orders in %.2f s: %.0f per second (%.0f until a quarter of the stock was left); %d times a segment had too little\n",
               all.orders, seconds, all.orders / seconds, while_plenty, all.moved_on);
-  bool const adds_up = r.sold + r.left == s.items && r.sold == all.sold && !r.negative && all.mistakes == 0;
-  std::printf("  sold %d + left %d = %d of %d; the buyers have %d; %s\n", r.sold, r.left, r.sold + r.left, s.items, all.sold,
-              ok && adds_up ? "nothing sold twice, nothing lost, never below zero" : "THIS DOES NOT ADD UP");
-  return ok && adds_up;
+  bool const good = ok && flash_sale::adds_up(s, r, all.sold, all.unsure) && all.mistakes == 0;
+  if (all.failed != 0) std::printf("  %d orders failed; of %d items it is not known whether these were sold\n", all.failed, all.unsure);
+  std::printf("  %d of %d are gone from the stock; the buyers have %d; %s\n", s.items - r.left, s.items, all.sold,
+              good ? "nothing sold twice, nothing lost, never below zero" : "THIS DOES NOT ADD UP");
+  return good;
 }
 
 }  // namespace

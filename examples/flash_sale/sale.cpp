@@ -11,6 +11,8 @@ namespace {
 
 using conch::segment_verdict;
 
+constexpr int most_failures = 20;
+
 asio::awaitable<int> read(http_counter::value_store& values, std::string key) {
   std::optional<std::string> text = co_await values.get(std::move(key));
   co_return text ? std::stoi(*text) : 0;
@@ -38,7 +40,6 @@ asio::awaitable<segment_verdict> sell(settings const& s, http_counter::value_sto
   }
   auto const began = std::chrono::steady_clock::now();
   std::string stock = stock_key(s, segment);
-  std::string sold = sold_key(s, segment);
   int const left = co_await read(values, stock);
   if (left < 0) {
     ++t.mistakes;
@@ -48,16 +49,12 @@ asio::awaitable<segment_verdict> sell(settings const& s, http_counter::value_sto
     ++t.moved_on;
     co_return segment_verdict::not_enough;
   }
-  int const before = co_await read(values, sold);
   co_await wait_until(began + s.order * 9 / 10);
-  if (!lock.valid()) {
-    ++t.mistakes;
-    co_return segment_verdict::done;
-  }
+  if (!lock.valid()) throw boost::system::system_error(make_error_code(conch::errc::lost));
   std::string fewer = std::to_string(left - items);
-  std::string more = std::to_string(before + items);
+  t.unsure += items;  // until the answer says that it is written
   co_await values.set(std::move(stock), std::move(fewer));
-  co_await values.set(std::move(sold), std::move(more));
+  t.unsure -= items;
   note(t, segment, left - items);
   ++t.orders;
   t.sold += items;
@@ -116,8 +113,6 @@ std::vector<std::uint32_t> shelf::too_small_for(int items) const {
 
 std::string stock_key(settings const& s, std::uint32_t segment) { return s.name + ":stock:" + std::to_string(segment); }
 
-std::string sold_key(settings const& s, std::uint32_t segment) { return s.name + ":sold:" + std::to_string(segment); }
-
 asio::awaitable<void> stock_up(settings const& s, http_counter::value_store& values) {
   for (std::uint32_t segment = 1; segment <= s.segments; ++segment) {
     auto const segments = static_cast<int>(s.segments);
@@ -128,13 +123,16 @@ asio::awaitable<void> stock_up(settings const& s, http_counter::value_store& val
   }
 }
 
+bool adds_up(settings const& s, stock_report const& r, int bought, int unsure) {
+  int const sold = s.items - r.left;
+  return bought <= sold && sold <= bought + unsure && !r.negative;
+}
+
 asio::awaitable<stock_report> count(settings const& s, http_counter::value_store& values) {
   stock_report r;
   for (std::uint32_t segment = 1; segment <= s.segments; ++segment) {
     int const left = co_await read(values, stock_key(s, segment));
-    int const sold = co_await read(values, sold_key(s, segment));
     r.left += left;
-    r.sold += sold;
     r.negative = r.negative || left < 0;
   }
   co_return r;
@@ -143,16 +141,23 @@ asio::awaitable<stock_report> count(settings const& s, http_counter::value_store
 asio::awaitable<void> clear(settings const& s, http_counter::value_store& values) {
   for (std::uint32_t segment = 1; segment <= s.segments; ++segment) {
     std::string stock = stock_key(s, segment);
-    std::string sold = sold_key(s, segment);
     co_await values.remove(std::move(stock));
-    co_await values.remove(std::move(sold));
   }
 }
 
 asio::awaitable<void> buy(settings const& s, conch::client& client, http_counter::value_store& values, int buyer, tally& t) {
-  for (int turn = buyer; !t.known.empty(); ++turn) {
+  int failed = 0;  // in a row
+  for (int turn = buyer; !t.known.empty() && failed < most_failures; ++turn) {
     int const items = turn % 10 == 0 ? 3 : 1;
-    co_await order(s, client, values, items, t);
+    try {
+      co_await order(s, client, values, items, t);
+      failed = 0;
+      continue;
+    } catch (std::exception const&) {  // lost its hold, or the store did not answer: another order
+      ++failed;
+      ++t.failed;
+    }
+    co_await wait_until(std::chrono::steady_clock::now() + s.order);
   }
 }
 

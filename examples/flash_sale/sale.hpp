@@ -50,7 +50,9 @@ struct tally {
   int orders = 0;
   int sold = 0;
   int moved_on = 0;  ///< how often a segment had too little
-  int mistakes = 0;  ///< negative stocks and lost holds: must be 0
+  int unsure = 0;    ///< items of orders whose write was not answered: they are sold or not
+  int failed = 0;    ///< orders without a result: a lost hold, or a store that did not answer in time
+  int mistakes = 0;  ///< negative stocks: must be 0
   shelf known;
   std::function<void(std::uint32_t segment, int left)> looked;  ///< if set: called after each read of a segment's stock
 };
@@ -58,20 +60,20 @@ struct tally {
 /// Redis keeps the stock, one number per segment, with plain reads and writes. Without the lock, items would be sold twice or
 /// lost.
 std::string stock_key(settings const& s, std::uint32_t segment);
-std::string sold_key(settings const& s, std::uint32_t segment);
 
 /// Spreads the items over the segments.
 asio::awaitable<void> stock_up(settings const& s, http_counter::value_store& values);
 
 struct stock_report {
   int left = 0;
-  int sold = 0;
   bool negative = false;
 };
+/// Do the buyers have what is gone from the stock? More than that would be sold twice, less would be lost.
+bool adds_up(settings const& s, stock_report const& r, int bought, int unsure);
 asio::awaitable<stock_report> count(settings const& s, http_counter::value_store& values);
 asio::awaitable<void> clear(settings const& s, http_counter::value_store& values);
 
-/// Places orders until everything is sold: most for one item, every tenth for three.
+/// Places orders until everything is sold, or 20 in a row have failed: most for one item, every tenth for three.
 asio::awaitable<void> buy(settings const& s, conch::client& client, http_counter::value_store& values, int buyer, tally& t);
 
 }  // namespace flash_sale

@@ -309,7 +309,7 @@ asio::awaitable<http_counter::page::outcome> director::sale() {
     failure = std::current_exception();
   }
   if (failure) {
-    scene_.sale_ends(std::nullopt, 0);
+    scene_.sale_ends(std::nullopt);
     std::rethrow_exception(failure);
   }
   co_return outcome{};
@@ -332,15 +332,14 @@ asio::awaitable<void> director::begin_sale() {
 
 asio::awaitable<void> director::end_sale() {
   flash_sale::settings const s = sale_settings(name_);
-  std::optional<std::int64_t> sold;
-  flash_sale::stock_report r;
+  std::optional<std::int64_t> left;
   try {
-    r = co_await flash_sale::count(s, values_);
+    flash_sale::stock_report const r = co_await flash_sale::count(s, values_);
     co_await flash_sale::clear(s, values_);
-    sold = r.sold;
+    left = r.left;
   } catch (std::exception const&) {
   }
-  scene_.sale_ends(sold, r.left);
+  scene_.sale_ends(left);
   ending_sale_ = false;
   changed_ = true;
 }

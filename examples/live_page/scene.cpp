@@ -59,6 +59,7 @@ std::optional<report> parse_report(std::string_view line) {
   r.value = number(o, "value");
   r.segment = static_cast<std::size_t>(std::max<std::int64_t>(number(o, "segment"), 0));
   r.sold = number(o, "sold");
+  r.unsure = number(o, "unsure");
   r.mistakes = number(o, "mistakes");
   r.why = text(o, "why");
   r.client = text(o, "client");
@@ -130,6 +131,7 @@ void scene::heard(std::size_t number, report const& r, time_point now) {
   } else if (r.what == "sold" && sale_goes()) {
     ++sale_.done;
     sale_.sold += r.sold;
+    sale_.unsure += r.unsure;
     sale_.mistakes += r.mistakes;
   }
 }
@@ -256,12 +258,14 @@ void scene::sale_begins(int items, std::size_t segments, std::size_t workers) {
   say("The flash sale has begun: " + std::to_string(items) + " items in " + std::to_string(segments) + " segments, each with a holder of its own.");
 }
 
-void scene::sale_ends(std::optional<std::int64_t> sold, std::int64_t left) {
-  bool const good = sold && *sold == sale_.sold && *sold + left == sale_.items && sale_.mistakes == 0;
+void scene::sale_ends(std::optional<std::int64_t> left) {
   sale_.workers = 0;
-  if (sold) {
-    sale_.verdict = std::to_string(*sold) + " sold and " + std::to_string(left) + " left of " + std::to_string(sale_.items) + "; the buyers have " +
-                    std::to_string(sale_.sold) + ": " + (good ? "nothing sold twice, nothing lost." : "this does not add up!");
+  if (left) {
+    std::int64_t const gone = sale_.items - *left;
+    bool const good = sale_.sold <= gone && gone <= sale_.sold + sale_.unsure && sale_.mistakes == 0;
+    sale_.verdict = std::to_string(gone) + " of " + std::to_string(sale_.items) + " are gone from the stock; the buyers have " +
+                    std::to_string(sale_.sold) + (sale_.unsure == 0 ? "" : ", and do not know about " + std::to_string(sale_.unsure)) + ": " +
+                    (good ? "nothing sold twice, nothing lost." : "this does not add up!");
   } else {
     sale_.verdict = "The stock could not be read.";
   }

@@ -26,6 +26,7 @@ struct report {
   std::int64_t value = 0;   ///< counted: the value written; looked: the items left
   std::size_t segment = 0;  ///< looked: from 1
   std::int64_t sold = 0;    ///< sold: the items that this worker's buyers have bought
+  std::int64_t unsure = 0;  ///< sold: the items of orders whose write was not answered
   std::int64_t mistakes = 0;
   std::string why;     ///< lost, unserved, failed
   std::string client;  ///< ready: conch::client::id()
@@ -86,8 +87,8 @@ class scene {
   void sale_begins(int items, std::size_t segments, std::size_t workers);
   bool sale_goes() const noexcept { return sale_.workers != 0; }
   bool sale_is_complete() const noexcept { return sale_goes() && sale_.done >= sale_.workers; }
-  /// `sold`, `left`: the final stock; `sold` is empty if it could not be read.
-  void sale_ends(std::optional<std::int64_t> sold, std::int64_t left);
+  /// `left`: the final stock; empty if it could not be read.
+  void sale_ends(std::optional<std::int64_t> left);
 
   void inspected(inspection seen);
   void lock_servers(std::vector<lock_server> servers);
@@ -132,6 +133,7 @@ class scene {
     std::vector<std::int64_t> stock;
     std::vector<std::int64_t> left;
     std::int64_t sold = 0;
+    std::int64_t unsure = 0;
     std::int64_t mistakes = 0;
     std::string verdict;
   };

@@ -45,4 +45,16 @@ TEST(FlashSaleShelf, DoesNotBelieveAnOlderLookThatSawMore) {
   EXPECT_EQ(known.most(1), 1);
 }
 
+TEST(FlashSale, AddsUpIfTheBuyersHaveWhatIsGoneFromTheStock) {
+  flash_sale::settings s;
+  s.items = 10;
+  EXPECT_TRUE(flash_sale::adds_up(s, {4, false}, 6, 0));
+  EXPECT_FALSE(flash_sale::adds_up(s, {4, false}, 7, 0)) << "sold twice";
+  EXPECT_FALSE(flash_sale::adds_up(s, {4, false}, 5, 0)) << "lost";
+  EXPECT_TRUE(flash_sale::adds_up(s, {4, false}, 5, 1)) << "its write was not answered";
+  EXPECT_TRUE(flash_sale::adds_up(s, {4, false}, 6, 1)) << "likewise, and it was not made";
+  EXPECT_FALSE(flash_sale::adds_up(s, {4, false}, 4, 1));
+  EXPECT_FALSE(flash_sale::adds_up(s, {-1, true}, 11, 0));
+}
+
 }  // namespace

@@ -38,7 +38,7 @@ TEST(FlashSale, SellsEverythingOnceUnderOneLockAndInSegments) {
   ended const e =
       run(std::string{CONCH_FLASH_SALE} + " --url " + server.url() + " --items 90 --order-ms 3 --segments 6 --processes 3 --buyers 8 2>&1");
   EXPECT_EQ(e.code, 0) << e.words;
-  std::string const proof = "sold 90 + left 0 = 90 of 90; the buyers have 90; nothing sold twice, nothing lost, never below zero";
+  std::string const proof = "90 of 90 are gone from the stock; the buyers have 90; nothing sold twice, nothing lost, never below zero";
   auto const first = e.words.find(proof);
   EXPECT_NE(first, std::string::npos) << e.words;
   EXPECT_NE(e.words.find(proof, first + 1), std::string::npos) << e.words;

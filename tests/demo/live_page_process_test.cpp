@@ -235,7 +235,8 @@ TEST_F(LivePage, SellsTheStockInSegments) {
   EXPECT_EQ(server.press("/page/sale").status, 202);
   EXPECT_EQ(server.press("/page/sale").status, 409);
   json::object const seen = events.wait_for([](json::object const& o) { return !o.at("sale").at("verdict").as_string().empty(); });
-  EXPECT_EQ(seen.at("sale").at("verdict").as_string(), "1000 sold and 0 left of 1000; the buyers have 1000: nothing sold twice, nothing lost.");
+  EXPECT_EQ(seen.at("sale").at("verdict").as_string(),
+            "1000 of 1000 are gone from the stock; the buyers have 1000: nothing sold twice, nothing lost.");
   for (auto const& segment : seen.at("sale").at("segments").as_array()) {
     EXPECT_EQ(segment.as_array()[0], segment.as_array()[1]) << seen;
   }
