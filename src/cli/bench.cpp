@@ -27,7 +27,9 @@ server_connection any_server(connection const& servers) {
   }
 }
 
+/// Empty: this kind of server is not asked.
 std::vector<duration> ping(connection const& servers, duration time) {
+  if (!servers.speaks_redis()) return {};
   server_connection server = any_server(servers);
   std::vector<duration> all;
   for (time_point const end = clock::now() + time; clock::now() < end;) {
@@ -62,6 +64,14 @@ std::string one_digit(double d) {
   return text;
 }
 
+/// How many round trips these take. With replicas: a confirmation of its own, and what the replicas need. Empty: unknown.
+std::string in_trips(std::vector<duration> const& all, std::vector<duration> const& trips, int minimum, std::size_t replicas) {
+  if (trips.empty()) return {};
+  std::string const more =
+      replicas == 0 ? "" : " and the acknowledgement of " + std::to_string(replicas) + (replicas == 1 ? " replica" : " replicas");
+  return one_digit(in_us(quantile(all, 0.5)) / in_us(quantile(trips, 0.5))) + " round trips each (minimum " + std::to_string(minimum) + more + ')';
+}
+
 }  // namespace
 
 int bench(arguments const& given, connection const& servers) {
@@ -72,29 +82,23 @@ int bench(arguments const& given, connection const& servers) {
   duration sum{};
   for (duration const one : cycles) sum += one;
   double const per_second = static_cast<double>(cycles.size()) / std::chrono::duration<double>(sum).count();
-  double const cycle_in_trips = in_us(quantile(cycles, 0.5)) / in_us(quantile(trips, 0.5));
-  double const hand_over_in_trips = in_us(quantile(hand_overs, 0.5)) / in_us(quantile(trips, 0.5));
   std::size_t const replicas = servers.settings.sync_replicas;
   if (given.json) {
     boost::json::object o;
     o["server"] = without_password(servers.settings.url);
     if (replicas != 0) o["sync_replicas"] = replicas;
-    o["round_trip"] = as_json(trips);
+    if (!trips.empty()) o["round_trip"] = as_json(trips);
     o["cycle"] = as_json(cycles);
     o["cycles_per_second"] = static_cast<std::int64_t>(per_second);
     o["hand_over"] = as_json(hand_overs);
     print(one_line(o));
     return exit_code::done;
   }
-  // A confirmation of its own, and what the replicas need.
-  std::string const more =
-      replicas == 0 ? "" : " and the acknowledgement of " + std::to_string(replicas) + (replicas == 1 ? " replica" : " replicas");
   print(without_password(servers.settings.url) + ", one client, each part for " + readable(time) + '\n');
-  print_line("round trip (PING)", trips, "");
-  print_line(
-      "acquire + release", cycles,
-      one_digit(per_second) + " cycles/s, " + one_digit(cycle_in_trips) + " round trips each (minimum " + (replicas == 0 ? "2" : "3" + more) + ')');
-  print_line("hand-over", hand_overs, one_digit(hand_over_in_trips) + " round trips each (minimum " + (replicas == 0 ? "1" : "2" + more) + ')');
+  if (!trips.empty()) print_line("round trip (PING)", trips, "");
+  std::string const cycle_words = in_trips(cycles, trips, replicas == 0 ? 2 : 3, replicas);
+  print_line("acquire + release", cycles, one_digit(per_second) + " cycles/s" + (cycle_words.empty() ? "" : ", " + cycle_words));
+  print_line("hand-over", hand_overs, in_trips(hand_overs, trips, replicas == 0 ? 1 : 2, replicas));
   return exit_code::done;
 }
 

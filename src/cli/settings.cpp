@@ -6,6 +6,7 @@
 #include "cli/sentinels.hpp"
 #include "cli/server_address.hpp"
 #include "cli/toml.hpp"
+#include "servers/login.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -205,6 +206,27 @@ std::optional<std::string> password_of(connection_options const& given, file_set
   return password_in_file(file);
 }
 
+/// User and password, in the way in which this kind of server takes them.
+void read_login(connection_options const& given, file_settings const& file, connection& into) {
+  std::string const user = chosen(given.user, "CONCH_USER", given, file, "user").value_or("");
+  std::optional<std::string> password = password_of(given, file);
+  if (!password && user.empty()) return;
+  conch::servers::login_rules const rules = conch::servers::login_rules_of(into.settings.url);
+  if (!password && rules.needs_password) {
+    refuse("a user without a password: set CONCH_PASSWORD, --password-file, or password in the configuration file");
+  }
+  credentials login;
+  login.user = user;
+  login.password = std::move(password).value_or("");
+  if (rules.takes_provider) {
+    into.settings.credentials_provider = [login](std::string const&, credentials_handler const& done) { done({}, login); };
+    into.login = std::move(login);
+    return;
+  }
+  if (!login.password.empty() && names_a_password(into.settings.url)) refuse("two passwords: one is in the URL, and one is given beside it");
+  into.settings.url = conch::servers::with_login(into.settings.url, login);
+}
+
 /// What the library refuses is not looked at here: more replicas than there can be, no time at all.
 void read_sync(connection_options const& given, file_settings const& file, config& into) {
   if (given.sync_replicas) {
@@ -253,6 +275,8 @@ std::string without_password(std::string const& url) {
   return master.empty() ? shown : shown + "?sentinelMasterId=" + master;
 }
 
+bool connection::speaks_redis() const noexcept { return conch::servers::login_rules_of(settings.url).takes_provider; }
+
 connection read_connection(connection_options const& given) {
   if (names_a_login(given.url) && !names_a_password(given.url)) {
     throw failure{exit_code::usage, "--url: give the user with --user, not in the URL"};
@@ -266,12 +290,8 @@ connection read_connection(connection_options const& given) {
   file_settings const file = read_file(given.config_file);
   connection all;
   if (auto url = chosen(given.url, "CONCH_URL", given, file, "url")) all.settings.url = std::move(*url);
-  if (all.settings.url.starts_with("memory://")) refuse("memory:// exists only inside one process: this command needs a server");
-  if (all.settings.url.starts_with("postgresql://") || all.settings.url.starts_with("postgres://")) {
-    refuse("this command works with Redis servers only, not with postgresql://");
-  }
-  if (all.settings.url.starts_with("zookeeper://") || all.settings.url.starts_with("zookeepers://")) {
-    refuse("this command works with Redis servers only, not with zookeeper://");
+  if (conch::servers::login_rules_of(all.settings.url).in_this_process) {
+    refuse(without_password(all.settings.url) + " exists only inside one process, so no other program can reach its locks: this command needs a server");
   }
   if (!given.key_prefix.empty()) {
     all.settings.key_prefix = given.key_prefix;
@@ -290,17 +310,7 @@ connection read_connection(connection_options const& given) {
     if (auto const path = file.get("sentinel-password-file")) all.settings.sentinel_password = password_in(*path);
   }
 
-  std::string const user = chosen(given.user, "CONCH_USER", given, file, "user").value_or("");
-  std::optional<std::string> password = password_of(given, file);
-  if (password) {
-    credentials login;
-    login.user = user;
-    login.password = std::move(*password);
-    all.settings.credentials_provider = [login](std::string const&, credentials_handler const& done) { done({}, login); };
-    all.login = std::move(login);
-  } else if (!user.empty()) {
-    refuse("a user without a password: set CONCH_PASSWORD, --password-file, or password in the configuration file");
-  }
+  read_login(given, file, all);
   read_sync(given, file, all.settings);
   all.servers = servers_of(all.settings.url);
   all.settings.client_name = "conch-cli";

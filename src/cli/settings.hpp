@@ -28,12 +28,14 @@ struct connection_options {
 
 /// All that the commands need to know of the servers.
 struct connection {
-  config settings;                   // url, credentials_provider, key_prefix, tls, sync_replicas are set
+  config settings;                   // url, credentials_provider, key_prefix, tls, sync_replicas are set; a URL may contain the login
   std::vector<std::string> servers;  // the URL of each server, without words of a password where there is one below
-  std::optional<credentials> login;  // from CONCH_PASSWORD and its like; it goes before what a URL says
+  std::optional<credentials> login;  // what the provider gives; it goes before what a URL says
 
   /// The lock is kept by several servers of which a majority decides.
   bool quorum() const noexcept { return settings.url.starts_with("redlock://"); }
+  /// The command can ask the servers by itself.
+  bool speaks_redis() const noexcept;
 };
 
 /// Reads the environment (CONCH_URL, CONCH_USER, CONCH_PASSWORD) and the configuration file: that of the options, which must exist, else

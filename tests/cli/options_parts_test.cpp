@@ -299,12 +299,45 @@ TEST_F(CliSettings, RefuseWhatMakesNoSense) {
   EXPECT_EQ(failure_of([&] { read_connection(given); }), "");
   given.url = "memory://";
   EXPECT_TRUE(failure_of([&] { read_connection(given); }).starts_with("78: "));
+  EXPECT_NE(failure_of([&] { read_connection(given); }).find("only inside one process"), std::string::npos);
   given = {};
   given.user = "u";
   EXPECT_NE(failure_of([&] { read_connection(given); }).find("a user without a password"), std::string::npos);
   given = {};
   given.config_file = write("typo.toml", "ulr = 'x'\n");
   EXPECT_NE(failure_of([&] { read_connection(given); }).find("typo.toml:1: there is no setting ulr"), std::string::npos);
+}
+
+TEST_F(CliSettings, PutTheLoginIntoTheUrlOfAServerThatTakesNoProvider) {
+  connection_options given;
+  given.user = "u@x";
+  given.password_file = write("password", "a:b/c\n");
+  auto const url_for = [&](std::string const& url) {
+    given.url = url;
+    connection const c = read_connection(given);
+    EXPECT_FALSE(c.settings.credentials_provider) << url;
+    return c.settings.url;
+  };
+  EXPECT_EQ(url_for("postgresql://h:1,i/db?sslmode=require"), "postgresql://u%40x:a%3Ab%2Fc@h:1,i/db?sslmode=require");
+  EXPECT_EQ(url_for("postgres:///db?host=/run"), "postgres://u%40x:a%3Ab%2Fc@/db?host=/run");
+  EXPECT_EQ(url_for("zookeeper://h,i/chroot"), "zookeeper://u%40x:a%3Ab%2Fc@h,i/chroot");
+  given.url = "redis://h";
+  EXPECT_TRUE(read_connection(given).settings.credentials_provider);
+}
+
+TEST_F(CliSettings, TakeAUserWithoutAPasswordWhereTheServerMayKnowAnotherProof) {
+  connection_options given;
+  given.user = "app";
+  given.url = "postgresql://h/db";
+  EXPECT_EQ(read_connection(given).settings.url, "postgresql://app@h/db");
+  given.url = "zookeeper://h";
+  EXPECT_NE(failure_of([&] { read_connection(given); }).find("a user without a password"), std::string::npos);
+}
+
+TEST_F(CliSettings, RefuseTwoPasswords) {
+  connection_options given;
+  given.config_file = write("conch.toml", "url = 'postgresql://u:p@h/db'\npassword = 'q'\n");
+  EXPECT_NE(failure_of([&] { read_connection(given); }).find("two passwords"), std::string::npos);
 }
 
 TEST_F(CliSettings, KnowEachServerOfAQuorum) {
