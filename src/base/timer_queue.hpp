@@ -3,7 +3,10 @@
 
 #include <conch/clock.hpp>
 
+#include <boost/assert.hpp>
+
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -18,8 +21,10 @@ class timer {
  public:
   using action = void (*)(void* owner, time_point now);
 
-  /// `urgent`: fires before all others that are due.
-  timer(void* owner, action fire, bool urgent = false) noexcept : urgent_{urgent}, owner_{owner}, fire_{fire} {}
+  /// Of those that are due, a timer of an earlier rank fires first. All but the last are urgent.
+  enum class rank : std::uint8_t { first, second, last };
+
+  timer(void* owner, action fire, rank r = rank::last) noexcept : rank_{r}, owner_{owner}, fire_{fire} {}
   timer(timer const&) = delete;
   timer& operator=(timer const&) = delete;
   ~timer() { cancel(); }
@@ -27,6 +32,12 @@ class timer {
   bool armed() const noexcept { return queue_ != nullptr; }
   time_point at() const noexcept { return at_; }
   void cancel() noexcept;
+  bool has_rank(enum rank r) const noexcept { return rank_ == r; }
+  /// Of a timer that is not armed.
+  void rank_is(enum rank r) noexcept {
+    BOOST_ASSERT(!armed());
+    rank_ = r;
+  }
 
  private:
   friend class timer_queue;
@@ -34,12 +45,12 @@ class timer {
   time_point at_{};
   timer_queue* queue_ = nullptr;
   std::uint32_t place_ = 0;
-  bool const urgent_;
+  enum rank rank_;
   void* owner_;
   action fire_;
 };
 
-/// Timers by due time: two binary heaps, of the urgent timers and of the others, that know where each timer stands. Has no clock.
+/// Timers by due time: a binary heap for each rank, which knows where each timer stands. Has no clock.
 class timer_queue {
  public:
   static constexpr time_point never = time_point::max();
@@ -48,8 +59,8 @@ class timer_queue {
   timer_queue(timer_queue const&) = delete;
   timer_queue& operator=(timer_queue const&) = delete;
 
-  time_point next() const noexcept { return std::min(urgent_.next(), others_.next()); }
-  time_point next_urgent() const noexcept { return urgent_.next(); }
+  time_point next() const noexcept { return std::min(next_urgent(), heaps_[2].next()); }
+  time_point next_urgent() const noexcept { return std::min(heaps_[0].next(), heaps_[1].next()); }
 
   /// Arms a timer, or moves an armed one.
   void arm(timer& t, time_point at) {
@@ -59,12 +70,12 @@ class timer_queue {
     armed ? heap_of(t).settle(t.place_) : heap_of(t).add(t);
   }
 
-  /// Fires the timers that are due: the urgent ones first, and each kind earliest first; at most `most` of each kind. An action may arm and
-  /// cancel any timer. If next() is due after this, there are more.
+  /// Fires the timers that are due: those of the first rank first, and of each rank the earliest first; at most `most` of each. An action may arm
+  /// and cancel any timer. If next() is due after this, there are more.
   void run(time_point now, std::size_t most = std::numeric_limits<std::size_t>::max()) {
-    for (heap* of : {&urgent_, &others_}) {
-      for (std::size_t left = most; left != 0 && of->next() <= now; --left) {
-        timer& t = of->first();
+    for (heap& of : heaps_) {
+      for (std::size_t left = most; left != 0 && of.next() <= now; --left) {
+        timer& t = of.first();
         t.cancel();
         t.fire_(t.owner_, now);
       }
@@ -137,14 +148,14 @@ class timer_queue {
     std::vector<timer*> timers_;
   };
 
-  heap& heap_of(timer const& t) noexcept { return t.urgent_ ? urgent_ : others_; }
+  heap& heap_of(timer const& t) noexcept { return heaps_[static_cast<std::size_t>(t.rank_)]; }
 
   void remove(timer& t) noexcept {
     heap_of(t).remove(t);
     t.queue_ = nullptr;
   }
 
-  heap urgent_, others_;
+  std::array<heap, 3> heaps_;
 };
 
 inline void timer::cancel() noexcept {

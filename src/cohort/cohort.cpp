@@ -27,7 +27,7 @@ lock_entry::lock_entry(std::string lock_name, cohort& owner, backend& servers, p
                                                                                                                     *static_cast<lock_entry*>(self);
                                                                                                                 e.in.watch(e, now);
                                                                                                               },
-                                                                                                              true} {
+                                                                                                              timer::rank::first} {
   place->owner = this;
 }
 

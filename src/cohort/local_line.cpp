@@ -50,6 +50,7 @@ void local_line::deliver(lock_entry& e, grant_path how, time_point now) {
   ++on_.stats.held;
   on_.stats.wait.add(now - a.asked);
   if (on_.is_observed) on_.shell.on_observed(a, {.what = observation::kind::granted, .name = e.name, .at = now, .took = now - a.asked, .path = how});
+  if (e.hand_offs == 0) watchdog_.rank(e);
   if (e.hand_offs == 0 || other_lease || !e.watch.armed()) watchdog_.schedule(e, now);  // one that was taken over begins with another index
   on_.shell.on_acquired(a, acquired::granted, {});
 }

@@ -12,8 +12,15 @@ namespace conch::engine {
 /// A hold while it lasts: when it is renewed, when its loss is reported, and another lease.
 class watchdog {
  public:
+  /// So many holds of a client are renewed before all later ones.
+  static constexpr std::uint64_t renewed_first = 1'000;
+
   watchdog(cohort_environment& on, teller& tell) noexcept : on_{on}, tell_{tell} {}
 
+  /// A hold that begins: one of the first of this client, or a later one? If it has more than can be renewed in time, it loses of the later ones.
+  void rank(lock_entry& e) const noexcept;
+  /// Must it wait with its renewal? The server has so many to answer that those of the first holds would be late behind it.
+  bool comes_later(lock_entry const& e, time_point now) const;
   /// Sets when to look at this hold again.
   void schedule(lock_entry& e, time_point now);
   /// When the loss is reported, if the hold is not renewed before.

@@ -158,6 +158,8 @@ time_point sharded::late_after(receipt const& r) const {
   return c == nullptr ? time_point::min() : c->in->late_after(r);
 }
 
+duration sharded::oldest_renewal(engine::place const& p, time_point now) const { return keeper_of(p).oldest_renewal(p, now); }
+
 std::string sharded::why_not_renewed(engine::place const& p, time_point now) const { return keeper_of(p).why_not_renewed(p, now); }
 
 error_code sharded::why_not_done(receipt const& r) const {

@@ -68,6 +68,27 @@ TEST_F(EngineLoad, ARenewalWaitsForNothing) {  // P9
   EXPECT_EQ(sent(), texts{"renew H 1"});
 }
 
+TEST_F(EngineLoad, TheFirstHoldsAreRenewedHoweverManyLaterOnesAreDue) {  // P9: those wait for the next turn
+  start_connected();
+  auto const hold_many = [&](std::string const& name, int number, milliseconds lease) {
+    for (int i = 0; i < number; ++i) {
+      ask(name, name + std::to_string(i), {.lease = lease});
+      grant(100);
+    }
+    take_sent();
+  };
+  hold_many("first", 1'000, 1s);
+  hold_many("later", 3'000, 900ms);
+  sleep(400ms);
+  std::size_t first = 0, later = 0;
+  for (auto const& one : sent()) {
+    for (auto at = one.find("first"); at != std::string::npos; at = one.find("first", at + 1)) ++first;
+    for (auto at = one.find("later"); at != std::string::npos; at = one.find("later", at + 1)) ++later;
+  }
+  EXPECT_EQ(first, 1'000u);
+  EXPECT_EQ(later, 1'000u);
+}
+
 TEST_F(EngineLoad, OnANewConnectionTheHoldsComeFirst) {  // P9: they may be over before the others have been asked for
   start_connected();
   make_room(4000);

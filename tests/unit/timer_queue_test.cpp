@@ -168,7 +168,7 @@ TEST(TimerQueue, FiresTheUrgentOnesFirstAndSoManyOfEach) {
   for (int i = 0; i < 3; ++i) {
     all.emplace_back(&fired, note);
     q.arm(all.back(), start + std::chrono::milliseconds{i});
-    all.emplace_back(&fired, note_urgent, true);
+    all.emplace_back(&fired, note_urgent, timer::rank::first);
     q.arm(all.back(), start + std::chrono::milliseconds{10 + i});
   }
   EXPECT_EQ(q.next(), start);

@@ -145,6 +145,8 @@ class requests {
   in_flight take(fault what, bool others_wait, time_point now);
   try_batch take_tries();
   renewal_batch take_renewals();
+  /// For how long one has been under way. Zero: there is none.
+  duration oldest_renewal(time_point now) const { return renewals_.empty() ? duration::zero() : now - renewals_.front().written; }
   /// The server does not know the script of a request: is the source to be sent?
   bool source_is_due(in_flight const& r);
 

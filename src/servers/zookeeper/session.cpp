@@ -27,8 +27,8 @@ session::session(config const& settings, std::string const& root, std::string co
                  wire& out, session_events& up, statistics& stats)
     : settings_{settings}, root_{root}, secret_{secret}, timers_{timers}, out_{out}, up_{up}, stats_{stats}, back_off_{seed},
       attempt_{this, [](void* self, time_point now) { static_cast<session*>(self)->attempt_due(now); }},
-      beat_{this, [](void* self, time_point now) { static_cast<session*>(self)->beat(now); }, true},
-      proof_{this, [](void* self, time_point now) { static_cast<session*>(self)->proof_due(now); }, true},
+      beat_{this, [](void* self, time_point now) { static_cast<session*>(self)->beat(now); }, engine::timer::rank::first},
+      proof_{this, [](void* self, time_point now) { static_cast<session*>(self)->proof_due(now); }, engine::timer::rank::first},
       overdue_{this, [](void* self, time_point now) { static_cast<session*>(self)->answer_overdue(now); }}, timeout_{asked_timeout()} {}
 
 // ---------------------------------------------------------------------------------------------- the connection
