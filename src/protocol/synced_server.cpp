@@ -1,7 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "protocol/synced_server.hpp"
 
-#include "protocol/errors.hpp"
+#include "base/fault.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -337,8 +337,7 @@ void synced_server::too_few(front& f, sync_link::result const& r, sync_link::bat
   if (!unheard) {
     ++f.attempts;
     f.most = r.what == renew_reply::kind::renewed ? b.replicas : 0;
-    bool const final = r.why == fault::access_denied || r.why == fault::refused || r.why == fault::wrong_type || r.why == fault::malformed;
-    if (final) f.why_not = to_error(r.why, b.words);
+    if (is_final(r.why)) f.why_not = to_error(r.why, b.words);
   }
   bool const once_more = unheard || (f.attempts < 2 && !f.why_not && f.at != place::state::leaving);
   if (!once_more || now >= f.claimed_until) return give_back(f, now);

@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include "base/fault.hpp"
 #include "cohort/grant_id.hpp"
 #include "cohort/lease.hpp"
 #include "cohort/permit.hpp"
@@ -23,6 +24,7 @@ struct lock_report;
 namespace conch::protocol {
 
 using namespace engine;
+using conch::fault;
 
 struct acquire_reply;
 struct tries_reply;
@@ -206,23 +208,6 @@ struct wait_command {
 using command = std::variant<acquire_command, acquire_all_command, release_command, renew_command, confirm_command, inspect_command, force_command,
                              request_command, requested_command, watch_command, unwatch_command, limit_command, kill_command, subscribe_command,
                              prove_publish_command, ping_command, asking_command, mark_command, wait_command>;
-
-/// What an error answer means. The table from Redis' words is in src/servers/redis/faults.cpp.
-enum class fault {
-  none,
-  no_script,      // send it again, once with its source
-  try_later,      // the server is busy or not ready: the same request again after a pause
-  reconnect,      // this is not the server to talk to: look it up and connect anew
-  wrong_type,     // report
-  access_denied,  // report
-  refused,        // report; a release tries again
-  malformed,      // not an answer to what was asked: report
-  tls_failed,     // TLS does not come about: report
-  not_supported,  // this server never will: report
-};
-
-/// Another attempt at the same server changes nothing.
-constexpr bool is_final(fault what) { return what != fault::try_later && what != fault::reconnect; }
 
 /// The flags for "passed on" in the answer of a release (lua/release.lua, lua/permit_release.lua) or of an order.
 constexpr std::int64_t passed_on_flag = 1;   // the lock was granted to a client that may be dead

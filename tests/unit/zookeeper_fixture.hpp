@@ -139,7 +139,7 @@ class zookeeper_test : public ::testing::Test, public wire, public engine::backe
   void root() { answer({zxid, status::ok, data{{}, {.created = 1, .created_ms = root_made_ms}}}); }
   void happened(notice::event what, std::string path) { line->receiver().noticed({what, 3, std::move(path)}, now); }
   void answer_ping() { line->receiver().answered_ping(zxid, now); }
-  void lose_connection() { line->receiver().disconnected(fault::later, "gone", now); }
+  void lose_connection() { line->receiver().disconnected(fault::try_later, "gone", now); }
 
   /// From a connection to a session that is open.
   void open(std::int64_t session = 7, bool is_new = true) {

@@ -614,7 +614,7 @@ TEST_F(ZookeeperQueue, WaitsForAServerAndSaysWhyItHasGivenUp) {
   settings.connect_timeout = 1min;
   make();
   line->ask(at("a"), true, 12s, now);
-  line->receiver().disconnected(fault::later, "connection refused", now);
+  line->receiver().disconnected(fault::try_later, "connection refused", now);
   advance(11s);
   EXPECT_EQ(reason, errc::unreachable);
   EXPECT_NE(reason.message().find("connection refused"), std::string::npos) << reason.message();

@@ -432,11 +432,11 @@ TEST_F(ZookeeperSession, GoesOnAtOnceWhileTheAttemptHasAnotherServer) {
   take_sent();
   others_left = 2;
   for (int i = 0; i < 3; ++i) {
-    line->receiver().disconnected(fault::later, "refused", now);
+    line->receiver().disconnected(fault::try_later, "refused", now);
     advance(1us);
     EXPECT_EQ(take_sent(), texts{"connect"});
   }
-  line->receiver().disconnected(fault::later, "refused", now);
+  line->receiver().disconnected(fault::try_later, "refused", now);
   advance(1us);
   EXPECT_EQ(take_sent(), texts{}) << "all were tried: a pause";
 }
@@ -461,7 +461,7 @@ TEST_F(ZookeeperSession, SaysInTheLogThatItCannotConnectAndWhy) {
   make();
   settings.connect_timeout = 2s;
   line->ask(at("a"), true, 12s, now);
-  line->receiver().disconnected(fault::later, "Connection refused", now);
+  line->receiver().disconnected(fault::try_later, "Connection refused", now);
   advance(2s);
   advance(2s);
   ASSERT_GE(logged.size(), 2u);
@@ -581,7 +581,7 @@ TEST_F(ZookeeperSession, AHoldOutlivesAConnectionThatEndsAtTheWorstMomentAndASil
   advance(1us);
   take_sent();
   advance(400ms);  // a silent server has a ninth of the session
-  line->receiver().disconnected(fault::later, "silent", now);
+  line->receiver().disconnected(fault::try_later, "silent", now);
   advance(50ms);
   line->receiver().connected(now);
   line->receiver().greeted({4'000, 7, "secret"}, now);

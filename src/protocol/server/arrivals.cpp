@@ -1,8 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "protocol/server/arrivals.hpp"
 
+#include "base/fault.hpp"
 #include "base/readable.hpp"
-#include "protocol/errors.hpp"
 #include "protocol/server/place_keeper.hpp"
 
 #include <limits>
@@ -47,10 +47,7 @@ void arrivals::greet(session const& s, time_point now) {
 
 void arrivals::connect_failed(fault what, std::string_view words, time_point now) {
   on_.link.failed(what, words);
-  // A wrong password or certificate does not get better by waiting; everything else may.
-  bool const final =
-      what == fault::access_denied || what == fault::malformed || what == fault::refused || what == fault::tls_failed || what == fault::not_supported;
-  if (final) {
+  if (is_final(what)) {
     rest_.fail_all(to_error(what, words), now);
     on_.env.up.connection_refused(to_error(what, words), now);
   }

@@ -1,9 +1,9 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "protocol/server/asking.hpp"
 
+#include "base/fault.hpp"
 #include "base/turns.hpp"
 #include "protocol/drift.hpp"
-#include "protocol/errors.hpp"
 #include "protocol/server/place_keeper.hpp"
 
 #include <algorithm>

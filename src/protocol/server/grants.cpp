@@ -1,7 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "protocol/server/grants.hpp"
 
-#include "protocol/errors.hpp"
+#include "base/fault.hpp"
+#include "protocol/wire.hpp"
 
 #include <string>
 

@@ -1,7 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "protocol/server/orders.hpp"
 
-#include "protocol/errors.hpp"
+#include "base/fault.hpp"
 #include "protocol/server/place_keeper.hpp"
 
 #include <algorithm>

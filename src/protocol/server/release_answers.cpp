@@ -2,7 +2,7 @@
 #include "protocol/server/release_answers.hpp"
 
 #include "base/failure.hpp"
-#include "protocol/errors.hpp"
+#include "base/fault.hpp"
 #include "protocol/replies.hpp"
 
 #include <algorithm>
@@ -93,7 +93,7 @@ void release_answers::refused(cleanup& c, in_flight const& r, answer const& a, t
   if (asks_under(s, r.new_id)) asks_.take_fault(s, a, now);
   bool const hopeless = a.what == fault::wrong_type || a.what == fault::access_denied || a.what == fault::malformed;
   if (hopeless) {
-    errc const why = a.what == fault::wrong_type ? errc::wrong_type : a.what == fault::access_denied ? errc::access_denied : errc::protocol;
+    errc const why = meaning_of(a.what).error;
     owed_.finish(c, false, explained(make_error_code(why, a.words), {failed_task::kind::releasing, s.name}), now);
   } else {
     on_.link.note_once(a.words);  // nobody else may ask this server for a while

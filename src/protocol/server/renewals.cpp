@@ -2,8 +2,8 @@
 #include "protocol/server/renewals.hpp"
 
 #include "base/failure.hpp"
+#include "base/fault.hpp"
 #include "protocol/drift.hpp"
-#include "protocol/errors.hpp"
 #include "protocol/replies.hpp"
 #include "protocol/server/place_keeper.hpp"
 

@@ -12,7 +12,7 @@ using boost::system::error_code;
 
 namespace {
 
-fault fault_of(error_code ec) { return net::tls_fault(ec) == protocol::fault::tls_failed ? fault::tls_failed : fault::later; }
+fault fault_of(error_code ec) { return net::tls_fault(ec) == protocol::fault::tls_failed ? fault::tls_failed : fault::try_later; }
 
 }  // namespace
 

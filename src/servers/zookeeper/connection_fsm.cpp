@@ -122,9 +122,9 @@ void connection_fsm::begin() {
 
 void connection_fsm::resolved(std::vector<std::string> addresses, time_point now) {
   if (is_past()) return;
-  if (addresses.empty()) return ended(fault::later, "the name has no address", now);
+  if (addresses.empty()) return ended(fault::try_later, "the name has no address", now);
   addresses_[server_].begin(std::move(addresses), {std::max(choice_.until() - now, duration{1}), limits_.lease}, now);
-  if (!connect_next(now)) ended(fault::later, "no time is left for its addresses", now);
+  if (!connect_next(now)) ended(fault::try_later, "no time is left for its addresses", now);
 }
 
 /// False: all addresses of the server have had their turn.
@@ -142,7 +142,7 @@ bool connection_fsm::connect_next(time_point now) {
 void connection_fsm::refused(std::string_view why, time_point now) {
   if (is_past()) return;
   addresses_[server_].refused(why, now);
-  if (!connect_next(now)) ended(fault::later, std::string{addresses_[server_].words()}, now);
+  if (!connect_next(now)) ended(fault::try_later, std::string{addresses_[server_].words()}, now);
 }
 
 void connection_fsm::connected(time_point now) {
@@ -212,7 +212,8 @@ void connection_fsm::malformed(std::string_view why, time_point now) {
 
 void connection_fsm::failed(std::string_view why, time_point now, fault what) {
   if (is_past() || state_ == state::closed || state_ == state::idle) return;
-  bool const is_greeting = state_ == state::greeting && what == fault::later, is_handshake = state_ == state::handshaking && what == fault::later;
+  bool const is_greeting = state_ == state::greeting && what == fault::try_later,
+             is_handshake = state_ == state::handshaking && what == fault::try_later;
   if ((is_greeting || is_handshake) && addresses_[server_].has_more()) {
     addresses_[server_].refused(why, now);
     actions_ = {.close = true};
@@ -231,7 +232,7 @@ void connection_fsm::failed(std::string_view why, time_point now, fault what) {
 }
 
 void connection_fsm::ended(fault what, std::string_view why, time_point now) {
-  if (what != fault::later) is_in_use_ = false;  // what it has said once it says again
+  if (what != fault::try_later) is_in_use_ = false;  // what it has said once it says again
   was_refused(why, now);
   state_ = state::idle;
   is_in_use_ = false;

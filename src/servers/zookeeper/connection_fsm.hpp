@@ -69,7 +69,7 @@ class connection_fsm {
   void handshaken(time_point now);
   void received(std::size_t size, time_point now);
   /// A read, a write or a handshake of the stream has failed, or the name look-up.
-  void failed(std::string_view why, time_point now, fault what = fault::later);
+  void failed(std::string_view why, time_point now, fault what = fault::try_later);
   void written(std::size_t size);
   /// Writes what is still to be written, and closes for good then.
   void shut_down();

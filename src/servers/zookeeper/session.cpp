@@ -108,10 +108,8 @@ bool session::is_of_use(time_point now) {
 void session::disconnected(fault what, std::string_view why, time_point now) {
   if (state_ == state::closed || state_ == state::idle || state_ == state::pausing) return;
   std::string const words = readable(why);
-  lost(words, what != fault::later, now);
-  if (what == fault::later) return;
-  errc const error = what == fault::tls_failed ? errc::tls_failed : errc::protocol;
-  up_.refused(make_error_code(error, trouble_), now);
+  lost(words, is_final(what), now);
+  if (is_final(what)) up_.refused(to_error(what, trouble_), now);
 }
 
 void session::drop(std::string_view why, time_point now) {

@@ -2,23 +2,16 @@
 #pragma once
 
 #include "base/connection_log.hpp"
+#include "base/fault.hpp"
 #include "servers/zookeeper/messages.hpp"
 
 #include <conch/clock.hpp>
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 
 // The port between the session, which knows the protocol, and whoever has the connections.
 namespace conch::zookeeper {
-
-/// Why a connection could not be made, or has ended.
-enum class fault : std::uint8_t {
-  later,       // it may get better by itself
-  tls_failed,  // it does not: a certificate, a version, no TLS at all
-  malformed,   // the server said something that is not of the protocol
-};
 
 /// One connection at a time, to one server of an ensemble. All functions are called with the engine locked, and call nothing back.
 class wire {

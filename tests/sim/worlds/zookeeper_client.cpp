@@ -250,7 +250,7 @@ void zookeeper_client::lost_line(zookeeper_world::line_ptr const& l) {
     world.say("client ", number, " has lost its connection");
     line.reset();
     to_send_.clear();
-    backend->receiver().disconnected(zookeeper::fault::later, "cut", now);
+    backend->receiver().disconnected(fault::try_later, "cut", now);
   });
 }
 
