@@ -33,7 +33,7 @@ if(TARGET conch_postgresql)
     LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT postgresql NAMELINK_COMPONENT postgresql_development
     RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT postgresql)
   install(EXPORT conchPostgresqlTargets NAMESPACE conch:: DESTINATION "${conch_package_dir}" COMPONENT postgresql_development)
-  install(FILES "${PROJECT_BINARY_DIR}/src/servers/postgresql/postgresql.sql" DESTINATION "${CMAKE_INSTALL_DATADIR}/conch" COMPONENT postgresql)
+  install(FILES "${PROJECT_BINARY_DIR}/src/postgresql/postgresql.sql" DESTINATION "${CMAKE_INSTALL_DATADIR}/conch" COMPONENT postgresql)
 endif()
 
 install(EXPORT conchTargets NAMESPACE conch:: DESTINATION "${conch_package_dir}" COMPONENT development)
