@@ -182,8 +182,12 @@ int main(int argc, char** argv) try {
     std::cerr << "conch-flash-sale: --url: set a URL with a password in the environment as CONCH_URL; all users of the machine can read arguments\n";
     return 2;
   }
-  if (char const* const env_url = std::getenv("CONCH_URL"); url.empty() && env_url != nullptr && *env_url != '\0') url = env_url;
-  if (!url.empty()) s.url = url;
+  if (char const* const env_url = std::getenv("CONCH_URL"); !given.contains("url") && env_url != nullptr) s.url = env_url;
+  if (given.contains("url")) s.url = url;
+  if (s.url.empty()) {  // of a script whose variable is not set: another server would be a surprise
+    std::cerr << "conch-flash-sale: " << (given.contains("url") ? "--url" : "CONCH_URL") << " is empty\n";
+    return 2;
+  }
   if (s.items < 1 || order_ms < 1 || s.segments < 2 || processes < 1 || s.buyers < 1 || s.url.starts_with("memory:")) {
     std::cerr << "conch-flash-sale: needs at least 2 segments, 1 of everything else, and a Redis server (processes cannot share memory://)\n";
     return 2;

@@ -45,7 +45,7 @@ void parse_endpoint(std::string_view text, options& into) {
 
 std::optional<options> parse_options(int argc, char const* const* argv) {
   options result;
-  if (char const* const url = std::getenv("CONCH_URL"); url != nullptr && *url != '\0') {
+  if (char const* const url = std::getenv("CONCH_URL")) {
     result.redis = url;
   }
   std::string listen;
@@ -113,8 +113,11 @@ std::optional<options> parse_options(int argc, char const* const* argv) {
       throw usage_error("--lock-server: no user or password here; all users of the machine can read arguments");
     }
   }
-  if (!redis.empty()) {
+  if (given.contains("redis")) {
     result.redis = redis;
+  }
+  if (result.redis.empty()) {  // of a script whose variable is not set: another server would be a surprise
+    throw usage_error(given.contains("redis") ? "--redis is empty" : "CONCH_URL is empty");
   }
   if (result.name.empty() || result.name.size() > 512) {
     throw usage_error("--name must have 1 to 512 bytes");

@@ -85,6 +85,7 @@ constexpr std::string_view how_to_connect = R"(The server: --url, else CONCH_URL
 The password is never an argument: --password-file, else CONCH_PASSWORD, else password or
 password-file in the configuration file. The configuration file: --config, else
 $XDG_CONFIG_HOME/conch.toml or ~/.config/conch.toml. Other users must not be able to read it.
+A variable or a key that is set and empty is an error.
 Durations: 500ms, 30s, 5m, 2h, 1d.
 )";
 

@@ -29,10 +29,19 @@ namespace {
 
 [[noreturn]] void refuse(std::string const& why) { throw failure{exit_code::wrong_config, why}; }
 
-/// `name`: for how to reach the server one of connection_variables.
+/// A folder that the system names. An empty one counts as not set (XDG Base Directory Specification).
+std::optional<std::string> folder_in(char const* variable) {
+  char const* const found = std::getenv(variable);
+  if (found == nullptr || *found == '\0') return std::nullopt;
+  return found;
+}
+
+/// `name`: one of connection_variables.
 std::optional<std::string> environment(char const* name) {
   char const* const found = std::getenv(name);
-  if (found == nullptr || *found == '\0') return std::nullopt;
+  if (found == nullptr) return std::nullopt;
+  // As on the command line: what a template has left empty must not lead to another server, or to no login, instead of the one that is meant.
+  if (*found == '\0') refuse(std::string{name} + " is empty: give it a value, or unset it");
   return found;
 }
 
@@ -149,9 +158,9 @@ constexpr std::string_view known_keys[]{"url",
                                         "sync-timeout"};
 
 std::optional<std::string> default_file() {
-  std::optional<std::string> folder = environment("XDG_CONFIG_HOME");
+  std::optional<std::string> folder = folder_in("XDG_CONFIG_HOME");
   if (!folder) {
-    std::optional<std::string> const home = environment("HOME");
+    std::optional<std::string> const home = folder_in("HOME");
     if (home) folder = *home + "/.config";
   }
   if (!folder) return std::nullopt;

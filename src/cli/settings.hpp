@@ -41,7 +41,7 @@ struct connection {
 /// Reads the environment (CONCH_URL, CONCH_USER, CONCH_PASSWORD) and the configuration file: that of the options, which must exist, else
 /// $XDG_CONFIG_HOME/conch.toml or ~/.config/conch.toml if it is there.
 /// Throws failure: usage (a password in `--url`, which everybody on the machine can read), wrong_config (the file cannot be read, others can
-/// read it, it has an unknown key, or a value makes no sense).
+/// read it, it has an unknown key, a variable that is needed is set and empty, or a value makes no sense).
 connection read_connection(connection_options const& given);
 
 /// A regular file that others than its owner may read is refused, and so is one that belongs to somebody else than the user or root.

@@ -236,6 +236,21 @@ TEST_F(CliSettings, AFileThatTheCommandLineNamesGoesBeforeTheEnvironment) {
   EXPECT_EQ(read_connection(given).settings.url, "redis://line");
 }
 
+TEST_F(CliSettings, AVariableThatIsSetAndEmptyIsNamedAndDoesNotLeadToAnotherServer) {
+  for (char const* const name : connection_variables) {
+    SCOPED_TRACE(name);
+    for (char const* const one : connection_variables) ::unsetenv(one);
+    ::setenv(name, "", 1);
+    EXPECT_EQ(failure_of([] { read_connection({}); }), "78: " + std::string{name} + " is empty: give it a value, or unset it");
+    write("conch.toml", "url = 'redis://file'\nuser = 'f'\npassword = 'f'\n");
+    EXPECT_NE(failure_of([] { read_connection({}); }), "") << "the file that is always read comes after the environment";
+    std::filesystem::remove(folder_ + "/conch.toml");
+    connection_options given;
+    given.config_file = write("named.toml", "url = 'redis://named'\nuser = 'n'\npassword = 'n'\n");
+    EXPECT_EQ(failure_of([&] { read_connection(given); }), "") << "what the command line names comes first";
+  }
+}
+
 TEST_F(CliSettings, AUserInTheUrlIsNotAPassword) {
   connection_options given;
   for (char const* url : {"redis://orders@h", "redlock://a,orders@b", "unix://orders@/a:b"}) {

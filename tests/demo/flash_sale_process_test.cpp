@@ -111,7 +111,7 @@ TEST(FlashSale, NoScriptGivesTheUrlOfTheRedisAsAnArgument) {
 }
 
 TEST(FlashSale, RefusesWhatMakesNoSense) {
-  for (std::string const options : {"--url memory://", "--segments 1", "--items 0", "--buyers 0"}) {
+  for (std::string const options : {"--url memory://", "--url ''", "--segments 1", "--items 0", "--buyers 0"}) {
     EXPECT_EQ(run(std::string{CONCH_FLASH_SALE} + " " + options + " 2>&1").code, 2) << options;
   }
 }

@@ -376,6 +376,7 @@ TEST(HttpCounterAlone, ExplainsItselfAndBadOptions) {
            {{"--colour"}, "colour"},
            {{"--listen", "nowhere"}, "--listen"},
            {{"--redis", "ftp://h"}, "URL"},
+           {{"--redis", ""}, "--redis is empty"},
            {{"--redis", "redis://:secret@h"}, "CONCH_URL"},
            {{"--lease-ms", "1"}, "lease-ms"},
        }) {
@@ -386,7 +387,7 @@ TEST(HttpCounterAlone, ExplainsItselfAndBadOptions) {
     EXPECT_TRUE(contains(refused.output(), complaint)) << refused.output();
     EXPECT_FALSE(contains(refused.output(), "secret")) << refused.output();
   }
-  for (char const* const url : {"ftp://:secret@h", "redis://:secret@h/x", "redis://u:secret@h:x"}) {
+  for (char const* const url : {"ftp://:secret@h", "redis://:secret@h/x", "redis://u:secret@h:x", ""}) {
     ASSERT_EQ(::setenv("CONCH_URL", url, 1), 0);
     program refused({CONCH_HTTP_COUNTER});
     EXPECT_EQ(refused.wait_for_end(), 2) << url;
