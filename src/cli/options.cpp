@@ -136,9 +136,9 @@ po::options_description own_options(std::string_view command) {
     add("fence", po::value<std::string>()->value_name("N"), "only the holder with this fence, as conch status shows it");
     add("yes,y", "do not ask");
   } else if (command == "watch") {
-    add("every", po::value<std::string>()->value_name("DURATION"), "how often to look (1s)");
+    add("every", po::value<std::string>()->value_name("DURATION"), "how often to look (1s), 100ms to 1d");
   } else if (command == "bench") {
-    add("time", po::value<std::string>()->value_name("DURATION"), "how long to measure each part (1s)");
+    add("time", po::value<std::string>()->value_name("DURATION"), "how long to measure each part (1s), 10ms to 10m");
   }
   if (waits_for_replicas(command)) {
     add("sync-replicas", po::value<std::string>()->value_name("N"), "a lock, or a renewal, counts only when N replicas have it (0)");
@@ -215,6 +215,12 @@ class given_options {
   std::optional<duration> time(char const* option) const {
     if (!has(option)) return std::nullopt;
     return duration_of(option, text(option), command_);
+  }
+  /// What the command itself bounds. The library refuses its own settings.
+  std::optional<duration> time(char const* option, char const* least, char const* most) const {
+    std::optional<duration> const given = time(option);
+    if (!given || (*given >= *parse_duration(least) && *given <= *parse_duration(most))) return given;
+    refuse("--" + std::string{option} + " must be " + least + " to " + most + ", not '" + text(option) + "'", command_);
   }
 
  private:
@@ -316,8 +322,8 @@ request parse_command_line(std::vector<std::string> const& words) {
     all.yes = given.has("yes");
     if (given.has("fence")) all.fence = number_of<std::int64_t>("fence", given.text("fence"), 1, INT64_MAX, first);
   }
-  if (first == "watch") all.every = given.time("every");
-  if (first == "bench") all.time = given.time("time");
+  if (first == "watch") all.every = given.time("every", "100ms", "1d");
+  if (first == "bench") all.time = given.time("time", "10ms", "10m");
   return {std::move(all), {}};
 }
 

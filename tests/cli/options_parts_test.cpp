@@ -127,6 +127,11 @@ TEST(CliOptions, ThatAreWrongAreToldWithACode) {
            {{"status", "x", "--sync-replicas", "1"}, "--sync-replicas"},
            {{"status"}, "the NAME of the lock is missing"},
            {{"unlock", "x", "y"}, "takes one NAME"},
+           {{"watch", "--every", "0s"}, "--every must be 100ms to 1d, not '0s'"},
+           {{"watch", "--every", "99ms"}, "--every must be 100ms to"},
+           {{"watch", "--every", "25h"}, "--every must be 100ms to"},
+           {{"bench", "--time", "0s"}, "--time must be 10ms to 10m, not '0s'"},
+           {{"bench", "--time", "11m"}, "--time must be 10ms to"},
            {{"unlock", "x", "--fence", "0"}, "from 1 to"},
            {{"unlock", "x", "--fence", "1x"}, "not '1x'"},
        }) {
