@@ -30,19 +30,19 @@ std::string text_of(std::string const& file) {
 }
 
 struct row {
-  std::string initial, range, command;
+  std::string initial, range, about, command;
 };
 
 /// The rows of docs/settings.md by their names.
 std::map<std::string, row> rows() {
   std::map<std::string, row> found;
-  std::regex const line{R"(\n\| `([a-z_.]+)` \| ([^|]*) \| ([^|]*) ?\| [^|]* \| ([^|]*)\|)"};
+  std::regex const line{R"(\n\| `([a-z_.]+)` \| ([^|]*) \| ([^|]*) ?\| ([^|]*) \| ([^|]*)\|)"};
   std::string const text = text_of("docs/settings.md");
   for (std::sregex_iterator it{text.begin(), text.end(), line}, end; it != end; ++it) {
     std::smatch const& m = *it;
     std::string range = m[3];
     while (range.ends_with(' ')) range.pop_back();
-    EXPECT_TRUE(found.emplace(m[1], row{m[2], range, m[4]}).second) << m[1] << " has two rows";
+    EXPECT_TRUE(found.emplace(m[1], row{m[2], range, m[4], m[5]}).second) << m[1] << " has two rows";
   }
   return found;
 }
@@ -102,19 +102,20 @@ TEST(SettingsPage, NamesOptionsAndVariablesThatTheCommandHas) {
 
 struct setting {
   std::function<void(config&, duration)> set;
+  std::function<std::optional<duration>(config const&)> get;
   bool of_quorum = false;
 };
 
 template <class T>
 setting of(T config::*member) {
-  return {[member](config& c, duration d) { c.*member = d; }};
+  return {[member](config& c, duration d) { c.*member = d; }, [member](config const& c) { return c.*member; }};
 }
 setting of(duration quorum_config::*member) {
-  return {[member](config& c, duration d) { c.quorum.*member = d; }, true};
+  return {[member](config& c, duration d) { c.quorum.*member = d; }, [member](config const& c) { return c.quorum.*member; }, true};
 }
 
 setting of(duration zookeeper_config::*member) {
-  return {[member](config& c, duration d) { c.zookeeper.*member = d; }};
+  return {[member](config& c, duration d) { c.zookeeper.*member = d; }, [member](config const& c) { return c.zookeeper.*member; }};
 }
 
 /// All members that are durations.
@@ -176,6 +177,40 @@ std::string refusal(std::string const& name, duration value) {
     EXPECT_EQ(e.code(), errc::invalid_config) << name;
     return e.what();
   }
+}
+
+/// What was set, and something else counts: that must not be a secret.
+TEST(SettingsPage, SaysOfEachMemberThatAClientLowersToWhat) {
+  std::string const text = text_of("docs/settings.md");
+  std::size_t const begin = text.find("A shorter `lease` also lowers");
+  ASSERT_NE(begin, std::string::npos);
+  std::string const sentence = text.substr(begin, text.find('\n', begin) - begin);
+  auto const page = rows();
+  std::set<std::string> changed;
+  for (auto const& [name, s] : durations()) {
+    if (name == "lease" || !page.contains(name)) continue;
+    for (char const* const url : {"redis://127.0.0.1:1", "redlock://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "zookeeper://127.0.0.1:1"}) {
+      for (duration const value : {duration{20min}, duration{1min}, duration{2s}, duration{400ms}, duration{200ms}, duration{50ms}}) {
+        config c;
+        c.lease = 1s;
+        c.url = url;
+        s.set(c, value);
+        boost::asio::io_context context;
+        try {
+          client const made{context.get_executor(), c};
+          if (s.get(made.settings()) == value) continue;
+        } catch (boost::system::system_error const&) {
+          continue;  // refused: that is said by an error
+        }
+        changed.insert(name);
+        bool const is_said = page.at(name).about.find("t most ") != std::string::npos;
+        EXPECT_TRUE(is_said) << name << " of " << url << " is lowered, and its row does not say to what";
+        EXPECT_NE(sentence.find('`' + name + '`'), std::string::npos) << name << " is lowered: " << sentence;
+      }
+    }
+  }
+  EXPECT_EQ(changed, (std::set<std::string>{"claim", "command_timeout", "quorum.vote_claim", "reconnect_max", "reconnect_min", "stop_margin",
+                                            "sync_timeout"}));
 }
 
 TEST(SettingsPage, GivesTheRangesThatAClientHolds) {
