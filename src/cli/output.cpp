@@ -2,14 +2,13 @@
 #include "cli/output.hpp"
 
 #include "base/readable.hpp"
+#include "cli/line_sink.hpp"
 
 #include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <csignal>
 #include <cstring>
-#include <ctime>
 #include <exception>
 #include <string>
 
@@ -67,29 +66,9 @@ void print_error(std::string_view text) noexcept {
 
 void print_error_if_there_is_room(std::string_view text) noexcept {
   try {
-    std::string const all = lines_for_a_terminal(text);
-    write_if_there_is_room(STDERR_FILENO, all);
+    line_sink::of_standard_error().write(lines_for_a_terminal(text));
   } catch (std::exception const&) {  // no memory, and so no room
   }
-}
-
-bool write_if_there_is_room(int fd, std::string const& line) noexcept {
-  pollfd room{fd, POLLOUT, 0};
-  if (::poll(&room, 1, 0) <= 0) return true;
-  sigset_t pipe, before, pending;
-  ::sigemptyset(&pipe);
-  ::sigaddset(&pipe, SIGPIPE);
-  ::sigpending(&pending);
-  ::pthread_sigmask(SIG_BLOCK, &pipe, &before);
-  ssize_t written = 0;
-  do {
-    written = ::write(fd, line.data(), line.size());
-  } while (written < 0 && errno == EINTR);
-  bool const gone = written < 0 && errno != EAGAIN;
-  timespec const at_once{};
-  if (gone && ::sigismember(&pending, SIGPIPE) == 0) ::sigtimedwait(&pipe, nullptr, &at_once);
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return !gone;
 }
 
 bool reader_has_gone() noexcept { return has_gone; }

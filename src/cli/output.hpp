@@ -13,12 +13,8 @@ namespace conch::cli {
 void print(std::string_view text);
 /// The same to standard error, and a failure is nobody's.
 void print_error(std::string_view text) noexcept;
-/// The same, but it does not wait for the reader: what does not fit is left out.
+/// The same, but it does not wait for the reader (line_sink).
 void print_error_if_there_is_room(std::string_view text) noexcept;
-
-/// Writes a line in one piece, or leaves it out if there is no room. False: the reader has gone. CMD must not inherit that SIGPIPE is ignored, so it
-/// is blocked for this write, and taken if it has come.
-bool write_if_there_is_room(int fd, std::string const& line) noexcept;
 
 /// Standard output cannot be written. It is not a failure of a server, which a command may report and go on.
 struct not_written : std::runtime_error {

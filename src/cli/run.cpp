@@ -45,8 +45,9 @@ bool means_an_end(int signal) { return signal == SIGINT || signal == SIGTERM || 
 class runner {
  public:
   runner(asio::io_context& context, arguments const& given, run_locks& locks, duration grace)
-      : given_{given}, context_{context}, locks_{locks}, grace_{grace}, plan_{grace,
-                                                                              {SIGTERM, SIGKILL, SIGCONT, exit_code::lost, exit_code::of_signal}} {}
+      : given_{given}, events_{context, given}, context_{context}, locks_{locks}, grace_{grace}, plan_{grace,
+                                                                                                       {SIGTERM, SIGKILL, SIGCONT, exit_code::lost,
+                                                                                                        exit_code::of_signal}} {}
 
   int run() {
     adopt_orphans();
@@ -329,7 +330,7 @@ class runner {
   }
 
   arguments const& given_;
-  run_events events_{given_};
+  run_events events_;
   std::vector<int> const inherited_ = inherited_descriptors();
   asio::io_context& context_;
   run_locks& locks_;

@@ -20,21 +20,34 @@ namespace json = boost::json;
 
 namespace conch::cli {
 
-run_events::run_events(arguments const& given) : given_{given}, fd_{given.events_fd.value_or(given.json ? STDERR_FILENO : -1)}, began_{clock::now()} {
+run_events::run_events(boost::asio::io_context& context, arguments const& given)
+    : given_{given}, fd_{given.events_fd.value_or(given.json ? STDERR_FILENO : -1)}, flush_timer_{context}, began_{clock::now()} {
   // A descriptor with close-on-exec cannot have come from outside: it is one of conch's own.
   int const flags = given.events_fd ? ::fcntl(fd_, F_GETFD) : 0;
   if (flags == -1 || (flags & FD_CLOEXEC) != 0) {
     throw failure{exit_code::usage, "--events-fd " + std::to_string(fd_) + ": no such descriptor is open"};
   }
+  if (fd_ >= 0) sink_ = fd_ == STDERR_FILENO ? &line_sink::of_standard_error() : &own_.emplace(fd_);
 }
 
 void run_events::write(char const* event, json::object more) {
-  if (fd_ < 0) return;
+  if (sink_ == nullptr) return;
   auto const now = std::chrono::system_clock::now().time_since_epoch();
   json::object o{{"event", event}, {"unix_ms", std::chrono::duration_cast<std::chrono::milliseconds>(now).count()}};
   for (auto& [key, value] : more) o[key] = std::move(value);
-  std::string const line = one_line(o);
-  if (!write_if_there_is_room(fd_, line)) fd_ = -1;
+  if (!sink_->write(one_line(o))) sink_ = nullptr;
+  flush_later();
+}
+
+/// A reader that is slow gets the rest when it has made room.
+void run_events::flush_later() {
+  if (sink_ == nullptr || !sink_->is_waiting()) return;
+  flush_timer_.expires_after(std::chrono::milliseconds{20});
+  flush_timer_.async_wait([this](boost::system::error_code why) {
+    if (why) return;
+    if (!sink_->flush()) sink_ = nullptr;
+    flush_later();
+  });
 }
 
 void run_events::waiting() {

@@ -1,13 +1,17 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include "cli/line_sink.hpp"
 #include "cli/locks.hpp"
 #include "cli/options.hpp"
 
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/json/object.hpp>
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 
 namespace conch::cli {
@@ -15,11 +19,11 @@ namespace conch::cli {
 /// What `conch run` tells a program: a JSON object a line, on standard error (--json) or another descriptor (--events-fd). Each has "event" and
 /// "unix_ms".
 ///
-/// It never waits for its reader: a line for which there is no room is left out. After the end of the reader nothing is told any more.
+/// It never waits for its reader (line_sink). After the end of the reader nothing is told any more.
 class run_events {
  public:
   /// Throws failure if --events-fd names no descriptor that was open when conch started.
-  explicit run_events(arguments const& given);
+  run_events(boost::asio::io_context& context, arguments const& given);
 
   void waiting();
   void granted(run_locks const& held);
@@ -40,9 +44,13 @@ class run_events {
 
  private:
   void write(char const* event, boost::json::object more);
+  void flush_later();
 
   arguments const& given_;
   int fd_;  // -1: nobody is told
+  std::optional<line_sink> own_;
+  line_sink* sink_ = nullptr;
+  boost::asio::steady_timer flush_timer_;
   time_point began_;
 };
 

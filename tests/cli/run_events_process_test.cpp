@@ -81,6 +81,46 @@ TEST_F(RunEvents, AStoppedReaderOfStandardErrorKeepsNoJobRunning) {
   EXPECT_EQ(p.wait_for("code"), "code 79");
 }
 
+/// A pipe for 4 KiB, the program of the arguments with the end to write as descriptor 7, and what the reader does.
+constexpr char const* with_a_small_pipe = R"(import fcntl, os, subprocess, sys, time
+r, w = os.pipe()
+fcntl.fcntl(w, 1031, 4096)  # F_SETPIPE_SZ
+os.dup2(w, 7, inheritable=True)
+os.close(w)
+p = subprocess.Popen(sys.argv[2:], pass_fds=[7])
+os.close(7)
+if sys.argv[1] == 'stopped':
+    print('code', p.wait())
+    sys.exit()
+while True:
+    some = os.read(r, 1000)
+    if not some: break
+    os.write(1, some)
+    time.sleep(0.01)
+print('code', p.wait())
+)";
+
+TEST_F(RunEvents, ALineLongerThanThePipeKeepsNobodyWaiting) {
+  std::ofstream{file("start.py")} << with_a_small_pipe;
+  std::string names;
+  for (int n = 0; n < 30; ++n) names += ' ' + std::to_string(n) + std::string(500, 'x');
+  program p = shell("/usr/bin/python3 " + file("start.py") + " stopped $CONCH run --events-fd 7" + names + " -- /bin/sh -c 'echo ran; exit 5'");
+  p.wait_for("ran");
+  EXPECT_EQ(p.wait_for("code"), "code 5");
+}
+
+TEST_F(RunEvents, ALineLongerThanThePipeReachesASlowReaderWhole) {
+  std::ofstream{file("start.py")} << with_a_small_pipe;
+  std::string names;
+  for (int n = 0; n < 30; ++n) names += ' ' + std::to_string(n) + std::string(500, 'x');
+  program p = shell("/usr/bin/python3 " + file("start.py") + " slow $CONCH run --events-fd 7" + names + " -- /bin/sleep 2");
+  EXPECT_EQ(p.wait_for("code"), "code 0");
+  std::string const& all = p.output();
+  EXPECT_EQ(story_of(all), "waiting granted child_started child_exit released exit") << all;
+  EXPECT_TRUE(lines_with(all, "waiting").at(0).ends_with("x\"]}")) << all;
+  EXPECT_TRUE(has(lines_with(all, "granted").at(0), ",\"waited_ms\":")) << all;
+}
+
 TEST_F(RunEvents, AnErrorOfTheCommandLineIsJsonToo) {
   EXPECT_EQ(result_of({"run", "--json", "a", "--lease", "soon", "--", "true"}), 64);
   EXPECT_TRUE(output_.starts_with("{\"error\":\"--lease: ")) << output_;
