@@ -24,7 +24,6 @@ namespace {
 
 using boost::system::error_code;
 
-constexpr std::size_t most_of_one_name = 2;
 /// After this long the name server that hangs may have been replaced, and another question is worth a thread.
 constexpr auto ask_again_after = std::chrono::seconds{2};
 /// An answer that came between two attempts to connect is for the second: a name server that is always a little late would otherwise never be heard.
@@ -81,14 +80,26 @@ void lookup_threads::ask(std::string const& host, std::uint16_t port, std::share
     return who->answered(late->ec, late->found);
   }
   e.waiting.push_back(who);
-  // A name that hangs asks once more only while that leaves room for others.
-  bool const again = e.asking < most_of_one_name && now - e.newest >= ask_again_after && running_.size() < name_lookup::most_threads / 2;
-  if (e.asking == 0 || again) {
+  if (e.asking == 0 || may_ask_again(e, now)) {
     ++e.asking;
     e.newest = now;
+    e.has_answered = false;
     queue_.push_back(k);
   }
   while (has_room(now) && !queue_.empty() && begin(key{queue_.front()}, now)) queue_.pop_front();
+}
+
+/// With mutex_ locked. A look-up may hang for ever, and the next one be answered: so there is always a next one, but each that hangs makes the pause
+/// half as long again. A name that hangs for an hour has 17 threads, for a day 26, and is found again no later than that plus a half. Where many
+/// hang, one of all gets another thread in two seconds, and first look-ups of other names always find `most_threads` free.
+bool lookup_threads::may_ask_again(entry const& e, clock::time_point now) {
+  std::chrono::duration<double> pause = e.has_answered ? clock::duration::zero() : ask_again_after;
+  for (std::size_t n = 1; n < e.asking; ++n) pause *= 1.5;
+  if (now - e.newest < pause || running_.size() + name_lookup::most_threads >= name_lookup::most_that_hang) return false;
+  bool const many_hang = running_.size() >= name_lookup::most_threads / 2;
+  if (many_hang && now - slowed_ < ask_again_after) return false;
+  if (many_hang) slowed_ = now;
+  return true;
 }
 
 /// With mutex_ locked. A thread that hangs takes no place of one that may be of use.
@@ -163,6 +174,7 @@ lookup_threads::answer lookup_threads::look_up(key const& k) noexcept {
 void lookup_threads::tell(key const& k, answer const& a) noexcept {
   entry& e = names_[k];
   --e.asking;
+  e.has_answered = true;
   bool was_awaited = false;
   for (auto const& one : std::exchange(e.waiting, {})) {
     if (auto const who = one.lock()) {

@@ -46,6 +46,7 @@ class lookup_threads {
   struct entry {
     std::size_t asking = 0;           // threads, and places in the queue
     clock::time_point newest{};       // when the last of them was begun
+    bool has_answered = false;        // one of them, since then
     std::optional<answer> late = {};  // nobody waited for it; it is for the next one that asks
     clock::time_point late_since{};
     std::vector<std::weak_ptr<waiter>> waiting{};
@@ -55,6 +56,7 @@ class lookup_threads {
   static answer look_up(key const& k) noexcept;
   using running = std::multiset<clock::time_point>;
   bool has_room(clock::time_point now) const;
+  bool may_ask_again(entry const& e, clock::time_point now);
   bool begin(key const& k, clock::time_point now);
   void run(key k, running::iterator since) noexcept;
   bool take_from_queue(key& k) noexcept;
@@ -65,8 +67,9 @@ class lookup_threads {
   lookup_threads* const inherited_;  // of the parent process: not to be touched, and not lost to a checker of leaks
   std::mutex mutex_;                 // guards what follows
   std::map<key, entry> names_;
-  std::deque<key> queue_;  // there were too many threads
-  running running_;        // of each thread, when its present look-up was begun
+  std::deque<key> queue_;       // there were too many threads
+  running running_;             // of each thread, when its present look-up was begun
+  clock::time_point slowed_{};  // when a name that hangs got one more although many hang
 };
 
 }  // namespace conch::net

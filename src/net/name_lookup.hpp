@@ -24,9 +24,10 @@ namespace conch::net {
 /// that they touch, and reach the event loop through a pipe: nobody waits for them. An address in numbers needs no thread.
 ///
 /// All look-ups of the process share the threads. Those of one name share an answer; a second thread asks for it when the first has been asking for
-/// two seconds, and no third: a name that hangs costs two threads, however many connections want it, and only one where half of the threads are in
-/// use. A process has `most_threads` at most, and beside them such as have been asking for two seconds, `most_that_hang` in all; behind them look-ups
-/// wait for their turn. How long a look-up may take is for its caller to say.
+/// two seconds, a third after three more, and so on with growing pauses, for no look-up need ever end: a name that hangs for an hour costs 17
+/// threads, however many connections want it, and fewer where half of the threads are in use. A process has `most_threads` at most, and beside them
+/// such as have been asking for two seconds, `most_that_hang` in all; behind them look-ups wait for their turn. How long a look-up may take is for
+/// its caller to say.
 class name_lookup {
  public:
   using error_code = boost::system::error_code;

@@ -15,6 +15,8 @@ namespace {
 
 struct entry {
   bool hangs = false;
+  std::size_t strands = 0;  // who asked before the last of them
+  bool frees = false;       // those, too
   std::size_t waiting = 0;
   std::vector<std::string> addresses;
 };
@@ -64,7 +66,7 @@ fake_names::fake_names() = default;
 
 fake_names::~fake_names() {
   std::lock_guard const guard{all().mutex};
-  for (auto& [name, one] : all().names) one.hangs = false, one.addresses.clear();
+  for (auto& [name, one] : all().names) one.hangs = false, one.frees = true, one.addresses.clear();
   all().changed.notify_all();
 }
 
@@ -79,6 +81,14 @@ void fake_names::mean(std::string const& name, std::vector<std::string> addresse
 void fake_names::hang(std::string const& name) {
   std::lock_guard const guard{all().mutex};
   all().names[name].hangs = true;
+}
+
+void fake_names::strand(std::string const& name, std::vector<std::string> addresses) {
+  std::lock_guard const guard{all().mutex};
+  entry& one = all().names[name];
+  ++one.strands;
+  one.hangs = one.frees = false;
+  one.addresses = std::move(addresses);
 }
 
 std::size_t fake_names::waiting_for(std::string const& name) const {
@@ -100,7 +110,7 @@ int find_address(char const* host, char const* service, addrinfo const* hints, a
   if (at == all().names.end()) return EAI_NONAME;
   entry& one = at->second;  // entries stay
   ++one.waiting;
-  all().changed.wait(guard, [&] { return !one.hangs; });
+  all().changed.wait(guard, [&, before = one.strands] { return !one.hangs && (one.strands == before || one.frees); });
   --one.waiting;
   std::vector<std::string> const addresses = one.addresses;
   guard.unlock();

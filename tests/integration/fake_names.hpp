@@ -20,6 +20,8 @@ class fake_names {
   void mean(std::string const& name, std::vector<std::string> addresses);
   /// Whoever asks for it waits until it means something.
   void hang(std::string const& name);
+  /// Those that wait for it now wait until this ends. Whoever asks from now on gets the addresses.
+  void strand(std::string const& name, std::vector<std::string> addresses);
   /// How many threads wait for it now.
   std::size_t waiting_for(std::string const& name) const;
   /// How often getaddrinfo was called, for whatever name.
