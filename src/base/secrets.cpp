@@ -4,7 +4,6 @@
 #include "base/process.hpp"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -36,26 +35,113 @@ bool is_of_word(char c) noexcept {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || static_cast<unsigned char>(c) >= 0x80;
 }
 
-/// A text whose characters have one spelling, and where each of them stands in the original.
+/// One reading of a text: its characters, and which bytes of the original each of them stands for.
 struct plain_text {
   std::string characters;
-  std::vector<std::size_t> begin;  // one more than characters
+  std::vector<std::size_t> begin, end;
+
+  void add(char c, std::size_t from, std::size_t to) {
+    characters += c;
+    begin.push_back(from);
+    end.push_back(to);
+  }
 };
 
-/// One character of any of the spellings `%41`, `\x41`, `A`, `\u0041`, `\"`, `\n`, and how long that spelling is.
-std::pair<char, std::size_t> decoded(std::string_view text) {
-  auto const byte = [&](std::size_t at) -> int {
-    if (at + 1 >= text.size()) return -1;
-    int const high = digit(text[at]), low = digit(text[at + 1]);
-    return high < 0 || low < 0 ? -1 : high * 16 + low;
-  };
-  if (text[0] == '%' && byte(1) >= 0) return {static_cast<char>(byte(1)), 3};
-  if (text[0] != '\\' || text.size() < 2) return {text[0], 1};
-  if (text[1] == 'x' && byte(2) >= 0) return {static_cast<char>(byte(2)), 4};
-  if (text.starts_with("\\u00") && byte(4) >= 0) return {static_cast<char>(byte(4)), 6};
-  if (text[1] == 'n' || text[1] == 'r' || text[1] == 't') return {' ', 2};
-  if (text[1] == '\\' || text[1] == '/' || is_quotation_mark(text[1])) return {text[1], 2};
-  return {text[0], 1};
+/// What the same escape means differs between languages, so a text is read in each of these ways.
+enum class dialect {
+  c_and_json,  // \163 is octal, \u00e4 a character
+  lua_and_dns  // \115 is decimal, \u00e4 a byte, and =73 as in a mail
+};
+
+constexpr dialect dialects[] = {dialect::c_and_json, dialect::lua_and_dns};
+
+/// A number at the beginning of the text with so many digits at least and at most, and how many there are; 0: there is none.
+struct number {
+  std::uint32_t value = 0;
+  std::size_t size = 0;
+};
+
+number number_in(std::string_view text, int base, std::size_t least, std::size_t most) {
+  number n;
+  for (; n.size < std::min(most, text.size()); ++n.size) {
+    int const next = digit(text[n.size]);
+    if (next < 0 || next >= base) break;
+    n.value = n.value * static_cast<std::uint32_t>(base) + static_cast<std::uint32_t>(next);
+  }
+  return n.size < least ? number{} : n;
+}
+
+/// The number between an opening and a closing text, as in `\x{73}` and `&#115;`, and the size of all three.
+number enclosed(std::string_view text, std::string_view opening, int base, char closing) {
+  if (!text.starts_with(opening)) return {};
+  number n = number_in(text.substr(opening.size()), base, 1, 7);
+  std::size_t const size = opening.size() + n.size + 1;
+  if (n.size == 0 || size > text.size() || text[size - 1] != closing) return {};
+  n.size = size;
+  return n;
+}
+
+/// The number behind a text, as in `\x73` and `%73`, and the size of both.
+number behind(std::string_view text, std::string_view opening, int base, std::size_t least, std::size_t most) {
+  if (!text.starts_with(opening)) return {};
+  number n = number_in(text.substr(opening.size()), base, least, most);
+  if (n.size != 0) n.size += opening.size();
+  return n;
+}
+
+/// The bytes of one character, and how long its spelling is.
+struct spelling {
+  std::string bytes;
+  std::size_t size = 1;
+};
+
+std::string utf8(std::uint32_t c) {
+  auto const tail = [&](unsigned shift) { return static_cast<char>(0x80U | (c >> shift & 0x3fU)); };
+  if (c < 0x80) return {static_cast<char>(c)};
+  if (c < 0x800) return {static_cast<char>(0xc0U | c >> 6U), tail(0)};
+  if (c < 0x10000) return {static_cast<char>(0xe0U | c >> 12U), tail(6), tail(0)};
+  return {static_cast<char>(0xf0U | (c >> 18U & 7U)), tail(12), tail(6), tail(0)};
+}
+
+/// `\u0073`, `\u{73}`, `\U00000073`, `%u0073`, `&#115;`, `&#x73;`: a character by its number.
+spelling character_by_number(std::string_view text, dialect d) {
+  for (number const n : {behind(text, "\\u", 16, 4, 4), behind(text, "\\U", 16, 8, 8), behind(text, "%u", 16, 4, 4), enclosed(text, "\\u{", 16, '}'),
+                         enclosed(text, "&#", 10, ';'), enclosed(text, "&#x", 16, ';'), enclosed(text, "&#X", 16, ';')}) {
+    if (n.size == 0) continue;
+    if (d == dialect::lua_and_dns && n.value < 0x100) return {{static_cast<char>(n.value)}, n.size};
+    bool const is_high = n.value >= 0xd800 && n.value < 0xdc00;
+    number const low = is_high ? behind(text.substr(n.size), text.substr(0, 2), 16, 4, 4) : number{};
+    if (low.value < 0xdc00 || low.value >= 0xe000) return {utf8(n.value), n.size};
+    return {utf8(0x10000 + ((n.value - 0xd800) << 10U) + (low.value - 0xdc00)), n.size + low.size};
+  }
+  return {{}, 0};
+}
+
+/// `%73`, `\x73`, `\x{73}`, `\163`, `\0163`, `\o{163}`: a byte by its number.
+number byte_by_number(std::string_view text, dialect d) {
+  bool const c = d == dialect::c_and_json;
+  for (number const n : {behind(text, "%", 16, 2, 2), behind(text, "\\x", 16, 1, 2), behind(text, "\\X", 16, 1, 2), enclosed(text, "\\x{", 16, '}'),
+                         enclosed(text, "\\o{", 8, '}'), c ? behind(text, "\\0", 8, 3, 3) : behind(text, "\\", 10, 3, 3),
+                         c ? behind(text, "\\", 8, 1, 3) : behind(text, "=", 16, 2, 2)}) {
+    if (n.size != 0 && n.value < 0x100) return n;
+  }
+  return {};
+}
+
+spelling decoded(std::string_view text, dialect d) {
+  char const first = text[0];
+  bool const may_begin = first == '%' || first == '\\' || first == '&' || (first == '=' && d == dialect::lua_and_dns);
+  if (!may_begin || text.size() < 2) return {{first}, 1};
+  if (number const n = byte_by_number(text, d); n.size != 0) return {{static_cast<char>(n.value)}, n.size};
+  if (spelling s = character_by_number(text, d); s.size != 0) return s;
+  for (auto const& [name, c] :
+       {std::pair{"&quot;", '"'}, std::pair{"&apos;", '\''}, std::pair{"&amp;", '&'}, std::pair{"&lt;", '<'}, std::pair{"&gt;", '>'}}) {
+    if (text.starts_with(name)) return {{c}, std::string_view{name}.size()};
+  }
+  if (first != '\\') return {{first}, 1};
+  if (text[1] == 'n' || text[1] == 'r' || text[1] == 't') return {" ", 2};
+  if (text[1] == '\\' || text[1] == '/' || is_quotation_mark(text[1])) return {{text[1]}, 2};
+  return {{first}, 1};
 }
 
 /// Small letters, and ' ' for what a server does not repeat as it is.
@@ -64,25 +150,136 @@ char folded(char c) noexcept {
   return static_cast<unsigned char>(c) < 0x20 || c == '+' ? ' ' : c;
 }
 
-plain_text plain(std::string_view text) {
-  plain_text now{std::string{text}, {}};
-  for (std::size_t i = 0; i <= text.size(); ++i) now.begin.push_back(i);
-  // What is encoded twice is decoded twice.
+std::string folded(std::string text) {
+  for (char& c : text) c = folded(c);
+  return text;
+}
+
+plain_text as_it_is(std::string_view text) {
+  plain_text all;
+  for (std::size_t i = 0; i < text.size(); ++i) all.add(text[i], i, i + 1);
+  return all;
+}
+
+/// Without escapes. What is encoded twice is decoded twice.
+plain_text without_escapes(plain_text now, dialect d) {
   for (int round = 0; round < 3; ++round) {
     plain_text next;
     for (std::size_t at = 0; at < now.characters.size();) {
-      auto const [c, size] = decoded(std::string_view{now.characters}.substr(at));
-      next.characters += c;
-      next.begin.push_back(now.begin[at]);
-      at += size;
+      spelling const s = decoded(std::string_view{now.characters}.substr(at), d);
+      for (char const c : s.bytes) next.add(c, now.begin[at], now.end[at + s.size - 1]);
+      at += s.size;
     }
-    next.begin.push_back(text.size());
     bool const is_last = next.characters.size() == now.characters.size();
     now = std::move(next);
     if (is_last) break;
   }
-  for (char& c : now.characters) c = folded(c);
   return now;
+}
+
+/// What does not belong to a code. A quotation mark stays one: it says where an argument was cut.
+void add_border(plain_text& to, plain_text const& from, std::size_t at) {
+  char const c = is_quotation_mark(from.characters[at]) ? from.characters[at] : ' ';
+  if (c != ' ' || !to.characters.ends_with(' ')) to.add(c, from.begin[at], from.end[at]);
+}
+
+/// What stands between the numbers of a row of bytes, or in front of one.
+bool separates(char c) noexcept { return std::string_view{" ,:;-<>{}[]\\%"}.find(c) != std::string_view::npos; }
+
+std::size_t size_of_prefix(std::string_view text) noexcept {
+  for (std::string_view const one : {"0x", "0X", "\\x", "\\X", "\\u00", "%u00"}) {
+    if (text.starts_with(one)) return one.size();
+  }
+  return 0;
+}
+
+/// A run of digits is a row of bytes in hexadecimal: `736563`, `0x736563`, `73 65 63`, `0x73, 0x65`. `skipped`: so many digits belong to nothing.
+plain_text hexadecimal(plain_text const& text, std::size_t skipped) {
+  std::string_view const all = text.characters;
+  plain_text out;
+  for (std::size_t at = 0; at < all.size();) {
+    std::size_t const first = at + size_of_prefix(all.substr(at));
+    std::size_t end = first;
+    while (end < all.size() && digit(all[end]) >= 0 && size_of_prefix(all.substr(end, 2)) == 0) ++end;
+    for (std::size_t i = first + skipped; i + 1 < end; i += 2) {
+      out.add(static_cast<char>(digit(all[i]) * 16 + digit(all[i + 1])), text.begin[i == first ? at : i], text.end[i + 1]);
+    }
+    if (end - at < 2 && !separates(all[at])) add_border(out, text, at);
+    at = std::max(end, at + 1);
+  }
+  return out;
+}
+
+/// A list of numbers is a row of bytes: `[115 101 99]`, `163 145 143`.
+plain_text list_of_numbers(plain_text const& text, int base) {
+  std::string_view const all = text.characters;
+  plain_text out;
+  for (std::size_t at = 0; at < all.size();) {
+    number const n = number_in(all.substr(at), base, 1, 4);
+    if (n.size != 0 && n.value < 0x100) out.add(static_cast<char>(n.value), text.begin[at], text.end[at + n.size - 1]);
+    else if (!separates(all[at])) add_border(out, text, at);
+    at += std::max<std::size_t>(n.size, 1);
+  }
+  return out;
+}
+
+int digit_of_base64(char c) noexcept {
+  if (c >= 'A' && c <= 'Z') return c - 'A';
+  if (c >= 'a' && c <= 'z') return c - 'a' + 26;
+  if (c >= '0' && c <= '9') return c - '0' + 52;
+  return c == '+' || c == '-' ? 62 : c == '/' || c == '_' ? 63 : -1;
+}
+
+/// Each word as Base64, also that of URLs, of which so many characters belong to nothing.
+plain_text base64(plain_text const& text, std::size_t skipped) {
+  std::string_view const all = text.characters;
+  plain_text out;
+  for (std::size_t at = 0; at < all.size();) {
+    std::size_t end = at;
+    while (end < all.size() && digit_of_base64(all[end]) >= 0) ++end;
+    if (end - at >= 4) {
+      std::uint32_t bits = 0;
+      std::size_t const first = at + skipped;
+      for (std::size_t i = first; i < end; ++i) {
+        bits = bits << 6U | static_cast<std::uint32_t>(digit_of_base64(all[i]));
+        std::size_t const place = (i - first) % 4;
+        if (place != 0) out.add(static_cast<char>(bits >> (6 - 2 * place) & 0xffU), text.begin[i - 1], text.end[i]);
+      }
+    }
+    if (end - at < 4 || end < all.size()) add_border(out, text, std::min(end, all.size() - 1));
+    at = std::max(end, at + 1);
+  }
+  return out;
+}
+
+/// The ways to read a text. In those that are `coded` a short word may mean a few bytes by chance.
+template <class Read>
+void each_reading(std::string_view text, Read const& read) {
+  auto const give = [&](plain_text one, bool is_coded) {
+    one.characters = folded(std::move(one.characters));
+    read(one, is_coded);
+  };
+  plain_text const as_is = as_it_is(text);
+  give(as_is, false);
+  plain_text const unescaped = without_escapes(as_is, dialect::c_and_json);
+  if (text.find_first_of("%\\&=") != std::string_view::npos) {
+    give(unescaped, false);
+    give(without_escapes(as_is, dialect::lua_and_dns), false);
+  }
+  auto const give_code = [&](plain_text one) { give(without_escapes(std::move(one), dialect::c_and_json), true); };
+  for (std::size_t skipped = 0; skipped < 2; ++skipped) give_code(hexadecimal(as_is, skipped));
+  for (int const base : {8, 10}) give_code(list_of_numbers(as_is, base));
+  for (std::size_t skipped = 0; skipped < 4; ++skipped) give_code(base64(unescaped, skipped));
+}
+
+/// The spellings of a secret that a reading of a text may have.
+std::vector<std::string> spellings_of(std::string const& secret) {
+  std::vector<std::string> all{folded(secret)};
+  for (dialect const d : dialects) {
+    std::string one = folded(without_escapes(as_it_is(secret), d).characters);
+    if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(std::move(one));
+  }
+  return all;
 }
 
 /// A word of a person is no proof that it was copied from a secret: our own lines consist of them.
@@ -99,14 +296,14 @@ class known_secrets {
   void add(std::string const& bytes) {
     std::lock_guard const guard{mutex_};
     if (++counts_[bytes] > 1) return;
-    index(plain(bytes).characters, 1);
+    for (std::string const& one : spellings_of(bytes)) index(one, 1);
     any_ = true;
   }
 
   void gone(std::string const& bytes) {
     std::lock_guard const guard{mutex_};
     // A word that anybody may use for another thing is hidden no longer than it must be.
-    if (!is_unmistakable(plain(bytes).characters)) return forget(bytes);
+    if (!is_unmistakable(folded(bytes))) return forget(bytes);
     gone_.push_back(bytes);
     if (gone_.size() <= most_gone) return;
     forget(gone_.front());
@@ -115,16 +312,24 @@ class known_secrets {
 
   std::string hide(std::string_view text, told_by by) {
     if (!any_ || text.empty()) return std::string{text};
-    plain_text const here = plain(text);
-    std::vector<bool> hidden(here.characters.size());
-    {
-      std::lock_guard const guard{mutex_};
-      find_pieces(here.characters, by, hidden);
-      if (by == told_by::others) find_beginnings(here.characters, hidden);
-    }
+    std::vector<bool> hidden(text.size());
+    each_reading(text, [&](plain_text const& here, bool is_coded) {
+      std::vector<bool> found(here.characters.size());
+      {
+        std::lock_guard const guard{mutex_};
+        find_pieces(here.characters, by, found);
+        if (by == told_by::others) find_beginnings(here.characters, is_coded ? 3 : 1, found);
+      }
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        if (!found[i]) continue;
+        std::size_t const from = here.begin[i];
+        while (i + 1 < found.size() && found[i + 1]) ++i;
+        std::fill(hidden.begin() + static_cast<std::ptrdiff_t>(from), hidden.begin() + static_cast<std::ptrdiff_t>(here.end[i]), true);
+      }
+    });
     std::string out;
     for (std::size_t i = 0; i < hidden.size(); ++i) {
-      if (!hidden[i]) out += text.substr(here.begin[i], here.begin[i + 1] - here.begin[i]);
+      if (!hidden[i]) out += text[i];
       else if (i == 0 || !hidden[i - 1]) out += mask;
     }
     return out;
@@ -142,7 +347,7 @@ class known_secrets {
   void forget(std::string const& bytes) {
     auto const at = counts_.find(bytes);
     if (--at->second != 0) return;
-    index(plain(bytes).characters, -1);
+    for (std::string const& one : spellings_of(bytes)) index(one, -1);
     counts_.erase(at);
   }
 
@@ -150,9 +355,9 @@ class known_secrets {
 
   void index(std::string const& characters, int by) {
     if (characters.empty()) return;
-    auto& beginnings = begins_with_[static_cast<unsigned char>(characters[0])];
-    if (by > 0) beginnings.push_back(characters);
-    else beginnings.erase(std::find(beginnings.begin(), beginnings.end(), characters));
+    auto const place = std::lower_bound(in_order_.begin(), in_order_.end(), characters);
+    if (by > 0) in_order_.insert(place, characters);
+    else in_order_.erase(place);
     for (std::size_t i = 0; i + gram_size <= characters.size(); ++i) {
       std::string_view const gram = std::string_view{characters}.substr(i, gram_size);
       for (bool const unmistakable : {false, true}) {
@@ -188,20 +393,26 @@ class known_secrets {
     }
   }
 
-  /// Short secrets that stand alone, and beginnings of secrets up to a quotation mark or the end of the text.
-  void find_beginnings(std::string_view text, std::vector<bool>& hidden) const {
+  /// Short secrets that stand alone, and beginnings of secrets up to a quotation mark or the end of the text; of so many characters at least.
+  void find_beginnings(std::string_view text, std::size_t least, std::vector<bool>& hidden) const {
     for (std::size_t i = 0; i < text.size(); ++i) {
       if (i > 0 && is_of_word(text[i - 1])) continue;
       bool const is_quoted = i > 0 && is_quotation_mark(text[i - 1]);
-      for (std::string const& one : begins_with_[static_cast<unsigned char>(text[i])]) {
-        auto const ends = std::mismatch(one.begin(), one.end(), text.begin() + static_cast<std::ptrdiff_t>(i), text.end());
-        auto const size = static_cast<std::size_t>(ends.first - one.begin());
+      std::size_t found = 0;
+      auto first = in_order_.begin(), last = in_order_.end();  // those that begin with the `size` characters from here
+      for (std::size_t size = 0;; ++size) {
         bool const at_end = i + size == text.size();
-        bool const stands_alone = size == one.size() && (at_end || !is_of_word(text[i + size]));
+        bool const stands_alone = size != 0 && first->size() == size && (at_end || !is_of_word(text[i + size]));
         bool const is_cut = is_quoted ? size >= 2 && (at_end || is_quotation_mark(text[i + size])) : size >= 3 && at_end;
-        if (!stands_alone && !is_cut) continue;
-        std::fill_n(hidden.begin() + static_cast<std::ptrdiff_t>(i), size, true);
+        if (stands_alone || is_cut) found = size;
+        if (at_end) break;
+        auto const next = [&](std::string const& one) { return static_cast<unsigned char>(one[size]); };
+        auto const here = static_cast<unsigned char>(text[i + size]);
+        first = std::partition_point(first, last, [&](std::string const& one) { return one.size() <= size || next(one) < here; });
+        last = std::partition_point(first, last, [&](std::string const& one) { return next(one) == here; });
+        if (first == last) break;
       }
+      if (found >= least) std::fill_n(hidden.begin() + static_cast<std::ptrdiff_t>(i), found, true);
     }
   }
 
@@ -210,7 +421,7 @@ class known_secrets {
   std::unordered_map<std::string, std::size_t> counts_;
   std::deque<std::string> gone_;
   std::unordered_map<key, int> grams_;
-  std::array<std::vector<std::string>, 256> begins_with_;  // by the first character
+  std::vector<std::string> in_order_;
 };
 
 known_secrets& all_secrets() {

@@ -34,9 +34,9 @@ enum class told_by {
   us,      // a line of ours, which may contain such a text: secrets that look like one of our own words stay
 };
 
-/// The text with `***` for each secret in it. They are found in upper and lower case, percent-encoded, behind backslashes, as `\xNN`, and in part:
-/// six characters of a secret one after another, or fewer at the end of the text or of a quotation, where a server has cut it. Takes time in
-/// proportion to the text.
+/// The text with `***` for each secret in it, in upper and lower case, in part (six characters in a row, or fewer where a server has cut it), and in
+/// other spellings: escaped in any way (`%73`, `\163`, `\x73`, `\u0073`, `&#115;`; also twice), or as a whole in hexadecimal, in Base64 or as a list
+/// of numbers. Takes time in proportion to the text: the number of ways to read it is fixed.
 CONCH_API std::string without_secrets(std::string_view text, told_by by = told_by::others);
 
 }  // namespace conch
