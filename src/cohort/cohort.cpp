@@ -169,7 +169,7 @@ void cohort::granted(place& s, bool pushed, time_point now) {
     // is delivered.
     auto const tell = [&](lock_entry& other) {
       bool const over = other.holder != nullptr && other.holder->at == acquisition::phase::holding && now >= watchdog_.lose_at(other);
-      if (over && other.name == e.name) watchdog_.tell_lost(*other.holder, make_error_code(errc::lost), now);
+      if (over && other.name == e.name) watchdog_.tell_lost(*other.holder, watchdog_.end_of(other, now), now);
     };
     entries_.for_each_single(tell);
     if (lock_entry* const named = entries_.find(e.name); e.single && named != nullptr) tell(*named);
@@ -258,7 +258,9 @@ void cohort::lost(place& s, time_point now) {
   e.proving = false;
   if (acquisition* const a = e.holder) {
     e.holder = nullptr;
-    if (a->at == acquisition::phase::holding) watchdog_.tell_lost(*a, make_error_code(errc::lost), now);
+    auto const why =
+        "it is not this client's any more: its lease or session has expired, an operator has released it, or the server has lost its data";
+    if (a->at == acquisition::phase::holding) watchdog_.tell_lost(*a, make_error_code(errc::lost, why), now);
     if (a->at == acquisition::phase::detaching) {
       ends_.end_detaching(*a, make_error_code(errc::lost), now);
     } else {

@@ -7,7 +7,7 @@
 namespace conch::engine {
 
 void hold_ends::end(acquisition& a, bool tell, time_point now) {
-  if (a.at == acquisition::phase::holding && now >= a.deadline()) watchdog_.tell_lost(a, make_error_code(errc::lost), now);
+  if (a.at == acquisition::phase::holding && now >= a.deadline()) watchdog_.tell_lost(a, watchdog_.end_of(*a.lock, now), now);
   bool const was_held = a.at == acquisition::phase::holding;
   if (a.is_extending()) watchdog_.end_extension(a, false, tell_.told(failed_task::kind::extending, make_error_code(errc::not_held), a.lock->name));
   lock_entry* const e = a.lock;
@@ -48,9 +48,7 @@ void hold_ends::watch(lock_entry& e, time_point now) {
     return;
   }
   if (a.at == acquisition::phase::lost || now >= watchdog_.lose_at(e)) {
-    bool const was_to_last = s.renewable && now < s.renew_until;
-    std::string const why = was_to_last ? watchdog_.why_not_renewed(e, now) : std::string{};
-    if (a.at == acquisition::phase::holding) watchdog_.tell_lost(a, make_error_code(errc::lost, why), now);
+    if (a.at == acquisition::phase::holding) watchdog_.tell_lost(a, watchdog_.end_of(e, now), now);
     if (now < deadline_of(e)) {
       on_.timers.arm(e.watch, deadline_of(e));
       return;
@@ -71,7 +69,7 @@ void hold_ends::watch(lock_entry& e, time_point now) {
 }
 
 void hold_ends::detach(acquisition& a, time_point now) {
-  if (a.at == acquisition::phase::holding && now >= a.deadline()) watchdog_.tell_lost(a, make_error_code(errc::lost), now);
+  if (a.at == acquisition::phase::holding && now >= a.deadline()) watchdog_.tell_lost(a, watchdog_.end_of(*a.lock, now), now);
   if (a.at != acquisition::phase::holding) {
     bool const lost = a.at == acquisition::phase::lost;
     end(a, false, now);

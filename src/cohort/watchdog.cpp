@@ -52,15 +52,19 @@ void watchdog::schedule(lock_entry& e, time_point now) {
   on_.timers.arm(e.watch, std::min(e.renew_at, lose_at(e)));
 }
 
-/// Nobody could have renewed it while this process did not run.
-std::string watchdog::why_not_renewed(lock_entry const& e, time_point now) const {
+error_code watchdog::end_of(lock_entry const& e, time_point now) const {
+  acquisition const& a = *e.holder;
+  place const& s = *e.place;
+  auto const lost = [](std::string const& why) { return make_error_code(errc::lost, why); };
+  if (!s.renewable || now >= s.renew_until) return lost(a.fixed ? "its lease is fixed, and has ended" : "max_hold has passed");
+  // Nobody could have renewed it while this process did not run.
   duration const late = now - e.watch.at();
-  if (late < validity_of(e) / 4) return on_.servers->why_not_renewed(*e.place, now);
-  return "this process had no time to renew it for " + std::to_string(whole_ms(late).count()) + " ms";
+  if (late < validity_of(e) / 4) return lost(on_.servers->why_not_renewed(s, now));
+  return lost("this process had no time to renew it for " + std::to_string(whole_ms(late).count()) + " ms");
 }
 
 void watchdog::extend(acquisition& a, milliseconds lease, time_point now) {
-  if (a.at == acquisition::phase::holding && now >= a.deadline()) tell_lost(a, make_error_code(errc::lost), now);
+  if (a.at == acquisition::phase::holding && now >= a.deadline()) tell_lost(a, end_of(*a.lock, now), now);
   if (a.at != acquisition::phase::holding) {
     on_.shell.on_extended(a, false, {});
     return;

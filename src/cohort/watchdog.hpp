@@ -42,7 +42,8 @@ class watchdog {
   void watch_requests(acquisition& a, time_point now);
   void tell_lost(acquisition& a, error_code why, time_point now);
   /// Why the hold whose watch has just fired was not renewed in time.
-  std::string why_not_renewed(lock_entry const& e, time_point now) const;
+  /// The error of a hold of ours that has reached its end, with the cause.
+  error_code end_of(lock_entry const& e, time_point now) const;
 
  private:
   duration validity_of(lock_entry const& e) const;

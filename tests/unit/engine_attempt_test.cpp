@@ -3,6 +3,8 @@
 
 #include <conch/detail/multi_plan.hpp>
 
+#include <functional>
+
 namespace conch::engine {
 namespace {
 
@@ -313,6 +315,101 @@ TEST_F(EngineAttempt, ALossSaysWhetherThisProcessHadNoTime) {
   holding("b", "L", {.lease = 1s});
   advance(1s);
   EXPECT_NE(lost_message.find("the server has not answered for "), std::string::npos) << lost_message;
+}
+
+TEST_F(EngineAttempt, ALossSaysWhatItsCauseWas) {
+  caller* a = nullptr;
+  // Pings are answered. Renewals are done, or refused with these words.
+  auto const answer_each = [&](std::string_view refusal = {}) {
+    while (!unanswered.empty()) {
+      bool const renews = unanswered.front().starts_with("renew");
+      if (renews && !refusal.empty()) answer(fault::refused, refusal);
+      else if (renews) renewed({1});
+      else answer({});
+    }
+  };
+  struct row {
+    char const* cause;
+    std::function<void()> happens;
+    std::string words;  // behind "the lock was lost"
+  };
+  for (row const& one : std::vector<row>{
+           {"the server refuses renewals",
+            [&] {
+              for (int i = 0; i < 200 && lost_message.empty(); ++i) {
+                advance(10ms);
+                answer_each("OOM command not allowed");
+              }
+            },
+            ": OOM command not allowed"},
+           {"the server is silent", [&] { advance(1s); }, ": the server has not answered for "},
+           {"the connection was closed",
+            [&] {
+              disconnect();
+              advance(1s);
+            },
+            ": the connection is lost"},
+           {"a new connection is refused",
+            [&] {
+              disconnect();
+              remote->receiver().connect_failed(fault::try_later, "connection refused", now);
+              advance(1s);
+            },
+            ": connection refused"},
+           {"a new connection takes too long",
+            [&] {
+              disconnect();
+              remote->receiver().connect_failed(fault::try_later, "no answer from 10.0.0.1", now);
+              advance(1s);
+            },
+            ": no answer from 10.0.0.1"},
+           {"this process stood still", [&] { sleep(1600ms); }, ": this process had no time to renew it for "},
+           {"the server says that it is not ours",
+            [&] {
+              advance(400ms);
+              renewed({0});
+            },
+            ": it is not this client's any more: "},
+           {"a fixed lease ends", [&] { advance(1s); }, ": its lease is fixed, and has ended"},
+           {"max_hold ends",
+            [&] {
+              for (int i = 0; i < 200 && lost_message.empty(); ++i) {
+                advance(10ms);
+                answer_each();
+              }
+            },
+            ": max_hold has passed"},
+           {"it is released too late",
+            [&] {
+              now += 1600ms;
+              release(*a);
+            },
+            ": this process had no time to renew it for "},
+           {"it is extended too late",
+            [&] {
+              now += 1600ms;
+              extend(*a, 1s);
+            },
+            ": this process had no time to renew it for "},
+           {"it is detached too late",
+            [&] {
+              now += 1600ms;
+              detach(*a);
+            },
+            ": this process had no time to renew it for "},
+       }) {
+    SCOPED_TRACE(one.cause);
+    start_connected();
+    lost_message.clear();
+    wanted what{.lease = 1s};
+    what.fixed = one.cause == "a fixed lease ends"s;
+    if (one.cause == "max_hold ends"s) what.max_hold = 500ms;
+    a = &holding("a", "L", what);
+    take_sent();
+    one.happens();
+    EXPECT_TRUE(lost_message.starts_with("the lock was lost" + one.words)) << lost_message;
+    EXPECT_TRUE(lost_message.ends_with(" (holding lock \"L\")")) << lost_message;
+  }
 }
 
 TEST_F(EngineAttempt, PatienceIsNotBegunAnewByAConnection) {
