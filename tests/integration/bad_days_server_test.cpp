@@ -361,6 +361,29 @@ TEST_F(BadDaysOfTheServer, P5TenThousandWaitersOfManyLocksSurviveAClosedConnecti
   w.run(body, 90s);
 }
 
+TEST_F(BadDaysOfTheServer, AConnectionThatAnOperatorEndsIsInTheLogWithItsReason) {
+  redis_server server;
+  redis_probe probe{server};
+  journal log;
+  auto const body = [&]() -> asio::awaitable<void> {
+    config settings = steady_config(server);
+    settings.client_name = "ended";
+    settings.log = log.hook();
+    client c{w.ctx.get_executor(), settings};
+    mutex m{c, "kept"};
+    hold h = co_await m.async_acquire();
+    auto const ids = connections(probe, "ended");
+    CO_ASSERT(ids.size() == 1);
+    probe.command({"CLIENT", "KILL", "ID", ids[0]});
+    auto const back = [&] { return c.stats().connects == 2; };
+    co_await until(back, "reconnected");
+    EXPECT_TRUE(h.valid());
+    EXPECT_TRUE(log.contains("lost the connection to " + settings.url + ": read: End of file\n")) << *log.text;
+    co_await h.async_release();
+  };
+  w.run(body);
+}
+
 TEST_F(BadDaysOfTheServer, AHolderWhoseConnectionIsClosedKeepsItsLock) {
   redis_server server;
   redis_probe probe{server};

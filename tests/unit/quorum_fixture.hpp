@@ -118,7 +118,10 @@ class world final : public engine::acquisition_events, public engine::log_sink {
     events.push_back(how == engine::acquired::granted ? "granted" : how == engine::acquired::busy ? "busy" : "failed");
   }
   void on_lost(engine::acquisition&, error_code) override { events.push_back("lost"); }
-  void on_released(engine::acquisition&, bool was_held, error_code) override { events.push_back(was_held ? "released" : "not released"); }
+  void on_released(engine::acquisition&, bool was_held, error_code e) override {
+    why = e;
+    events.push_back(was_held ? "released" : "not released");
+  }
   void on_observed(engine::acquisition&, engine::observation const& o) override { observed.push_back(o.what); }
   void note(bool, std::string_view words) override { notes.emplace_back(words); }
   std::size_t notes_with(std::string_view words) const {
@@ -139,7 +142,7 @@ class world final : public engine::acquisition_events, public engine::log_sink {
   std::unique_ptr<quorum> backend;
   std::unique_ptr<engine::cohort> cohort;
   std::vector<std::string> events, notes;
-  error_code why;                                   // of the last acquire that was answered
+  error_code why;                                   // of the last acquire or release that was answered
   std::vector<engine::observation::kind> observed;  // with settings.observer
 };
 

@@ -267,6 +267,41 @@ TEST(Quorum, P7AVoteThatCameAfterTheReleaseDoesNotShowThatTheLockWasHeld) {
   }
 }
 
+/// Each way in which a release fails: nobody answers, too few answer, most of them refuse, and all of them have gone.
+TEST(Quorum, AReleaseThatFailsNamesItsLock) {
+  enum class way { silent, too_few, refused, gone };
+  for (way const how : {way::silent, way::too_few, way::refused, way::gone}) {
+    SCOPED_TRACE(static_cast<int>(how));
+    world w{5};
+    engine::acquisition& a = w.ask();
+    for (std::size_t i = 0; i < 5; ++i) w.yes(i);
+    ASSERT_EQ(w.events, std::vector<std::string>{"granted"});
+    w.advance(1ms);
+    while (!w.wires[0]->unanswered.empty()) {
+      for (std::size_t i = 0; i < 5; ++i) w.answer(i, {w.server_us(i), 1, 0, 0});
+    }
+    w.cohort->release(a, w.now);
+    for (std::size_t i = 0; i < 5; ++i) {
+      ASSERT_EQ(w.wires[i]->unanswered.back().what, "release");
+      if (how == way::too_few && i < 2) w.answer(i, {1, 0, 0, w.server_us(i)});
+      if (how == way::refused) w.refuse(i);
+      if (how == way::gone) w.servers[i]->receiver().disconnected("connection reset", w.now);
+    }
+    w.advance(60s);
+    ASSERT_EQ(w.events.size(), 2u);
+    ASSERT_TRUE(w.why);
+    std::string const words = w.why.message();
+    EXPECT_NE(words.find("releasing lock \"L\""), std::string::npos) << words;
+    EXPECT_EQ(words.find("releasing a lock"), std::string::npos) << words;
+    if (how == way::refused) {
+      EXPECT_NE(words.find("OOM"), std::string::npos) << words;
+    }
+    if (how == way::gone) {
+      EXPECT_NE(words.find("connection reset"), std::string::npos) << words;
+    }
+  }
+}
+
 TEST(Quorum, AHoldIsHandedOnInMemoryWhileItIsStillAClaim) {
   for (bool const strict : {false, true}) {
     config c;
