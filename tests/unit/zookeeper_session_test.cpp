@@ -1,5 +1,6 @@
 #include "base/failure.hpp"
 #include "protocol/drift.hpp"
+#include "servers/zookeeper/acl.hpp"
 #include "zookeeper_fixture.hpp"
 
 #include <set>
@@ -91,8 +92,9 @@ TEST_F(ZookeeperSession, AuthenticatesOnEachConnectionAndKeepsItsNodesForItsUser
   ok();
   own_rights({{31, "digest", "user:hash"}});
   own_rights({{31, "digest", "user:hash"}});
+  own_rights({{31, "digest", "user:hash"}});
   EXPECT_EQ(take_sent(), (texts{"get /conch", "create persistent /conch/.clients mine", "create ephemeral /conch/.clients/0000000000000007 mine",
-                                "rights of /conch/.clients/0000000000000007", "rights of /conch", "rights of /conch/a",
+                                "rights of /conch/.clients/0000000000000007", "rights of /conch", "rights of /conch/.clients", "rights of /conch/a",
                                 "create line /conch/a/me.1- mine", "list /conch/a"}));
   own_rights({{31, "digest", "user:hash"}});
   made("/conch/a/me.1-0000000000", 2);
@@ -136,6 +138,46 @@ TEST_F(ZookeeperSession, ARootThatAnybodyMayChangeIsRefusedToAUser) {
   }
 }
 
+/// Whoever may change it can put a node in place of this client's, whose rights then count as those of its user.
+TEST_F(ZookeeperSession, AFolderOfClientsThatAnybodyMayChangeIsRefusedToAUser) {
+  for (auto const& [scheme, id] : {std::pair{"world", "anyone"}, std::pair{"ip", "10.0.0.0/8"}}) {
+    for (bool const is_replaced : {false, true}) {
+      line.reset();
+      places.clear();
+      reason = {};
+      make("user:word");
+      line->ask(at("a"), true, 12s, now);
+      line->receiver().connected(now);
+      line->receiver().greeted({12'000, 7, "secret"}, now);
+      ok();
+      root();
+      ok();
+      ok();
+      std::vector<right> of_own{{31, "digest", "user:hash"}};
+      if (is_replaced) of_own = {{31, scheme, id}};
+      own_rights(of_own);
+      own_rights({{31, "digest", "user:hash"}});
+      EXPECT_FALSE(line->connected());
+      own_rights({{31, "digest", "user:hash"}, {31, scheme, id}});
+      EXPECT_EQ(reason, errc::access_denied);
+      EXPECT_NE(reason.message().find("setAcl /conch/.clients auth::cdrwa"), std::string::npos) << reason.message();
+      EXPECT_FALSE(line->connected());
+    }
+  }
+}
+
+TEST_F(ZookeeperSession, TwoEntriesWithAHiddenPasswordAreTwoUsers) {
+  std::vector<right> const mine{{31, "digest", "user:hash"}}, hidden{{31, "digest", "user:x"}};
+  auto const others = [&](std::vector<right> const& own, std::vector<right> const& all) { return writers_beside(own, all).named; };
+  EXPECT_EQ(others(mine, hidden), "");
+  EXPECT_EQ(others(mine, {hidden[0], hidden[0]}), "digest:user") << "the same name with another password";
+  EXPECT_EQ(others(mine, {{right::read, "digest", "user:x"}, hidden[0]}), "digest:user") << "either may be the other";
+  EXPECT_EQ(others(hidden, {{31, "digest", "user:hash"}, {31, "digest", "user:other"}}), "digest:user");
+  EXPECT_EQ(others({mine[0], {31, "digest", "second:hash"}}, {hidden[0], {31, "digest", "second:x"}}), "");
+  EXPECT_EQ(others(mine, {mine[0], {31, "digest", "user:other"}}), "digest:user") << "nothing is hidden";
+  EXPECT_EQ(others(mine, {mine[0], mine[0]}), "") << "nothing is hidden, and it is the same";
+}
+
 TEST_F(ZookeeperSession, WarnsOfOtherUsersThatMayChangeTheRoot) {
   make("user:word");
   line->ask(at("a"), true, 12s, now);
@@ -147,6 +189,7 @@ TEST_F(ZookeeperSession, WarnsOfOtherUsersThatMayChangeTheRoot) {
   ok();
   own_rights({{31, "digest", "user:hash"}});
   own_rights({{31, "digest", "user:x"}, {31, "digest", "admin:hidden"}, {right::read, "world", "anyone"}});
+  own_rights({{31, "digest", "user:x"}});
   EXPECT_TRUE(line->connected());
   ASSERT_FALSE(logged.empty());
   EXPECT_EQ(logged.front(), "zookeeper://a:2181: /conch can also be changed by digest:admin");
@@ -161,6 +204,7 @@ TEST_F(ZookeeperSession, AFolderThatAnybodyMayChangeIsRefusedToAUser) {
   root();
   ok();
   ok();
+  own_rights({{31, "digest", "user:hash"}});
   own_rights({{31, "digest", "user:hash"}});
   own_rights({{31, "digest", "user:hash"}});
   own_rights({{31, "world", "anyone"}});  // to the folder

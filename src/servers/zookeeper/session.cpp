@@ -196,7 +196,7 @@ void session::settle(step of, reply const& r, time_point now) {
     std::int64_t const created_ms = std::clamp<std::int64_t>(root->node.created_ms, -last_ms, last_ms);
     birth_ = created_ms * 1000 - protocol::fence_epoch_us;
     if (has_own_node_) return open(now);
-    return write(step::make_folder, create{root_ + "/.clients", {}, node_kind::persistent, who()}, now);
+    return write(step::make_folder, create{folder(), {}, node_kind::persistent, who()}, now);
   }
   if (of == step::read_root && r.what == status::no_node) {
     parents_ = 0;
@@ -214,7 +214,15 @@ void session::settle(step of, reply const& r, time_point now) {
     own_rights_ = who_may->all;
     return write(step::read_root_rights, get_acl{root_}, now);
   }
-  if (of == step::read_root_rights && who_may != nullptr) return look_at_rights(*who_may, now);
+  if (of == step::read_root_rights && who_may != nullptr) {
+    if (!is_safe(root_, *who_may, now)) return;
+    return write(step::read_folder_rights, get_acl{folder()}, now);
+  }
+  // Whoever may change it may put a node of their own in place of ours, whose rights are then taken for those of this user.
+  if (of == step::read_folder_rights && who_may != nullptr) {
+    if (is_safe(folder(), *who_may, now)) open(now);
+    return;
+  }
   refused(of, r.what, now);
 }
 
@@ -225,17 +233,19 @@ void session::refused(step of, status what, time_point now) {
   row.then == remedy::none ? refuse(row.error, words, now) : drop(words, now);
 }
 
-/// User and password are there so that nobody else changes the locks.
-void session::look_at_rights(rights const& to_root, time_point now) {
-  strangers const others = writers_beside(own_rights_, to_root.all);
+/// User and password are there so that nobody else changes the locks. False: the session is refused.
+bool session::is_safe(std::string const& path, rights const& to, time_point now) {
+  strangers const others = writers_beside(own_rights_, to.all);
   if (others.anyone) {
-    return refuse(errc::access_denied,
-                  "others may change " + root_ + ", so that its locks are not safe behind user and password of the URL: restrict it (setAcl " +
-                      root_ + " auth::cdrwa, as that user), or leave user and password out",
-                  now);
+    refuse(errc::access_denied,
+           "others may change " + path + ", so that the locks of " + root_ +
+               " are not safe behind user and password of the URL: restrict it (setAcl " + path +
+               " auth::cdrwa, as that user), or leave user and password out",
+           now);
+    return false;
   }
-  if (!others.named.empty()) out_.log({log_level::warning, out_.shown() + ": " + root_ + " can also be changed by " + readable(others.named)});
-  open(now);
+  if (!others.named.empty()) out_.log({log_level::warning, out_.shown() + ": " + path + " can also be changed by " + readable(others.named)});
+  return true;
 }
 
 /// Holds last as long as what is proved by the requests of locks, so it is no reason to end the connection.
@@ -249,9 +259,10 @@ std::string session::shown_request(step of) const {
     case step::authenticate: return "user and password";
     case step::read_root: return "read " + root_;
     case step::make_parent: return "create " + root_.substr(0, parents_);
-    case step::make_folder: return "create " + root_ + "/.clients";
+    case step::make_folder: return "create " + folder();
     case step::read_own_rights: return "read the ACL of " + own_node();
     case step::read_root_rights: return "read the ACL of " + root_;
+    case step::read_folder_rights: return "read the ACL of " + folder();
     default: return "create " + own_node();
   }
 }
@@ -266,7 +277,7 @@ void session::make_next_parent(time_point now) {
 std::string session::own_node() const {
   char text[17];
   std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(id_));
-  return root_ + "/.clients/" + text;
+  return folder() + '/' + text;
 }
 
 void session::open(time_point now) {

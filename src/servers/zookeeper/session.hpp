@@ -120,6 +120,7 @@ class session final : public wire_events {
     make_own,
     read_own_rights,
     read_root_rights,
+    read_folder_rights,
     beat,
     make_own_again
   };
@@ -144,7 +145,7 @@ class session final : public wire_events {
   void refuse(errc what, std::string_view why, time_point now);
   void refused(step of, status what, time_point now);
   void beat_refused(status what);
-  void look_at_rights(rights const& to_root, time_point now);
+  bool is_safe(std::string const& path, rights const& to, time_point now);
   std::string shown_request(step of) const;
   void sampled(time_point sent, time_point now);
   time_point provable(time_point now);
@@ -160,6 +161,7 @@ class session final : public wire_events {
   duration beat_every() const { return timeout_ / 6; }
   duration answer_within() const;
   void watch_answers(time_point now);
+  std::string folder() const { return root_ + "/.clients"; }
   std::string own_node() const;
 
   config const& settings_;
