@@ -2,6 +2,7 @@
 #include "servers/postgresql/connection.hpp"
 
 #include "base/turns.hpp"
+#include "servers/postgresql/input.hpp"
 
 #include <conch/error.hpp>
 
@@ -9,14 +10,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/system/system_error.hpp>
 
-#if CONCH_TLS
-#include <openssl/err.h>
-#include <openssl/ssl.h>
-#endif
-
 #include <fcntl.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,121 +31,8 @@ namespace {
 /// goes through all of them for each. So a server may send this much more than the statements that it has not answered: no answer of conch's
 /// functions is longer than its question, but for that of an inspection, and a greeting is shorter.
 constexpr std::size_t most_unread = std::size_t{128} << 10;
-/// libpq takes at least so much at a time, if it is there.
-constexpr std::size_t least_read = 8192;
 /// A message that has come in part is looked at again after this time.
 constexpr auto soon = std::chrono::milliseconds{5};
-
-std::size_t available(int socket) noexcept {
-  int size = 0;
-  return ::ioctl(socket, FIONREAD, &size) == 0 && size > 0 ? static_cast<std::size_t>(size) : 0;
-}
-
-std::vector<std::string> list_of(std::string const& text) {
-  std::vector<std::string> all;
-  for (std::size_t at = 0;;) {
-    std::size_t const comma = text.find(',', at);
-    all.push_back(text.substr(at, comma - at));
-    if (comma == std::string::npos) return all;
-    at = comma + 1;
-  }
-}
-
-std::string const& value_of(std::vector<std::pair<std::string, std::string>> const& all, std::string_view key) {
-  static std::string const none;
-  auto const found = std::find_if(all.begin(), all.end(), [&](auto const& one) { return one.first == key; });
-  return found == all.end() ? none : found->second;
-}
-
-/// The words of libpq up to what they quote: that may be a part of a password.
-std::string without_quotes(std::string_view words) {
-  words = words.substr(0, words.find('"'));
-  while (!words.empty() && (words.back() == ' ' || words.back() == ':' || words.back() == '\n')) words.remove_suffix(1);
-  return "libpq: " + std::string{words};
-}
-
-std::vector<std::pair<std::string, std::string>> parameters_of(std::string const& url, config const& settings, std::vector<secret>& secrets) {
-  using options_ptr = std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)>;
-  char* wrong = nullptr;
-  options_ptr const parsed{PQconninfoParse(url.c_str(), &wrong), &PQconninfoFree};
-  std::unique_ptr<char, decltype(&PQfreemem)> const words{wrong, &PQfreemem};
-  if (!parsed) throw boost::system::system_error{make_error_code(errc::invalid_url, without_quotes(wrong != nullptr ? wrong : "no memory"))};
-  std::vector<std::pair<std::string, std::string>> all;
-  auto const add = [&](PQconninfoOption const* options, auto const& wanted) {
-    for (PQconninfoOption const* one = options; one != nullptr && one->keyword != nullptr; ++one) {
-      if (one->val != nullptr && one->val[0] != '\0' && value_of(all, one->keyword).empty() && wanted(std::string_view{one->keyword})) {
-        all.emplace_back(one->keyword, one->val);
-      }
-    }
-  };
-  add(parsed.get(), [](std::string_view) { return true; });
-  // Names that come from the environment are looked up here, too.
-  options_ptr const defaults{PQconndefaults(), &PQconninfoFree};
-  if (value_of(all, "host").empty() && value_of(all, "hostaddr").empty()) {
-    add(defaults.get(), [](std::string_view key) { return key == "host" || key == "hostaddr"; });
-  }
-  add(defaults.get(), [](std::string_view key) { return key == "port"; });
-  // The password of the environment, too. libpq marks what is secret.
-  for (auto const& options : {parsed.get(), defaults.get()}) {
-    for (PQconninfoOption const* one = options; one != nullptr && one->keyword != nullptr; ++one) {
-      if (one->val != nullptr && one->dispchar != nullptr && one->dispchar[0] == '*') secrets.emplace_back(one->val);
-    }
-  }
-  auto const unless_said = [&](char const* key, std::string value) {
-    if (value_of(all, key).empty()) all.emplace_back(key, std::move(value));
-  };
-  unless_said("application_name", settings.client_name);
-  unless_said("gssencmode", "disable");  // its look-up of a ticket blocks
-  unless_said("target_session_attrs", "any");
-  all.emplace_back("client_encoding", "UTF8");
-  return all;
-}
-
-/// What libpq says of lists of unequal length, which it gets one by one.
-void must_match(char const* key, std::size_t count, std::size_t hosts) {
-  if (count == hosts) return;
-  throw boost::system::system_error{make_error_code(
-      errc::invalid_url, std::string{"the URL names "} + std::to_string(hosts) + " hosts, and " + std::to_string(count) + " of " + key)};
-}
-
-/// With several hosts each has its port, as in the URL.
-std::string shown_of(std::vector<std::pair<std::string, std::string>> const& all) {
-  std::string const& name = value_of(all, "dbname");
-  auto const hosts = list_of(value_of(all, "host").empty() ? value_of(all, "hostaddr") : value_of(all, "host")),
-             ports = list_of(value_of(all, "port"));
-  std::string text;
-  for (std::size_t i = 0; i < hosts.size(); ++i) {
-    std::string const& port = ports[std::min(i, ports.size() - 1)];
-    text += (i == 0 ? "" : ",") + hosts[i] + (port.empty() || hosts[i].empty() ? "" : ':' + port);
-  }
-  return "postgresql://" + text + (name.empty() ? "" : "/" + name);
-}
-
-bool is_local(std::string const& host) {
-  if (host.empty() || host.starts_with('/') || host.starts_with('@') || host == "localhost" || host.ends_with(".localhost")) return true;
-  error_code ec;
-  auto const address = asio::ip::make_address(host, ec);
-  return !ec && address.is_loopback();
-}
-
-/// What is to be said of a URL whose connection anybody on the way may read. Nobody has said whether it is to be encrypted: then libpq asks the
-/// server, and believes a "no", or a request for the password in clear. Empty: nothing.
-std::string warning_of(std::vector<std::pair<std::string, std::string>> const& all) {
-  std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> const defaults{PQconndefaults(), &PQconninfoFree};
-  std::string mode = value_of(all, "sslmode");
-  for (PQconninfoOption const* one = defaults.get(); mode.empty() && one != nullptr && one->keyword != nullptr; ++one) {
-    if (one->val != nullptr && one->keyword == std::string_view{"sslmode"}) mode = one->val;
-  }
-  bool const is_open = (mode.empty() || mode == "prefer" || mode == "allow") && value_of(all, "sslrootcert") != "system";
-  auto const names = list_of(value_of(all, "host")), addresses = list_of(value_of(all, "hostaddr"));
-  bool far = false;
-  for (std::size_t i = 0; i < std::max(names.size(), addresses.size()); ++i) {
-    bool const has_address = i < addresses.size() && !addresses[i].empty();
-    far = far || !is_local(has_address ? addresses[i] : i < names.size() ? names[i] : std::string{});
-  }
-  if (!is_open || !far) return {};
-  return "without sslmode=verify-full in the URL an attacker on the network may read the connection, and ask for the password";
-}
 
 reply reply_of(PGresult const* r) {
   auto const status = PQresultStatus(r);
@@ -173,17 +54,10 @@ connection::connection(host& h, asio::any_io_executor on, config const& settings
     : shell{h, on}, settings_{settings}, parameters_{parameters_of(url, settings, secrets_)}, fsm_{settings, client_id, shown_of(parameters_),
                                                                                                    std::random_device{}(), warning_of(parameters_)},
       in_one_thread_{settings.single_threaded}, socket_{on}, timer_{on}, again_{on} {
-  auto const names = list_of(value_of(parameters_, "host")), addresses = list_of(value_of(parameters_, "hostaddr")),
-             ports = list_of(value_of(parameters_, "port"));
-  std::size_t const hosts = std::max(names.size(), addresses.size());
-  if (!value_of(parameters_, "host").empty() && !value_of(parameters_, "hostaddr").empty()) must_match("hostaddr", addresses.size(), names.size());
-  if (ports.size() > 1) must_match("port", ports.size(), hosts);
-  for (std::size_t i = 0; i < hosts; ++i) {
-    named_host one{i < names.size() ? names[i] : std::string{}, i < addresses.size() ? addresses[i] : std::string{},
-                   ports[ports.size() == 1 ? 0 : i]};
-    bool const is_path = one.name.empty() || one.name.starts_with('/') || one.name.starts_with('@');
-    if (!is_path && one.address.empty()) one.lookup = std::make_unique<net::name_lookup>(on_);
-    hosts_.push_back(std::move(one));
+  for (named_place& one : places_of(parameters_)) {
+    bool const is_name = one.must_be_looked_up();
+    hosts_.push_back({std::move(one.name), std::move(one.address), std::move(one.port)});
+    if (is_name) hosts_.back().lookup = std::make_unique<net::name_lookup>(on_);
   }
 }
 
@@ -394,7 +268,7 @@ void connection::poll(PostgresPollingStatusType what) {
 
 /// Before libpq reads what a server has sent: it would do whatever that asks for, and keep all of it.
 void connection::go_on_connecting() {
-  switch (look_at_login()) {
+  switch (look_at_login(connection_.get(), guard_)) {
     case login_guard::step::go_on: break;
     case login_guard::step::nothing: return poll(PGRES_POLLING_READING);
     case login_guard::step::wait:
@@ -415,32 +289,8 @@ void connection::go_on_connecting() {
   poll(next);
 }
 
-login_guard::step connection::look_at_login() {
-  if (PQstatus(connection_.get()) != CONNECTION_AWAITING_RESPONSE) return login_guard::step::go_on;
-  std::array<char, most_of_login> text{};
-  ::ssize_t size = 0;
-  bool is_nothing = false;  // else an end, which libpq finds as well
-#if CONCH_TLS
-  if (auto* const tls = static_cast<SSL*>(PQsslStruct(connection_.get(), "OpenSSL"))) {
-    ERR_clear_error();
-    int const taken = SSL_peek(tls, text.data(), static_cast<int>(text.size()));
-    size = taken;
-    is_nothing = taken <= 0 && SSL_get_error(tls, taken) == SSL_ERROR_WANT_READ;
-  } else
-#endif
-  {
-    size = ::recv(PQsocket(connection_.get()), text.data(), text.size(), MSG_PEEK | MSG_DONTWAIT);
-    is_nothing = size < 0 && (errno == EAGAIN || errno == EINTR);
-  }
-  if (is_nothing) return login_guard::step::nothing;
-  return size <= 0 ? login_guard::step::go_on : guard_.look({text.data(), static_cast<std::size_t>(size)});
-}
-
-/// libpq has read; `before`: how much there was. At most as much as it has taken counts, also if more has come meanwhile.
-void connection::count_read(std::size_t before) {
-  std::size_t const left = available(socket_.native_handle());
-  unread_ += std::max(before - std::min(left, before), std::min(before, least_read));
-}
+/// libpq has read; `before`: how much there was.
+void connection::count_read(std::size_t before) { unread_ += taken(before, available(socket_.native_handle())); }
 
 void connection::query() {
   is_querying_ = true;

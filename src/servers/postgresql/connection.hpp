@@ -9,6 +9,7 @@
 #include "protocol/transport.hpp"
 #include "servers/postgresql/connection_fsm.hpp"
 #include "servers/postgresql/login_guard.hpp"
+#include "servers/postgresql/parameters.hpp"
 
 #include <conch/config.hpp>
 
@@ -48,7 +49,6 @@ class connection final : public transport, private net::shell<connection> {
  private:
   friend net::shell<connection>;
 
-  using parameters = std::vector<std::pair<std::string, std::string>>;
   struct ends_connection {
     void operator()(PGconn* c) const noexcept { PQfinish(c); }
   };
@@ -69,7 +69,6 @@ class connection final : public transport, private net::shell<connection> {
   void connect();
   void poll(PostgresPollingStatusType what);
   void go_on_connecting();
-  login_guard::step look_at_login();
   void count_read(std::size_t before);
   bool watch_socket();
   void fail(std::string words);

@@ -1,0 +1,45 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "base/secrets.hpp"
+
+#include <conch/config.hpp>
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+// What a URL says, as libpq reads it, and what the environment adds.
+namespace conch::postgresql {
+
+using parameters = std::vector<std::pair<std::string, std::string>>;
+
+/// Throws errc::invalid_url for what libpq does not understand. `secrets`: gets the passwords.
+parameters parameters_of(std::string const& url, config const& settings, std::vector<secret>& secrets);
+
+/// Empty: it is not set.
+std::string const& value_of(parameters const& all, std::string_view key);
+
+/// A host, as the URL names it: a name, an address, or both; or the folder of a unix socket.
+struct named_place {
+  std::string name, address, port;
+
+  bool is_path() const { return name.empty() || name.starts_with('/') || name.starts_with('@'); }
+  /// Its address is not known.
+  bool must_be_looked_up() const { return !is_path() && address.empty(); }
+  /// Nobody between this process and the server can listen.
+  bool is_on_this_machine() const;
+};
+/// Throws errc::invalid_url for lists of unequal length.
+std::vector<named_place> places_of(parameters const& all);
+
+/// The servers and the database, without user and password. With several hosts each has its port, as in the URL.
+std::string shown_of(parameters const& all);
+
+/// What is to be said of a URL whose connection anybody on the way may read. Nobody has said whether it is to be encrypted: then libpq asks the
+/// server, and believes a "no", or a request for the password in clear. Empty: nothing.
+std::string warning_of(parameters const& all);
+
+}  // namespace conch::postgresql
