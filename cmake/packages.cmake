@@ -39,7 +39,7 @@ endif()
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "${conch_dev_needs}")
 set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "The headers, and what CMake and pkg-config need to find them and the library.")
 
-# By themselves: who does not ask for them need not have libpq.
+# By themselves: programs without them need no libpq.
 set(conch_postgresql_package "libconch-postgresql${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}")
 set(CPACK_DEBIAN_POSTGRESQL_PACKAGE_NAME "${conch_postgresql_package}")
 set(CPACK_DEBIAN_POSTGRESQL_PACKAGE_SECTION libs)
@@ -57,6 +57,9 @@ set(CPACK_DEBIAN_COMMAND_PACKAGE_NAME conch)
 set(CPACK_DEBIAN_COMMAND_PACKAGE_SECTION utils)
 set(CPACK_DEBIAN_COMMAND_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_COMMAND_PACKAGE_DEPENDS "${conch_soname_package} (= ${PROJECT_VERSION}-1)")
+if(TARGET conch_postgresql) # the command reaches every kind of server
+  string(APPEND CPACK_DEBIAN_COMMAND_PACKAGE_DEPENDS ", ${conch_postgresql_package} (= ${PROJECT_VERSION}-1)")
+endif()
 set(CPACK_COMPONENT_COMMAND_DESCRIPTION "The command conch, its man page and completions for bash and zsh.")
 
 include(CPack)

@@ -11,18 +11,18 @@ namespace conch::backends {
 
 namespace {
 
-constinit std::atomic<transport_maker> postgresql{nullptr};
+constinit std::atomic<component const*> known_postgresql{nullptr};
 
 }  // namespace
 
-bool add_postgresql(transport_maker m) noexcept {
-  postgresql = m;
+bool add_postgresql(component const& c) noexcept {
+  known_postgresql = &c;
   return true;
 }
 
-std::unique_ptr<transport> make_postgresql(wanted_transport const& w) {
-  transport_maker const make = postgresql;
-  if (make != nullptr) return make(w);
+component const& postgresql() {
+  component const* const found = known_postgresql;
+  if (found != nullptr) return *found;
   throw boost::system::system_error{
       make_error_code(errc::not_supported,
                       "postgresql:// needs the component conch::postgresql, and this program is not linked with it: find_package(conch COMPONENTS "

@@ -12,6 +12,10 @@
 #include <memory>
 #include <string>
 
+namespace conch::servers {
+class probe;
+}  // namespace conch::servers
+
 // Transports that are not in this library, because they need another one. A program that links the component has them. The few internal functions
 // that a component uses leave the shared library too (CONCH_API; tests/consume/symbols.txt).
 namespace conch::backends {
@@ -25,11 +29,18 @@ struct wanted_transport {
   std::string const& url;
 };
 using transport_maker = std::unique_ptr<transport> (*)(wanted_transport const& w);
+using probe_maker = std::unique_ptr<servers::probe> (*)(config const& settings);
+
+/// What a component has for one kind of server. Lives as long as the program.
+struct component {
+  transport_maker make_transport;
+  probe_maker make_probe;
+};
 
 /// Called while the program is loaded. Answers true.
-CONCH_API bool add_postgresql(transport_maker m) noexcept;
+CONCH_API bool add_postgresql(component const& c) noexcept;
 
 /// Throws errc::not_supported where the program has no such component.
-std::unique_ptr<transport> make_postgresql(wanted_transport const& w);
+component const& postgresql();
 
 }  // namespace conch::backends

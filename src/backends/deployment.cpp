@@ -38,7 +38,7 @@ std::unique_ptr<transport> transport_to(redis::address const& where, lent const&
     return std::make_unique<memory::connection>(client.shell, client.on, client.client_id, store);
   }
   if (where.what == redis::address::kind::postgresql)
-    return make_postgresql({client.shell, client.on, client.settings, client.client_id, where.path});
+    return postgresql().make_transport({client.shell, client.on, client.settings, client.client_id, where.path});
   return std::make_unique<redis::connection>(client.shell, client.on, client.settings, client.client_id, where);
 }
 

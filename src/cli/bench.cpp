@@ -4,8 +4,10 @@
 #include "cli/exit_code.hpp"
 #include "cli/measure.hpp"
 #include "cli/output.hpp"
-#include "cli/server_connection.hpp"
+#include "cli/probes.hpp"
 #include "cli/show.hpp"
+
+#include <boost/system/system_error.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -16,28 +18,22 @@ namespace conch::cli {
 
 namespace {
 
-/// The first server that answers: of several, some may be away.
-server_connection any_server(connection const& servers) {
+/// Of the first server that answers: of several, some may be away.
+std::vector<duration> ping(connection const& servers, duration time) {
   for (std::size_t i = 0;; ++i) {
+    std::string const& url = servers.servers[i];
+    bool const is_last = i + 1 == servers.servers.size();
     try {
-      return server_connection{servers, servers.servers[i]};
+      auto const server = probe_of(servers, url);
+      std::vector<duration> all;
+      for (time_point const end = clock::now() + time; all.empty() || clock::now() < end;) all.push_back(server->round_trip());
+      return all;
     } catch (failure const& error) {
-      if (i + 1 == servers.servers.size()) throw failure{error.code, without_password(servers.servers[i]) + ": " + error.what()};
+      if (is_last) throw failure{error.code, without_password(url) + ": " + error.what()};
+    } catch (boost::system::system_error const&) {
+      if (is_last) throw;
     }
   }
-}
-
-/// Empty: this kind of server is not asked.
-std::vector<duration> ping(connection const& servers, duration time) {
-  if (!servers.speaks_redis()) return {};
-  server_connection server = any_server(servers);
-  std::vector<duration> all;
-  for (time_point const end = clock::now() + time; clock::now() < end;) {
-    time_point const begin = clock::now();
-    server.answer_to({"PING"});
-    all.push_back(clock::now() - begin);
-  }
-  return all;
 }
 
 double in_us(duration d) { return std::chrono::duration<double, std::micro>(d).count(); }
@@ -64,9 +60,8 @@ std::string one_digit(double d) {
   return text;
 }
 
-/// How many round trips these take. With replicas: a confirmation of its own, and what the replicas need. Empty: unknown.
+/// How many round trips these take. With replicas: a confirmation of its own, and what the replicas need.
 std::string in_trips(std::vector<duration> const& all, std::vector<duration> const& trips, int minimum, std::size_t replicas) {
-  if (trips.empty()) return {};
   std::string const more =
       replicas == 0 ? "" : " and the acknowledgement of " + std::to_string(replicas) + (replicas == 1 ? " replica" : " replicas");
   return one_digit(in_us(quantile(all, 0.5)) / in_us(quantile(trips, 0.5))) + " round trips each (minimum " + std::to_string(minimum) + more + ')';
@@ -87,7 +82,7 @@ int bench(arguments const& given, connection const& servers) {
     boost::json::object o;
     o["server"] = without_password(servers.settings.url);
     if (replicas != 0) o["sync_replicas"] = replicas;
-    if (!trips.empty()) o["round_trip"] = as_json(trips);
+    o["round_trip"] = as_json(trips);
     o["cycle"] = as_json(cycles);
     o["cycles_per_second"] = static_cast<std::int64_t>(per_second);
     o["hand_over"] = as_json(hand_overs);
@@ -95,9 +90,8 @@ int bench(arguments const& given, connection const& servers) {
     return exit_code::done;
   }
   print(without_password(servers.settings.url) + ", one client, each part for " + readable(time) + '\n');
-  if (!trips.empty()) print_line("round trip (PING)", trips, "");
-  std::string const cycle_words = in_trips(cycles, trips, replicas == 0 ? 2 : 3, replicas);
-  print_line("acquire + release", cycles, one_digit(per_second) + " cycles/s" + (cycle_words.empty() ? "" : ", " + cycle_words));
+  print_line("round trip", trips, "");
+  print_line("acquire + release", cycles, one_digit(per_second) + " cycles/s, " + in_trips(cycles, trips, replicas == 0 ? 2 : 3, replicas));
   print_line("hand-over", hand_overs, in_trips(hand_overs, trips, replicas == 0 ? 1 : 2, replicas));
   return exit_code::done;
 }

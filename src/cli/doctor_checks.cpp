@@ -159,19 +159,8 @@ std::vector<replica_address> replicas_of(server_info const& info) {
   return all;
 }
 
-finding judge_round_trip(duration median, duration greatest) {
-  std::string const shown = "median " + readable(median) + ", greatest " + readable(greatest);
-  if (greatest > 1s) return {verdict::bad, "round trip", shown, "renewals of short leases come late: look at the network and the server's SLOWLOG"};
-  if (median > 20ms || greatest > 200ms) return {verdict::warning, "round trip", shown, "each acquire and each release takes at least one of these"};
-  return {verdict::ok, "round trip", shown, ""};
-}
-
 finding judge_way(std::string const& tls, bool on_this_machine, bool has_password) {
-  if (!tls.empty()) return {verdict::ok, "TLS", tls, ""};
-  if (on_this_machine) return {verdict::ok, "TLS", "none, and the server is on this machine", ""};
-  if (has_password) return {verdict::warning, "TLS", "none: the password can be read on the network", "use rediss://, or a private network"};
-  return {verdict::warning, "TLS", "none, and no password: everybody who reaches the server can take every lock",
-          "use rediss://, and a user for conch"};
+  return servers::judge_exposure({tls, on_this_machine, has_password, "use rediss://"});
 }
 
 finding judge_sentinels(std::vector<sentinel_word> const& all) {

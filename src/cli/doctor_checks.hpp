@@ -1,6 +1,9 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include "servers/judge.hpp"
+#include "servers/probe.hpp"
+
 #include <conch/clock.hpp>
 #include <conch/error.hpp>
 
@@ -14,14 +17,9 @@
 // What `conch doctor` makes of what a server says. No I/O.
 namespace conch::cli {
 
-enum class verdict { ok, warning, bad };
-
-struct finding {
-  verdict how = verdict::ok;
-  std::string what;    // "version"
-  std::string words;   // what is
-  std::string advice;  // what to do; empty if nothing
-};
+using servers::clock_offset;
+using servers::finding;
+using servers::verdict;
 
 /// The lines of INFO.
 using server_info = std::map<std::string, std::string, std::less<>>;
@@ -43,7 +41,7 @@ struct replica_address {
   std::string host, port;
 };
 std::vector<replica_address> replicas_of(server_info const& info);
-finding judge_round_trip(duration median, duration greatest);
+using servers::judge_round_trip;
 /// `tls`: of the connection; empty: none.
 finding judge_way(std::string const& tls, bool on_this_machine, bool has_password);
 /// `named`: what each Sentinel says, host:port of the master, or words of an error with `is_error`.
@@ -63,11 +61,6 @@ finding judge_hand_over(duration median, duration round_trip);
 /// Why the library cannot reach the server, or cannot get a lock there, in its words, and what to do. `what`: "reachable", "hand-over".
 finding judge_failure(std::string what, error_code why, std::string const& server);
 
-/// How far the clock of a server is ahead of this machine's, and how wrong that can be: half a round trip.
-struct clock_offset {
-  std::string server;
-  duration ahead{}, uncertainty{};
-};
 /// Of several servers; of one there is nothing to compare.
 finding judge_clocks(std::vector<clock_offset> const& all);
 

@@ -1,11 +1,11 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "cli/duration.hpp"
 
+#include "base/duration_text.hpp"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstdio>
-#include <limits>
 #include <utility>
 
 namespace conch::cli {
@@ -14,12 +14,6 @@ namespace {
 
 constexpr std::array<std::pair<std::string_view, double>, 7> units{
     {{"ns", 1.0}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}, {"d", 86400e9}}};
-
-std::string two_units(double whole, double per, char const* large, char const* small) {
-  auto const first = static_cast<long long>(whole / per);
-  auto const rest = static_cast<long long>(whole - static_cast<double>(first) * per);
-  return std::to_string(first) + ' ' + large + ' ' + std::to_string(rest) + ' ' + small;
-}
 
 }  // namespace
 
@@ -39,23 +33,6 @@ std::optional<duration> parse_duration(std::string_view text) {
   return duration{static_cast<duration::rep>(nanoseconds + 0.5)};
 }
 
-std::string readable(duration d) {
-  double const ns = static_cast<double>(std::max(d, duration::zero()).count());
-  char text[40];
-  if (ns < 999.5e3) {
-    std::snprintf(text, sizeof text, "%.3g µs", ns / 1e3);
-  } else if (ns < 999.5e6) {
-    std::snprintf(text, sizeof text, "%.3g ms", ns / 1e6);
-  } else if (ns < 60e9) {
-    std::snprintf(text, sizeof text, "%.3g s", ns / 1e9);
-  } else if (ns < 3600e9) {
-    return two_units(ns / 1e9, 60, "m", "s");
-  } else if (ns < 86400e9) {
-    return two_units(ns / 60e9, 60, "h", "m");
-  } else {
-    return two_units(ns / 3600e9, 24, "d", "h");
-  }
-  return text;
-}
+std::string readable(duration d) { return duration_text(d); }
 
 }  // namespace conch::cli

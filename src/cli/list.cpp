@@ -2,8 +2,8 @@
 #include "base/readable.hpp"
 #include "cli/commands.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/lock_scanner.hpp"
 #include "cli/output.hpp"
-#include "cli/scan.hpp"
 #include "cli/show.hpp"
 
 #include <boost/system/system_error.hpp>

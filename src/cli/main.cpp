@@ -25,9 +25,6 @@ using command = int (*)(arguments const&, connection const&);
 constexpr std::pair<std::string_view, command> commands[]{{"run", run},       {"status", status}, {"list", list},  {"watch", watch},
                                                           {"unlock", unlock}, {"doctor", doctor}, {"bench", bench}};
 
-/// Other commands use the library's locks only.
-bool asks_by_itself(std::string_view name) { return name == "list" || name == "watch" || name == "doctor"; }
-
 int carry_out(std::vector<std::string> const& words) {
   arguments given;
   auto const mine_end = std::find(words.begin(), words.end(), "--");
@@ -41,9 +38,6 @@ int carry_out(std::vector<std::string> const& words) {
     given = *asked.command;
     connection const servers = read_connection(given.connect);
     if (servers.quorum() && given.command != "doctor") require_valid(servers);  // the commands below ask each server by itself
-    if (asks_by_itself(given.command) && !servers.speaks_redis()) {
-      throw failure{exit_code::usage, "conch " + given.command + " works with Redis servers only, not with " + without_password(servers.settings.url)};
-    }
     if (given.command != "run") std::signal(SIGPIPE, SIG_IGN);                  // CMD would inherit it
     for (auto const& [name, function] : commands) {
       if (name == given.command) return function(given, servers);

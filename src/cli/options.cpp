@@ -45,7 +45,7 @@ group is killed too.
     {"status", "NAME...", "show who holds a lock, since when, with which fence, and how many wait", ""},
     {"list", "[PATTERN...]", "list the locks that are held or waited for",
      R"(A PATTERN matches names: * any text, ? any byte, [ab] one of these, \ before a character to be taken
-literally. Without one: all. It uses SCAN, not KEYS.
+literally. Without one: all. At Redis it uses SCAN, not KEYS.
 )"},
     {"watch", "[PATTERN...]", "show the same, live", R"(On a terminal: one screen that is refreshed; q quits. Otherwise: a line for each change.
 )"},
@@ -57,7 +57,7 @@ asks first; elsewhere it needs --yes.
      R"(Each line is ok, warning or bad, with advice.
 )"},
     {"bench", "", "measure the server briefly",
-     R"(Uncontended cycles per second, and the time of a hand-over between two connections.
+     R"(A round trip, uncontended cycles per second, and the time of a hand-over between two connections.
 )"},
 };
 
@@ -101,7 +101,8 @@ command_help const* find_command(std::string_view name) {
 po::options_description general_options() {
   po::options_description general{"Options of every command"};
   auto add = general.add_options();
-  add("url", po::value<std::string>()->value_name("URL"), "redis://HOST[:PORT][/DB], rediss://..., unix:///PATH, redlock://HOST,HOST,HOST");
+  add("url", po::value<std::string>()->value_name("URL"),
+      "redis://HOST[:PORT][/DB], rediss://..., unix:///PATH, redlock://HOST,HOST,HOST, postgresql://HOST/DB, zookeeper://HOST,HOST");
   add("config", po::value<std::string>()->value_name("FILE"), "the configuration file");
   add("user", po::value<std::string>()->value_name("NAME"), "the user; else CONCH_USER, else user in the configuration file");
   add("password-file", po::value<std::string>()->value_name("FILE"), "a file with the password");
@@ -149,7 +150,7 @@ po::options_description own_options(std::string_view command) {
 
 std::string overview() {
   std::ostringstream text;
-  text << "conch " << version() << ": distributed locks in Redis\n\n";
+  text << "conch " << version() << ": distributed locks in Redis, PostgreSQL and ZooKeeper\n\n";
   std::size_t width = 0;
   for (command_help const& one : commands) width = std::max(width, one.name.size() + one.words.size());
   for (command_help const& one : commands) {

@@ -284,8 +284,6 @@ std::string without_password(std::string const& url) {
   return master.empty() ? shown : shown + "?sentinelMasterId=" + master;
 }
 
-bool connection::speaks_redis() const noexcept { return conch::servers::login_rules_of(settings.url).takes_provider; }
-
 connection read_connection(connection_options const& given) {
   if (names_a_login(given.url) && !names_a_password(given.url)) {
     throw failure{exit_code::usage, "--url: give the user with --user, not in the URL"};
@@ -300,7 +298,8 @@ connection read_connection(connection_options const& given) {
   connection all;
   if (auto url = chosen(given.url, "CONCH_URL", given, file, "url")) all.settings.url = std::move(*url);
   if (conch::servers::login_rules_of(all.settings.url).in_this_process) {
-    refuse(without_password(all.settings.url) + " exists only inside one process, so no other program can reach its locks: this command needs a server");
+    refuse(without_password(all.settings.url) +
+           " exists only inside one process, so no other program can reach its locks: this command needs a server");
   }
   if (!given.key_prefix.empty()) {
     all.settings.key_prefix = given.key_prefix;

@@ -34,8 +34,6 @@ struct connection {
 
   /// The lock is kept by several servers of which a majority decides.
   bool quorum() const noexcept { return settings.url.starts_with("redlock://"); }
-  /// The command can ask the servers by itself.
-  bool speaks_redis() const noexcept;
 };
 
 /// Reads the environment (CONCH_URL, CONCH_USER, CONCH_PASSWORD) and the configuration file: that of the options, which must exist, else

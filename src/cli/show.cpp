@@ -3,6 +3,7 @@
 
 #include "base/readable.hpp"
 #include "cli/duration.hpp"
+#include "servers/probe.hpp"
 
 #include <conch/print.hpp>
 
@@ -45,7 +46,8 @@ boost::json::object as_json(lock_holder const& h) {
   o["client"] = printable(h.client);
   o["fence"] = std::to_string(h.fence);
   o["since"] = in_utc(h.since);
-  o["lease_left_ms"] = std::chrono::duration_cast<std::chrono::milliseconds>(h.lease_left).count();
+  if (h.lease_left == servers::unknown_lease) o["lease_left_ms"] = nullptr;
+  else o["lease_left_ms"] = std::chrono::duration_cast<std::chrono::milliseconds>(h.lease_left).count();
   o["confirmed"] = h.confirmed;
   o["permits"] = h.permits;
   if (h.segment != 0) o["segment"] = h.segment;
@@ -75,7 +77,8 @@ std::string as_text(std::string const& name, lock_status const& s, std::chrono::
   text += '\n';
   for (lock_holder const& h : s.holders) {
     text += "  client " + printable(h.client) + ", " + share_of(s, h) + "fence " + std::to_string(h.fence) + ", since " + in_utc(h.since) + " (" +
-            readable(now - h.since) + "), " + readable(h.lease_left) + " left";
+            readable(now - h.since) + ')';
+    if (h.lease_left != servers::unknown_lease) text += ", " + readable(h.lease_left) + " left";
     if (!h.confirmed) text += ", not confirmed yet";
     if (!h.asked_by.empty()) text += ", asked to let go at " + in_utc(h.asked_at);
     text += '\n';

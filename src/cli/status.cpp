@@ -4,6 +4,7 @@
 #include "cli/exit_code.hpp"
 #include "cli/operator.hpp"
 #include "cli/output.hpp"
+#include "cli/probes.hpp"
 #include "cli/show.hpp"
 
 #include <conch/log.hpp>
@@ -17,6 +18,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 // The commands about one lock. Over several servers each is asked by itself: a majority of them decides.
@@ -48,15 +50,33 @@ bool agreed(std::string const& question) {
 
 }  // namespace
 
+namespace {
+
+/// Asks by the library's locks, or else by the probe.
+class status_questions {
+ public:
+  status_questions(arguments const& given, connection const& servers, std::string const& url) {
+    if (auto probe = probe_of(servers, url); probe->knows_status()) probe_ = std::move(probe);
+    else client_.emplace(servers, url, log_of(given));
+  }
+  lock_status ask(std::string const& name) { return probe_ ? probe_->look(name) : client_->inspect(name); }
+
+ private:
+  std::unique_ptr<servers::probe> probe_;
+  std::optional<operator_client> client_;
+};
+
+}  // namespace
+
 int status(arguments const& given, connection const& servers) {
   // Of several servers some may be away: the others still have something to tell.
   bool answered = false;
   std::string why;
   int code = exit_code::unreachable;
   for (std::string const& url : servers.servers) {
-    operator_client client{servers, url, log_of(given)};
     try {
-      for (std::string const& name : given.names) print_status(given, servers, url, name, client.inspect(name));
+      status_questions questions{given, servers, url};
+      for (std::string const& name : given.names) print_status(given, servers, url, name, questions.ask(name));
       answered = true;
     } catch (boost::system::system_error const& error) {
       if (!servers.quorum()) throw;

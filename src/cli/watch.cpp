@@ -3,8 +3,8 @@
 #include "cli/columns.hpp"
 #include "cli/commands.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/lock_scanner.hpp"
 #include "cli/output.hpp"
-#include "cli/scan.hpp"
 #include "cli/show.hpp"
 #include "cli/watch_view.hpp"
 

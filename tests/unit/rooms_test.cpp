@@ -35,15 +35,17 @@ std::vector<room> const& rooms() {
         "protocol/shards.hpp"}},
       {"rules", {"protocol/wire.hpp", "protocol/replies.hpp"}},
       {"servers/memory", {"base", "rules", "protocol/wire.hpp", "protocol/replies.hpp", "protocol/transport.hpp"}},
-      {"servers/zookeeper", {"base", "cohort", "net", "protocol/wire.hpp", "protocol/drift.hpp", "protocol/request_window.hpp"}},
-      {"servers", {"base"}},
+      {"servers/zookeeper",
+       {"base", "cohort", "net", "protocol/wire.hpp", "protocol/drift.hpp", "protocol/request_window.hpp", "servers", "conch/named_lock.hpp"}},
+      {"servers", {"base", "conch/named_lock.hpp"}},
       {"backends", {"base", "cohort", "protocol", "quorum", "servers", "servers/redis", "servers/memory", "servers/zookeeper"}},
       {"servers/postgresql",
        {"base", "net/shell.hpp", "net/name_lookup.hpp", "protocol/shortest_lease.hpp", "protocol/wire.hpp", "protocol/transport.hpp",
-        "backends/components.hpp"}},
+        "backends/components.hpp", "servers"}},
       {"client", {"base", "cohort", "protocol/wire.hpp", "protocol/transport.hpp", "backends"}},
       {"cli",
-       {"conch/", "base/readable.hpp", "base/secrets.hpp", "base/log_line.hpp", "servers"}},  // public headers, as every user, and the port to the servers
+       {"conch/", "base/readable.hpp", "base/secrets.hpp", "base/log_line.hpp", "base/glob.hpp", "base/duration_text.hpp",
+        "servers"}},  // public headers, as every user, and the port to the servers
   };
   return table;
 }
@@ -130,7 +132,8 @@ source_files const& headers() {
 std::string room_of(std::string_view path) {
   if (auto const known = public_headers.find(path); known != public_headers.end()) return known->second;
   auto slash = path.find('/');
-  if (path.starts_with("servers/") && path.find('/', slash + 1) != std::string_view::npos) slash = path.find('/', slash + 1);  // each of those is a room
+  if (path.starts_with("servers/") && path.find('/', slash + 1) != std::string_view::npos)
+    slash = path.find('/', slash + 1);  // each of those is a room
   std::string const first{slash == std::string_view::npos ? "" : path.substr(0, slash)};
   if (first == "conch") return "client";
   bool const is_room = std::any_of(rooms().begin(), rooms().end(), [&](room const& r) { return r.name == first; });

@@ -30,6 +30,24 @@ std::string encoded(std::string_view name) {
   return text;
 }
 
+std::optional<std::string> decoded(std::string_view node) {
+  constexpr std::string_view digits = "0123456789ABCDEF";
+  std::string name;
+  for (std::size_t i = 0; i < node.size(); ++i) {
+    if (node[i] != '%') {
+      name += node[i];
+      continue;
+    }
+    if (i + 2 >= node.size()) return std::nullopt;
+    auto const high = digits.find(node[i + 1]), low = digits.find(node[i + 2]);
+    if (high == std::string_view::npos || low == std::string_view::npos) return std::nullopt;
+    name += static_cast<char>(high * 16 + low);
+    i += 2;
+  }
+  if (name.empty() || encoded(name) != node) return std::nullopt;
+  return name;
+}
+
 namespace {
 
 using engine::permit_kind;

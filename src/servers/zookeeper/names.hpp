@@ -20,6 +20,9 @@ std::string root_of(std::string_view chroot, std::string_view key_prefix);
 /// Any bytes as the name of one node: what ZooKeeper does not allow, and '%', is percent-encoded.
 std::string encoded(std::string_view name);
 
+/// What encoded() made this of. None: it makes no such text, so that it is not the folder of a lock.
+std::optional<std::string> decoded(std::string_view node);
+
 /// The folder of a lock.
 inline std::string folder_of(std::string_view root, std::string_view lock) { return std::string{root} + '/' + encoded(lock); }
 

@@ -1,0 +1,77 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "servers/zookeeper/line_status.hpp"
+
+#include "servers/probe.hpp"
+#include "servers/zookeeper/order.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <utility>
+
+namespace conch::zookeeper {
+
+namespace {
+
+struct place_in_line {
+  node_name of;
+  std::string const* node;
+};
+
+lock_status::kind_of_lock kind_of(terms const& t) {
+  switch (t.kind) {
+    case engine::permit_kind::shared: return lock_status::kind_of_lock::shared_mutex;
+    case engine::permit_kind::semaphore: return lock_status::kind_of_lock::semaphore;
+    case engine::permit_kind::reentrant: return lock_status::kind_of_lock::reentrant_mutex;
+    case engine::permit_kind::segments: return lock_status::kind_of_lock::striped_mutex;
+    case engine::permit_kind::none: break;
+  }
+  return lock_status::kind_of_lock::mutex;
+}
+
+std::vector<place_in_line> in_order(std::vector<std::string> const& nodes) {
+  std::vector<place_in_line> all;
+  for (std::string const& one : nodes) {
+    auto const read = read_node_name(one);
+    if (read && is_place(read->sequence)) all.push_back({*read, &one});
+  }
+  std::sort(all.begin(), all.end(), [](place_in_line const& a, place_in_line const& b) { return is_before(a.of.sequence, b.of.sequence); });
+  return all;
+}
+
+void add_holder(line_status& to, place_in_line const& p) {
+  constexpr std::size_t most = 100;
+  terms const& asks = p.of.terms;
+  lock_status& s = to.status;
+  ++s.held;
+  s.taken += std::min(asks.weight, std::numeric_limits<std::uint32_t>::max() - s.taken);
+  s.limit = s.held == 1 ? asks.limit : std::min(s.limit, asks.limit);
+  if (s.holders.size() == most) return;
+  lock_holder one;
+  one.client = p.of.client;
+  one.lease_left = servers::unknown_lease;
+  one.confirmed = true;
+  one.permits = asks.weight;
+  s.holders.push_back(std::move(one));
+  to.holders.push_back(*p.node);
+}
+
+}  // namespace
+
+/// Nodes are granted in their order, so the first that is not granted ends the holders.
+line_status read_line(std::vector<std::string> const& nodes) {
+  constexpr std::uint32_t most = 1000;  // each is compared with all that stand before it
+  std::vector<place_in_line> const line = in_order(nodes);
+  line_status all;
+  if (line.empty()) return all;
+  all.status.kind = kind_of(line.front().of.terms);
+  for (place_in_line const& one : line) {
+    bool const holds = all.status.held < most && judge(nodes, *one.node).is == verdict::kind::granted;
+    if (!holds) break;
+    add_holder(all, one);
+  }
+  all.status.waiting = line.size() - all.status.held;
+  return all;
+}
+
+}  // namespace conch::zookeeper

@@ -1,0 +1,19 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include <conch/named_lock.hpp>
+
+#include <string>
+#include <vector>
+
+// What the nodes in a lock's folder say to somebody who only looks. No I/O, no clock.
+namespace conch::zookeeper {
+
+/// A lock, without what the names of nodes do not say: fence and time of each holder.
+struct line_status {
+  lock_status status;
+  std::vector<std::string> holders;  // the nodes of status.holders
+};
+line_status read_line(std::vector<std::string> const& nodes);
+
+}  // namespace conch::zookeeper

@@ -1,0 +1,205 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "servers/zookeeper/probe.hpp"
+
+#include "base/duration_text.hpp"
+#include "base/glob.hpp"
+#include "cohort/backend.hpp"
+#include "protocol/wire.hpp"
+#include "servers/judge.hpp"
+#include "servers/zookeeper/examination.hpp"
+#include "servers/zookeeper/faults.hpp"
+#include "servers/zookeeper/four_letters.hpp"
+#include "servers/zookeeper/line_status.hpp"
+#include "servers/zookeeper/names.hpp"
+#include "servers/zookeeper/questions.hpp"
+#include "servers/zookeeper/session.hpp"
+
+#include <conch/error.hpp>
+
+#include <boost/system/system_error.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+namespace conch::zookeeper {
+
+namespace {
+
+using namespace std::chrono_literals;
+using servers::finding;
+using servers::seen_lock;
+using servers::verdict;
+
+/// The session's clock of fences: when the root was made, in microseconds since 2020.
+std::int64_t birth_of(stat const& root) { return root.created_ms * 1000 - protocol::fence_epoch_us; }
+
+bool is_on_this_machine(std::vector<redis::address> const& servers) {
+  return std::all_of(servers.begin(), servers.end(),
+                     [](redis::address const& one) { return one.host == "localhost" || one.host == "::1" || one.host.starts_with("127."); });
+}
+
+class probe final : public servers::probe {
+ public:
+  probe(config settings, redis::zookeeper_url where)
+      : settings_{std::move(settings)}, where_{std::move(where)}, root_{root_of(where_.chroot, settings_.key_prefix)} {}
+
+  duration round_trip() override {
+    return with_server([](questions& at) { return at.ping(); });
+  }
+  bool knows_status() const noexcept override { return true; }
+  std::vector<seen_lock> locks(std::vector<std::string> const& patterns) override {
+    return with_server([&](questions& at) { return locks_at(at, patterns); });
+  }
+  lock_status look(std::string const& name) override {
+    return with_server([&](questions& at) { return statuses(at, {encoded(name)}).front(); });
+  }
+  void examine(tell const& to) override;
+
+ private:
+  /// A session may have ended since the last call: then another one is asked. After an error the next call begins anew.
+  template <class F>
+  std::invoke_result_t<F const&, questions&> with_server(F const& ask) {
+    bool const is_new = !server_;
+    try {
+      return ask(server());
+    } catch (boost::system::system_error const&) {
+      server_.reset();
+      if (is_new) throw;
+    }
+    try {
+      return ask(server());
+    } catch (boost::system::system_error const&) {
+      server_.reset();
+      throw;
+    }
+  }
+  questions& server() {
+    if (!server_) server_.emplace(settings_, where_);
+    return *server_;
+  }
+  std::vector<seen_lock> locks_at(questions& at, std::vector<std::string> const& patterns) const;
+  std::vector<lock_status> statuses(questions& at, std::vector<std::string> const& folders) const;
+  void complete(questions& at, std::string_view folder, line_status& of, std::int64_t birth) const;
+  void examine_at(questions& at, tell const& to) const;
+  void look_at_time(questions& at, tell const& to) const;
+  void look_at_servers(tell const& to) const;
+  void look_at_rights(questions& at, tell const& to) const;
+
+  config const settings_;
+  redis::zookeeper_url const where_;
+  std::string const root_;
+  std::optional<questions> server_;
+};
+
+[[noreturn]] void refuse(status what, std::string const& asked, questions const& at) {
+  throw boost::system::system_error{to_error(what, asked, at.shown(), {})};
+}
+
+std::vector<seen_lock> probe::locks_at(questions& at, std::vector<std::string> const& patterns) const {
+  constexpr std::size_t at_once = 200, most = 1'000'000;
+  reply const listed = at.ask(get_children{root_});
+  std::vector<seen_lock> all;
+  if (listed.what == status::no_node) return all;  // nobody has used a lock yet
+  auto const* const folders = std::get_if<children>(&listed.content);
+  if (folders == nullptr) refuse(listed.what, "list " + root_, at);
+  std::vector<std::string> wanted;
+  for (std::string const& one : folders->names) {
+    auto const name = decoded(one);
+    if (name && matches_one(patterns, *name)) wanted.push_back(one);
+  }
+  if (wanted.size() > most)
+    throw boost::system::system_error{make_error_code(errc::server_refused, "more than a million locks: give a pattern that matches fewer")};
+  for (std::size_t i = 0; i < wanted.size(); i += at_once) {
+    auto const begin = wanted.begin() + static_cast<std::ptrdiff_t>(i),
+               end = wanted.begin() + static_cast<std::ptrdiff_t>(std::min(wanted.size(), i + at_once));
+    std::vector<lock_status> told = statuses(at, {begin, end});
+    for (std::size_t k = 0; k < told.size(); ++k) all.push_back({*decoded(*(begin + static_cast<std::ptrdiff_t>(k))), std::move(told[k])});
+  }
+  std::sort(all.begin(), all.end(), [](seen_lock const& a, seen_lock const& b) { return a.name < b.name; });
+  return all;
+}
+
+/// Of the locks with these folders. A folder that is not there is a free lock.
+std::vector<lock_status> probe::statuses(questions& at, std::vector<std::string> const& folders) const {
+  std::vector<request> wanted{get_data{root_}};
+  for (std::string const& one : folders) wanted.emplace_back(get_children{root_ + '/' + one});
+  std::vector<reply> const answers = at.ask(wanted);
+  auto const* const root = std::get_if<data>(&answers.front().content);
+  std::int64_t const birth = root == nullptr ? 0 : birth_of(root->node);
+  std::vector<lock_status> all;
+  for (std::size_t i = 0; i < folders.size(); ++i) {
+    reply const& one = answers[i + 1];
+    auto const* const nodes = std::get_if<children>(&one.content);
+    if (nodes == nullptr && one.what != status::no_node) refuse(one.what, "list " + root_ + '/' + folders[i], at);
+    line_status line = nodes == nullptr ? line_status{} : read_line(nodes->names);
+    complete(at, folders[i], line, birth);
+    all.push_back(std::move(line.status));
+  }
+  return all;
+}
+
+/// With fences and times. A holder that has gone meanwhile keeps none.
+void probe::complete(questions& at, std::string_view folder, line_status& of, std::int64_t birth) const {
+  if (of.holders.empty()) return;
+  std::vector<request> wanted;
+  for (std::string const& node : of.holders) wanted.emplace_back(get_data{root_ + '/' + std::string{folder} + '/' + node});
+  std::vector<reply> const answers = at.ask(wanted);
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    auto const* const node = std::get_if<data>(&answers[i].content);
+    if (node == nullptr) continue;
+    of.status.holders[i].fence = (birth + node->node.created) * engine::hand_offs_per_grant;
+    of.status.holders[i].since = std::chrono::system_clock::time_point{std::chrono::milliseconds{node->node.created_ms}};
+  }
+}
+
+void probe::examine(tell const& to) {
+  with_server([&](questions& at) { examine_at(at, to); });
+}
+
+void probe::examine_at(questions& at, tell const& to) const {
+  to({}, {verdict::ok, "reachable", at.shown() + ", connected in " + duration_text(at.connected_in()), ""});
+  redis::address const& any = where_.servers.front();
+  std::string const tls = !any.over_tls ? "" : settings_.tls.verify ? "on, and the server's certificate is verified" : "on, without verification";
+  to({}, servers::judge_exposure({tls, is_on_this_machine(where_.servers), !any.password.empty(), "use zookeepers://"}));
+  look_at_time(at, to);
+  look_at_servers(to);
+  to({}, judge_session({at.asked_session(), at.session(), std::chrono::ceil<std::chrono::milliseconds>(least_session(settings_)),
+                        std::chrono::ceil<std::chrono::milliseconds>(settings_.lease)}));
+  look_at_rights(at, to);
+}
+
+void probe::look_at_time(questions& at, tell const& to) const {
+  std::vector<duration> trips;
+  for (int i = 0; i < 20; ++i) trips.push_back(at.ping());
+  std::sort(trips.begin(), trips.end());
+  to({}, servers::judge_round_trip(trips[trips.size() / 2], trips.back()));
+}
+
+void probe::look_at_servers(tell const& to) const {
+  std::vector<server_word> words;
+  for (self_description const& one : ask_each(where_.servers, settings_.tls, 2s)) {
+    if (one.trouble.empty()) words.push_back(read_word(one.server, one.text));
+    else words.push_back({one.server, {}, {}, one.trouble});
+  }
+  to({}, judge_version(words));
+  to({}, judge_ensemble(words));
+}
+
+void probe::look_at_rights(questions& at, tell const& to) const {
+  reply const told = at.ask(get_acl{root_});
+  root_facts f{root_, told.what, {}, where_.servers.front().user};
+  if (auto const* const found = std::get_if<rights>(&told.content)) f.rights = found->all;
+  to({}, judge_root(f));
+}
+
+}  // namespace
+
+std::unique_ptr<servers::probe> make_probe(config const& settings, redis::zookeeper_url where) {
+  return std::make_unique<probe>(settings, std::move(where));
+}
+
+}  // namespace conch::zookeeper
