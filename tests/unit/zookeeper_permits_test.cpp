@@ -167,7 +167,7 @@ TEST_F(ZookeeperPermits, ANameOfAnotherKindIsAnErrorThatNamesBoth) {
   EXPECT_EQ(take_told(), texts{}) << "not before its node is gone";
   ok();
   EXPECT_EQ(reason, errc::wrong_type);
-  EXPECT_NE(reason.message().find("that of a semaphore, and a mutex was asked for (lock a)"), std::string::npos) << reason.message();
+  EXPECT_NE(reason.message().find("that of a semaphore, and a mutex was asked for"), std::string::npos) << reason.message();
   EXPECT_TRUE(line->settled());
 }
 

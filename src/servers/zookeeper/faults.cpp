@@ -1,7 +1,6 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "servers/zookeeper/faults.hpp"
 
-#include "base/readable.hpp"
 
 #include <algorithm>
 #include <array>
@@ -61,10 +60,8 @@ std::string words_of(status what, std::string_view asked) {
   return words.append(" (ZooKeeper's error ").append(std::to_string(static_cast<int>(what))).append(")");
 }
 
-error_code to_error(status what, std::string_view asked, std::string_view server, std::string_view lock) {
-  std::string words = std::string{server} + ": " + words_of(what, asked);
-  if (!lock.empty()) words.append(" (lock ").append(readable(lock)).append(")");
-  return make_error_code(refusal_of(what).error, words);
+error_code to_error(status what, std::string_view asked, std::string_view server) {
+  return make_error_code(refusal_of(what).error, std::string{server} + ": " + words_of(what, asked));
 }
 
 }  // namespace conch::zookeeper

@@ -96,7 +96,7 @@ class probe final : public servers::probe {
 };
 
 [[noreturn]] void refuse(status what, std::string const& asked, questions const& at) {
-  throw boost::system::system_error{to_error(what, asked, at.shown(), {})};
+  throw boost::system::system_error{to_error(what, asked, at.shown())};
 }
 
 std::vector<seen_lock> probe::locks_at(questions& at, std::vector<std::string> const& patterns) const {

@@ -70,7 +70,7 @@ bool questions::connect_once(time_point until) {
 void questions::log_in(redis::address const& as) {
   if (as.password.empty()) return;
   reply const r = ask(add_auth{"digest", as.user + ':' + as.password.bytes()});
-  if (r.what != status::ok) throw boost::system::system_error{to_error(r.what, "log in", shown(), {})};
+  if (r.what != status::ok) throw boost::system::system_error{to_error(r.what, "log in", shown())};
 }
 
 std::vector<reply> questions::ask(std::vector<request> const& all) {

@@ -207,7 +207,7 @@ void arrivals::search_answer(in_flight const& r, reply const& a, time_point now)
     cleanup* const owed = owed_.find(r.number);
     if (owed == nullptr) return;
     if (refusal_of(a.what).then != remedy::none) return owed_.send_later(*owed, now);
-    return owed_.refused(*owed, to_error(a.what, asked, on_.session.server(), {}), now);
+    return owed_.refused(*owed, to_error(a.what, asked, on_.session.server()), now);
   }
   std::string found;
   if (auto const* const all = std::get_if<children>(&a.content)) {

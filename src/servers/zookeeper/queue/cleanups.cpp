@@ -50,7 +50,7 @@ void cleanups::answered(in_flight const& r, reply const& a, time_point now) {
   } else if (refusal_of(a.what).then != remedy::none) {
     send_later(c, now);
   } else {
-    refused(c, to_error(a.what, "remove " + c.node, on_.session.server(), {}), now);
+    refused(c, to_error(a.what, "remove " + c.node, on_.session.server()), now);
   }
 }
 

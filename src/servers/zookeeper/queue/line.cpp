@@ -183,7 +183,7 @@ void line::fail(standing& s, error_code why, time_point now) {
 void line::request_refused(standing& s, status what, std::string const& asked, time_point now) {
   if (!s.waits() && s.at != at::leaving) return;
   if (refusal_of(what).then != remedy::none) return ask_later(s, what, asked, now);
-  if (s.waits()) return fail(s, error_of(what, asked, s), now);
+  if (s.waits()) return fail(s, error_of(what, asked), now);
   ++s.references;
   shares_.become_idle(s);
   if (s.written) owed_.owe(s, nullptr, now);
@@ -194,33 +194,31 @@ void line::request_refused(standing& s, status what, std::string const& asked, t
 /// Not for longer than the servers may be away.
 void line::ask_later(standing& s, status what, std::string const& asked, time_point now) {
   if (s.later_since == time_point{}) s.later_since = now;
-  if (s.waits() && now - s.later_since >= on_.env.settings.offline_timeout) return fail(s, error_of(what, asked, s), now);
+  if (s.waits() && now - s.later_since >= on_.env.settings.offline_timeout) return fail(s, error_of(what, asked), now);
   on_.all.unwatch(s);
   s.told_on = 0;
   s.asks_later = true;
   on_.env.timers.arm(s.check, now + on_.pause.next());
 }
 
-error_code line::error_of(status what, std::string const& asked, standing const& s) const {
-  return to_error(what, asked, on_.session.server(), s.name);
+error_code line::error_of(status what, std::string const& asked) const {
+  return to_error(what, asked, on_.session.server());
 }
 
 /// The lock is not what was asked for.
 error_code line::error_of(verdict const& v, standing const& s) const {
-  std::string const lock = " (lock " + readable(s.name) + ')';
   if (v.is == verdict::kind::has_no_place) {
     return make_error_code(errc::server_refused, "the node numbers of " + s.folder +
                                                      " are used up, so the order of its nodes is lost: remove the folder when no client holds "
-                                                     "this lock; then the numbers start again" +
-                                                     lock);
+                                                     "this lock; then the numbers start again");
   }
   if (v.is == verdict::kind::owner_is_away) {
     return make_error_code(errc::not_supported, "in ZooKeeper an owner nests within one client only, and this one belongs to another client: " +
-                                                    std::string{v.whose} + lock);
+                                                    std::string{v.whose});
   }
   auto const other = read_node_name(v.whose);
   return make_error_code(errc::wrong_type, "the name is that of " + std::string{other ? kind_in_words(other->terms) : "another kind of lock"} +
-                                               ", and " + std::string{kind_in_words(s.asks)} + " was asked for" + lock);
+                                               ", and " + std::string{kind_in_words(s.asks)} + " was asked for");
 }
 
 }  // namespace conch::zookeeper

@@ -40,7 +40,7 @@ class line {
   void own(standing& s, time_point now);
   void leave(standing& s, time_point now);
   void ask_later(standing& s, status what, std::string const& asked, time_point now);
-  error_code error_of(status what, std::string const& asked, standing const& s) const;
+  error_code error_of(status what, std::string const& asked) const;
   error_code error_of(verdict const& v, standing const& s) const;
   bool is_known(std::uint64_t number) const { return on_.all.find(number) != nullptr || owed_.find(number) != nullptr; }
 
