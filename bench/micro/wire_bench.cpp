@@ -99,8 +99,7 @@ void decode(benchmark::State& state, std::string const& text) {
       while (decoder.next() == resp::decoder::progress::message) {
         ++messages;
         if (decoder.is_push()) {
-          protocol::pushed_grant grant;
-          benchmark::DoNotOptimize(redis::read_push(decoder.message(), client, name, grant));
+          benchmark::DoNotOptimize(redis::read_push(decoder.message(), client, name));
         } else {
           benchmark::DoNotOptimize(redis::to_answer(decoder.message(), numbers));
         }

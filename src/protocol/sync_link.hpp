@@ -79,12 +79,7 @@ class sync_link final : public wire_events {
   void connect_failed(fault what, std::string_view words, time_point now) override;
   void disconnected(std::string_view why, time_point now) override;
   void answered(answer const& a, time_point now) override;
-  void granted(pushed_grant const&, time_point) override {}
-  void revoked(std::string_view, grant_id, time_point) override {}
-  void requested(std::string_view, grant_id, time_point) override {}
-  void freed(std::string_view, grant_id, bool, time_point) override {}
-  void missed(std::string_view, grant_id, time_point) override {}
-  void told_end(std::string_view, grant_id, milliseconds, time_point) override {}
+  void pushed(push const&, time_point) override {}
 
  private:
   struct in_flight {

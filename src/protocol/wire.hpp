@@ -244,6 +244,41 @@ struct pushed_grant {
   std::uint32_t segment = 0;             // the number of the segment; 0: the lock has none
 };
 
+/// The lock was taken away by force.
+struct revocation {
+  std::string_view name;
+  grant_id id = 0;
+};
+
+/// Another client asks the owner to let the lock go.
+struct request_to_let_go {
+  std::string_view name;
+  grant_id id = 0;
+};
+
+/// The lock for which that watcher waits has become free.
+struct end_of_hold {
+  std::string_view name;
+  grant_id id = 0;
+  bool more = false;  // others wait for it too, and the server has told only some of them
+};
+
+/// The turn of this place in line came, and no subscriber heard of it: ask again.
+struct missed_turn {
+  std::string_view name;
+  grant_id id = 0;
+};
+
+/// The lock that this place in line, or this watcher, waits for has another owner than it knows of.
+struct end_of_lease {
+  std::string_view name;
+  grant_id id = 0;
+  milliseconds left{};  // until the lease of that owner ends, if it is not renewed
+};
+
+/// What a server tells a client unasked. The names live as long as the call.
+using push = std::variant<pushed_grant, revocation, request_to_let_go, end_of_hold, missed_turn, end_of_lease>;
+
 /// Where the engine's commands go. No function here may call back into the engine before it has returned.
 class wire {
  public:
@@ -265,18 +300,7 @@ class wire_events {
   /// An established connection has ended. Commands that were not answered will not be answered.
   virtual void disconnected(std::string_view why, time_point now) = 0;
   virtual void answered(answer const& a, time_point now) = 0;
-  virtual void granted(pushed_grant const& g, time_point now) = 0;
-  /// The lock was taken away by force.
-  virtual void revoked(std::string_view name, grant_id id, time_point now) = 0;
-  /// Somebody asks the owner to let the lock go.
-  virtual void requested(std::string_view name, grant_id id, time_point now) = 0;
-  /// The lock for which that watcher waits has become free. `more`: others wait for it too, and the server has told only some of them.
-  virtual void freed(std::string_view name, grant_id id, bool more, time_point now) = 0;
-  /// Our turn came, and no subscriber heard of it: ask again.
-  virtual void missed(std::string_view name, grant_id id, time_point now) = 0;
-  /// The lock that this place in line, or this watcher, waits for has another owner than it knows of: that lease ends in `left`, if it is not
-  /// renewed.
-  virtual void told_end(std::string_view name, grant_id id, milliseconds left, time_point now) = 0;
+  virtual void pushed(push const& p, time_point now) = 0;
 
  protected:
   ~wire_events() = default;

@@ -147,28 +147,8 @@ class session final : engine::acquisition_events, protocol::wire, protocol::wire
     remote_.receiver().answered(a, now);
     message_done();
   }
-  void granted(protocol::pushed_grant const& g, time_point now) override {
-    remote_.receiver().granted(g, now);
-    message_done();
-  }
-  void revoked(std::string_view name, engine::grant_id id, time_point now) override {
-    remote_.receiver().revoked(name, id, now);
-    message_done();
-  }
-  void freed(std::string_view name, engine::grant_id id, bool more, time_point now) override {
-    remote_.receiver().freed(name, id, more, now);
-    message_done();
-  }
-  void requested(std::string_view name, engine::grant_id id, time_point now) override {
-    remote_.receiver().requested(name, id, now);
-    message_done();
-  }
-  void told_end(std::string_view name, engine::grant_id id, std::chrono::milliseconds left, time_point now) override {
-    remote_.receiver().told_end(name, id, left, now);
-    message_done();
-  }
-  void missed(std::string_view name, engine::grant_id id, time_point now) override {
-    remote_.receiver().missed(name, id, now);
+  void pushed(protocol::push const& p, time_point now) override {
+    remote_.receiver().pushed(p, now);
     message_done();
   }
   void message_done() {

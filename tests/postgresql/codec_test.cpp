@@ -100,27 +100,41 @@ TEST(PostgresqlCodec, AnAnswerIsAListOfNumbers) {
   EXPECT_EQ(to_answer({"40P01", "deadlock detected", {}}, numbers).what, fault::try_later);
 }
 
+template <class Push>
+Push const* as(std::optional<protocol::push> const& p) {
+  return p ? std::get_if<Push>(&*p) : nullptr;
+}
+
 TEST(PostgresqlCodec, ReadsWhatIsNotified) {
   std::string name;
-  protocol::pushed_grant g;
-  std::string const key = " 636f6e63683a7b617d";
-  EXPECT_EQ(read_push("+ " + client + ".7 1234 1800000000000000 3000 0 0" + key, who, name, g), push_kind::grant);
-  EXPECT_EQ(g.name, "a");
-  EXPECT_EQ(g.id.count, 7u);
-  EXPECT_EQ(g.fence, 1234);
-  EXPECT_EQ(g.claim, 3s);
-  EXPECT_EQ(read_push("+ " + client + ".7 1234 1800000000000000 3000 103 2" + key, who, name, g), push_kind::grant);
-  EXPECT_EQ(g.kind, engine::permit_kind::segments);
-  EXPECT_EQ(g.segment, 2u);
-  EXPECT_EQ(read_push("! " + client + ".7" + key, who, name, g), push_kind::revoked);
-  EXPECT_EQ(read_push("* " + client + ".7" + key, who, name, g), push_kind::requested);
-  EXPECT_EQ(read_push("= " + client + ".7" + key, who, name, g), push_kind::freed);
-  EXPECT_EQ(g.name, "a");
+  std::string const key = " 636f6e63683a7b617d", id = " " + client + ".7";
+  auto p = read_push("+" + id + " 1234 1800000000000000 3000 0 0" + key, who, name);
+  auto const* grant = as<protocol::pushed_grant>(p);
+  ASSERT_NE(grant, nullptr);
+  EXPECT_EQ(grant->name, "a");
+  EXPECT_EQ(grant->id.count, 7u);
+  EXPECT_EQ(grant->fence, 1234);
+  EXPECT_EQ(grant->claim, 3s);
+  p = read_push("+" + id + " 1234 1800000000000000 3000 103 2" + key, who, name);
+  grant = as<protocol::pushed_grant>(p);
+  ASSERT_NE(grant, nullptr);
+  EXPECT_EQ(grant->kind, engine::permit_kind::segments);
+  EXPECT_EQ(grant->segment, 2u);
+  EXPECT_NE(as<protocol::revocation>(read_push("!" + id + key, who, name)), nullptr);
+  EXPECT_NE(as<protocol::request_to_let_go>(read_push("*" + id + key, who, name)), nullptr);
+  p = read_push("=" + id + key, who, name);
+  auto const* const freed = as<protocol::end_of_hold>(p);
+  ASSERT_NE(freed, nullptr);
+  EXPECT_EQ(freed->name, "a");
+  EXPECT_EQ(freed->id.count, 7u);
+  p = read_push("~" + id + " 250" + key, who, name);
+  auto const* const end = as<protocol::end_of_lease>(p);
+  ASSERT_NE(end, nullptr);
+  EXPECT_EQ(end->left, 250ms);
 }
 
 TEST(PostgresqlCodec, BelievesNothingElse) {
   std::string name;
-  protocol::pushed_grant g;
   std::string const key = " 636f6e63683a7b617d", id = client + ".7";
   std::vector<std::string> const wrong{"",
                                        "+",
@@ -139,9 +153,11 @@ TEST(PostgresqlCodec, BelievesNothingElse) {
                                        "+ " + id + " 1 2 3000 7 0" + key,
                                        "+ " + id + " 1 2 3000 103 -1" + key,
                                        "+ " + id + " 1 2 3000 103 4294967298" + key};
-  for (std::string const& one : wrong) EXPECT_EQ(read_push(one, who, name, g), push_kind::malformed) << one;
-  EXPECT_EQ(read_push("+ " + id + " 9999999999999999 2 3000 0 0" + key, who, name, g), push_kind::grant);
-  EXPECT_EQ(g.fence, 0) << "of which no token can be made";
+  for (std::string const& one : wrong) EXPECT_FALSE(read_push(one, who, name)) << one;
+  auto const p = read_push("+ " + id + " 9999999999999999 2 3000 0 0" + key, who, name);
+  auto const* const grant = as<protocol::pushed_grant>(p);
+  ASSERT_NE(grant, nullptr);
+  EXPECT_EQ(grant->fence, 0) << "of which no token can be made";
 }
 
 TEST(PostgresqlFaults, EachStateHasItsMeaning) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/overloaded.hpp"
 #include "servers/postgresql/connection_fsm.hpp"
 #include "servers/postgresql/schema.hpp"
 
@@ -24,12 +25,13 @@ struct events final : protocol::wire_events {
   }
   void disconnected(std::string_view why, time_point) override { told += "down " + std::string{why} + ";"; }
   void answered(protocol::answer const& a, time_point) override { told += "answer " + std::to_string(a.numbers().size()) + ";"; }
-  void granted(protocol::pushed_grant const& g, time_point) override { told += "granted " + std::string{g.name} + ";"; }
-  void revoked(std::string_view name, engine::grant_id, time_point) override { told += "revoked " + std::string{name} + ";"; }
-  void requested(std::string_view, engine::grant_id, time_point) override { told += "requested;"; }
-  void freed(std::string_view, engine::grant_id, bool, time_point) override { told += "freed;"; }
-  void missed(std::string_view, engine::grant_id, time_point) override { told += "missed;"; }
-  void told_end(std::string_view, engine::grant_id, std::chrono::milliseconds, time_point) override { told += "end;"; }
+  void pushed(protocol::push const& p, time_point) override {
+    std::visit(overloaded{[&](protocol::pushed_grant const& g) { told += "granted " + std::string{g.name} + ";"; },
+                          [&](protocol::revocation const& r) { told += "revoked " + std::string{r.name} + ";"; },
+                          [&](protocol::request_to_let_go const&) { told += "requested;"; }, [&](protocol::end_of_hold const&) { told += "freed;"; },
+                          [&](protocol::missed_turn const&) { told += "missed;"; }, [&](protocol::end_of_lease const&) { told += "end;"; }},
+               p);
+  }
 
   std::string take() { return std::exchange(told, {}); }
 };

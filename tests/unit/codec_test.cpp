@@ -548,92 +548,113 @@ std::string push_of(words const& parts) {
   return bytes;
 }
 
+/// A push, or what else was read. Its name is apart: it outlives the message.
 struct read_result {
-  push_kind kind;
-  std::string name;
-  protocol::pushed_grant grant;
+  std::variant<protocol::push, notice> what;
+  std::string name{};
+
+  bool is(notice n) const { return std::holds_alternative<notice>(what) && std::get<notice>(what) == n; }
+  template <class Push = protocol::pushed_grant>
+  Push const* as() const {
+    auto const* const p = std::get_if<protocol::push>(&what);
+    return p != nullptr ? std::get_if<Push>(p) : nullptr;
+  }
 };
 
 read_result read(std::string_view bytes, std::string_view client = "c1") {
   message const m{bytes};
-  read_result r;
   std::string name;
-  r.kind = read_push(m.in.message(), client, name, r.grant);
-  r.name = r.kind == push_kind::grant ? std::string{r.grant.name} : "";
-  r.grant.name = {};
+  read_result r{read_push(m.in.message(), client, name)};
+  if (auto* const p = std::get_if<protocol::push>(&r.what)) {
+    std::visit(
+        [&](auto& one) {
+          r.name = one.name;
+          one.name = {};
+        },
+        *p);
+  }
   return r;
 }
 
 TEST(ReadPush, ReadsAGrant) {
   auto const r = read(push_of({"message", "conch:c1", "c1.42 206170000000000 1784000000000000 3000 conch:{stock:iphone}"}));
-  EXPECT_EQ(r.kind, push_kind::grant);
+  auto const* const grant = r.as();
+  ASSERT_NE(grant, nullptr);
   EXPECT_EQ(r.name, "stock:iphone");
-  EXPECT_EQ(r.grant.id, 42u);
-  EXPECT_EQ(r.grant.fence, 206170000000000);
-  EXPECT_EQ(r.grant.granted_us, 1784000000000000);
-  EXPECT_EQ(r.grant.claim, 3s);
+  EXPECT_EQ(grant->id, 42u);
+  EXPECT_EQ(grant->fence, 206170000000000);
+  EXPECT_EQ(grant->granted_us, 1784000000000000);
+  EXPECT_EQ(grant->claim, 3s);
 }
 
 TEST(ReadPush, ReadsAPermitAndItsSegment) {
   auto const r = read(push_of({"message", "conch:c1", "c1.42 206170000000000 1784000000000000 3000 g17 conch:{stock}"}));
-  EXPECT_EQ(r.kind, push_kind::grant);
+  auto const* const grant = r.as();
+  ASSERT_NE(grant, nullptr);
   EXPECT_EQ(r.name, "stock");
-  EXPECT_EQ(r.grant.kind, engine::permit_kind::segments);
-  EXPECT_EQ(r.grant.segment, 17u);
+  EXPECT_EQ(grant->kind, engine::permit_kind::segments);
+  EXPECT_EQ(grant->segment, 17u);
   for (std::string const permit : {"q1", "g", "g-1", "g1x", "17", "g4294967296", "g1  "}) {
     auto const bad = read(push_of({"message", "conch:c1", "c1.42 206170000000000 1784000000000000 3000 " + permit + " conch:{stock}"}));
-    EXPECT_EQ(bad.kind, push_kind::malformed) << permit;
+    EXPECT_TRUE(bad.is(notice::malformed)) << permit;
   }
 }
 
 TEST(ReadPush, ReadsAGrantForAnyName) {
   for (auto const& name : odd_names) {
     auto const r = read(push_of({"message", "conch:c1", "c1.1 2 3 4 " + keys_of(name)[0]}));
-    EXPECT_EQ(r.kind, push_kind::grant) << name;
+    EXPECT_NE(r.as(), nullptr) << name;
     EXPECT_EQ(r.name, name);
   }
 }
 
-TEST(ReadPush, ReadsWhatWasTakenAwayAndWhatWasMissed) {
-  struct {
-    char mark;
-    push_kind kind;
-  } const marks[] = {
-      {'!', push_kind::revoked}, {'*', push_kind::requested}, {'?', push_kind::missed}, {'=', push_kind::freed}, {'+', push_kind::freed_and_more}};
-  for (auto const& [mark, kind] : marks) {
-    for (auto const& name : odd_names) {
-      message const m{push_of({"message", "conch:c1", mark + ("c1.42 " + keys_of(name)[0])})};
-      std::string memory;
-      protocol::pushed_grant grant;
-      EXPECT_EQ(read_push(m.in.message(), "c1", memory, grant), kind) << name;
-      EXPECT_EQ(grant.name, name);
-      EXPECT_EQ(grant.id, 42u);
-    }
-    for (std::string const text : {"", "c1", "c1.42", "c1.0 conch:{a}", "c2.42 conch:{a}", "c1.42  conch:{a}", "c1.42 lock:{a}"}) {
-      EXPECT_EQ(read(push_of({"message", "conch:c1", mark + text})).kind, push_kind::malformed) << mark << text;
-    }
+template <class Push>
+bool more_of(Push const& p) {
+  if constexpr (requires { p.more; }) return p.more;
+  return false;
+}
+
+template <class Push>
+void reads_a_place(char mark, bool more = false) {
+  for (auto const& name : odd_names) {
+    auto const r = read(push_of({"message", "conch:c1", mark + ("c1.42 " + keys_of(name)[0])}));
+    Push const* const p = r.as<Push>();
+    ASSERT_NE(p, nullptr) << mark << name;
+    EXPECT_EQ(r.name, name);
+    EXPECT_EQ(p->id, 42u);
+    EXPECT_EQ(more_of(*p), more);
   }
+  for (std::string const text : {"", "c1", "c1.42", "c1.0 conch:{a}", "c2.42 conch:{a}", "c1.42  conch:{a}", "c1.42 lock:{a}"}) {
+    EXPECT_TRUE(read(push_of({"message", "conch:c1", mark + text})).is(notice::malformed)) << mark << text;
+  }
+}
+
+TEST(ReadPush, ReadsWhatWasTakenAwayAndWhatWasMissed) {
+  reads_a_place<protocol::revocation>('!');
+  reads_a_place<protocol::request_to_let_go>('*');
+  reads_a_place<protocol::missed_turn>('?');
+  reads_a_place<protocol::end_of_hold>('=');
+  reads_a_place<protocol::end_of_hold>('+', true);
 }
 
 TEST(ReadPush, ReadsWhenALeaseEnds) {
   for (auto const& name : odd_names) {
-    message const m{push_of({"message", "conch:c1", "~c1.42 3000 " + keys_of(name)[0]})};
-    std::string memory;
-    protocol::pushed_grant grant;
-    EXPECT_EQ(read_push(m.in.message(), "c1", memory, grant), push_kind::told_end) << name;
-    EXPECT_EQ(grant.name, name);
-    EXPECT_EQ(grant.id, 42u);
-    EXPECT_EQ(grant.claim, 3s);
+    auto const r = read(push_of({"message", "conch:c1", "~c1.42 3000 " + keys_of(name)[0]}));
+    auto const* const end = r.as<protocol::end_of_lease>();
+    ASSERT_NE(end, nullptr) << name;
+    EXPECT_EQ(r.name, name);
+    EXPECT_EQ(end->id, 42u);
+    EXPECT_EQ(end->left, 3s);
   }
   for (std::string const text : {"", "c1.42", "c1.42 conch:{a}", "c1.42 -1 conch:{a}", "c1.42 86400001 conch:{a}", "c1.42 x conch:{a}",
                                  "c2.42 3000 conch:{a}", "c1.0 3000 conch:{a}", "c1.42 3000 lock:{a}", "c1.42 99999999999999999999 conch:{a}"}) {
-    EXPECT_EQ(read(push_of({"message", "conch:c1", "~" + text})).kind, push_kind::malformed) << text;
+    EXPECT_TRUE(read(push_of({"message", "conch:c1", "~" + text})).is(notice::malformed)) << text;
   }
 }
 
 TEST(ReadPush, LooksForNoLockInWhatIsNoGrantForUs) {
-  EXPECT_EQ(read(push_of({"subscribe", "conch:c1", "1"})).kind, push_kind::subscribed);
-  EXPECT_EQ(read(">3\r\n$9\r\nsubscribe\r\n$8\r\nconch:c1\r\n:1\r\n").kind, push_kind::subscribed);
+  EXPECT_TRUE(read(push_of({"subscribe", "conch:c1", "1"})).is(notice::subscribed));
+  EXPECT_TRUE(read(">3\r\n$9\r\nsubscribe\r\n$8\r\nconch:c1\r\n:1\r\n").is(notice::subscribed));
   struct {
     char const* what;
     words parts;
@@ -645,14 +666,18 @@ TEST(ReadPush, LooksForNoLockInWhatIsNoGrantForUs) {
       {"too long", {"message", "conch:c1", "c1.42 2 3 4 conch:{a}", "more"}},
       {"the end of a subscription", {"unsubscribe", "conch:c1", "0"}},
   };
-  for (auto const& [what, parts] : others) EXPECT_EQ(read(push_of(parts)).kind, push_kind::other) << what;
+  for (auto const& [what, parts] : others) EXPECT_TRUE(read(push_of(parts)).is(notice::other)) << what;
 }
 
 TEST(ReadPush, KnowsAnIdByItsNonce) {
   engine::grant_id const id{42, 0xfedcba9876543210};
   std::string const text = "c1." + engine::to_text(id);
-  EXPECT_EQ(read(push_of({"message", "conch:c1", text + " 206170000000000 1784000000000000 3000 conch:{stock}"})).grant.id, id);
-  EXPECT_EQ(read(push_of({"message", "conch:c1", "!" + text + " conch:{stock}"})).grant.id, id);
+  auto const granted = read(push_of({"message", "conch:c1", text + " 206170000000000 1784000000000000 3000 conch:{stock}"}));
+  ASSERT_NE(granted.as(), nullptr);
+  EXPECT_EQ(granted.as()->id, id);
+  auto const taken = read(push_of({"message", "conch:c1", "!" + text + " conch:{stock}"}));
+  ASSERT_NE(taken.as<protocol::revocation>(), nullptr);
+  EXPECT_EQ(taken.as<protocol::revocation>()->id, id);
   EXPECT_EQ(encoded(protocol::renew_command{std::array{protocol::renewal{"stock", id, std::chrono::milliseconds{9}}}})[4], text);
 }
 
@@ -688,18 +713,18 @@ TEST(ReadPush, RefusesWhatIsMalformed) {
                                  "c1.18446744073709551616 2 3 4 conch:{a}",
                                  "PING",
                                  " "}) {
-    EXPECT_EQ(read(push_of({"message", "conch:c1", text})).kind, push_kind::malformed) << text;
+    EXPECT_TRUE(read(push_of({"message", "conch:c1", text})).is(notice::malformed)) << text;
   }
-  EXPECT_EQ(read(">0\r\n").kind, push_kind::malformed);
+  EXPECT_TRUE(read(">0\r\n").is(notice::malformed));
 }
 
 // P11: it fails its lock, not the connection.
 TEST(ReadPush, ReadsAGrantWhoseFenceIsOutOfRange) {
   for (std::string const fence : {"0", "-2", "2.0", "2e3", "inf", "2251799813685248", "9223372036854775808", "1000000000000000000000"}) {
     auto const r = read(push_of({"message", "conch:c1", "c1.42 " + fence + " 3 4 conch:{a}"}));
-    EXPECT_EQ(r.kind, push_kind::grant) << fence;
-    EXPECT_EQ(r.grant.fence, 0) << fence;
-    EXPECT_EQ(r.grant.id, 42u);
+    ASSERT_NE(r.as(), nullptr) << fence;
+    EXPECT_EQ(r.as()->fence, 0) << fence;
+    EXPECT_EQ(r.as()->id, 42u);
     EXPECT_EQ(r.name, "a");
   }
 }
@@ -707,7 +732,7 @@ TEST(ReadPush, ReadsAGrantWhoseFenceIsOutOfRange) {
 TEST(ReadPush, SurvivesAnyCutOfAGrant) {
   std::string const whole = "c1.42 206170000000000 1784000000000000 3000 conch:{stock:iphone}";
   for (std::size_t n = 1; n < whole.size(); ++n) {
-    EXPECT_EQ(read(push_of({"message", "conch:c1", whole.substr(0, n)})).kind, push_kind::malformed) << n;
+    EXPECT_TRUE(read(push_of({"message", "conch:c1", whole.substr(0, n)})).is(notice::malformed)) << n;
   }
 }
 

@@ -2,6 +2,7 @@
 
 // The state machine of a connection, and in words what it tells and wants done.
 
+#include "base/overloaded.hpp"
 #include "servers/redis/connection_fsm.hpp"
 
 #include <gtest/gtest.h>
@@ -73,23 +74,23 @@ struct machine : protocol::wire_events {
     told.push_back(text);
     if (on_event) on_event();
   }
-  void granted(protocol::pushed_grant const& g, time_point) override {
-    told.push_back("granted " + std::string{g.name} + " " + engine::to_text(g.id) + " " + std::to_string(g.fence));
-  }
-  void freed(std::string_view name, engine::grant_id n, bool more, time_point) override {
-    told.push_back("freed " + std::string{name} + " " + engine::to_text(n) + (more ? " and more" : ""));
-  }
-  void requested(std::string_view name, engine::grant_id n, time_point) override {
-    told.push_back("requested " + std::string{name} + " " + engine::to_text(n));
-  }
-  void revoked(std::string_view name, engine::grant_id n, time_point) override {
-    told.push_back("revoked " + std::string{name} + " " + engine::to_text(n));
-  }
-  void told_end(std::string_view name, engine::grant_id n, std::chrono::milliseconds left, time_point) override {
-    told.push_back("end of " + std::string{name} + " in " + std::to_string(left.count()) + " for " + engine::to_text(n));
-  }
-  void missed(std::string_view name, engine::grant_id n, time_point) override {
-    told.push_back("missed " + std::string{name} + " " + engine::to_text(n));
+  void pushed(protocol::push const& p, time_point) override {
+    auto const note = [this](std::string const& what, auto const& one, std::string const& more = {}) {
+      told.push_back(what + " " + std::string{one.name} + more + " " + engine::to_text(one.id));
+    };
+    std::visit(
+        overloaded{[&](protocol::pushed_grant const& g) {
+                     note("granted", g);
+                     told.back() += " " + std::to_string(g.fence);
+                   },
+                   [&](protocol::end_of_hold const& e) {
+                     note("freed", e);
+                     if (e.more) told.back() += " and more";
+                   },
+                   [&](protocol::request_to_let_go const& r) { note("requested", r); }, [&](protocol::revocation const& r) { note("revoked", r); },
+                   [&](protocol::end_of_lease const& e) { note("end of", e, " in " + std::to_string(e.left.count()) + " for"); },
+                   [&](protocol::missed_turn const& m) { note("missed", m); }},
+        p);
   }
 
   static std::string shown(time_point t) {

@@ -216,7 +216,7 @@ TEST_F(EngineInquiry, EndsWithTheRightToTakePart) {
 
 TEST_F(EngineInquiry, ARevocationIsToldToTheHolderBeforeAnythingIsSent) {
   holding("a");
-  remote->receiver().revoked("L", 1, now);
+  remote->receiver().pushed(protocol::revocation{"L", 1}, now);
   EXPECT_EQ(heard(), texts{"a lost lost"});
   // The script that took it may have failed before it passed it on.
   EXPECT_EQ(sent(), texts{"release L 1"});
@@ -231,7 +231,7 @@ TEST_F(EngineInquiry, AfterARevocationWhoWaitsHereAsksAnew) {
   holding("a");
   ask("b");
   EXPECT_EQ(sent(), texts{});
-  remote->receiver().revoked("L", 1, now);
+  remote->receiver().pushed(protocol::revocation{"L", 1}, now);
   EXPECT_EQ(heard(), texts{"a lost lost"});
   EXPECT_EQ(sent(), (texts{"acquire L 2", "release L 1"}));
 }
@@ -239,7 +239,7 @@ TEST_F(EngineInquiry, AfterARevocationWhoWaitsHereAsksAnew) {
 TEST_F(EngineInquiry, ARevocationIsFollowedByAReleaseForAsLongAsItsOwnLeaseLasts) {  // P6
   holding("a", "L", {.lease = 5min});
   caller& b = ask("b", "L", {.lease = 6s});
-  remote->receiver().revoked("L", 1, now);
+  remote->receiver().pushed(protocol::revocation{"L", 1}, now);
   EXPECT_EQ(heard(), texts{"a lost lost"});
   take_sent();
   cancel(b, cancel_type::terminal);
@@ -254,12 +254,12 @@ TEST_F(EngineInquiry, ARevocationIsFollowedByAReleaseForAsLongAsItsOwnLeaseLasts
 
 TEST_F(EngineInquiry, ARevocationOfSomethingElseChangesNothing) {
   caller& a = holding("a");
-  remote->receiver().revoked("L", 2, now);
-  remote->receiver().revoked("M", 1, now);
+  remote->receiver().pushed(protocol::revocation{"L", 2}, now);
+  remote->receiver().pushed(protocol::revocation{"M", 1}, now);
   EXPECT_EQ(heard(), texts{});
   release(a);
   take_sent();
-  remote->receiver().revoked("L", 1, now);  // given back before
+  remote->receiver().pushed(protocol::revocation{"L", 1}, now);  // given back before
   released();
   EXPECT_EQ(heard(), texts{"a released ok"});
   expect_clean();
@@ -273,7 +273,7 @@ TEST_F(EngineInquiry, ARevocationTakesOnlyThePermitItNames) {
   answer({1, 101, server_us(), 0});
   heard();
   take_sent();
-  remote->receiver().revoked("L", 2, now);
+  remote->receiver().pushed(protocol::revocation{"L", 2}, now);
   EXPECT_EQ(heard(), texts{"b lost lost"});
   EXPECT_EQ(sent(), texts{"release L 2 permit 1 of 3"});
 }

@@ -140,7 +140,7 @@ TEST_F(EngineDetach, SaysThatTheHoldWasTakenAway) {
   caller& a = holding("a");
   detach(a);
   sent_now();
-  remote->receiver().revoked("L", 1, now);
+  remote->receiver().pushed(protocol::revocation{"L", 1}, now);
   EXPECT_EQ(heard(), texts{"a detached lost"});
   EXPECT_EQ(sent(), texts{"release L 1"});
   renewed({0});
@@ -360,7 +360,7 @@ TEST_F(EngineAdopt, LosesTheHoldThatAnOperatorTakesAway) {
   take_sent();
   grant(100);
   heard();
-  remote->receiver().revoked("L", 2, now);
+  remote->receiver().pushed(protocol::revocation{"L", 2}, now);
   EXPECT_EQ(heard(), texts{"a lost lost"});
   EXPECT_EQ(sent(), texts{"release L 2"});
 }

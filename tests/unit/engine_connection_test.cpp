@@ -247,7 +247,7 @@ TEST_F(EngineConnection, WithoutKillRepeatsTheReleaseOfWhatWasTakenAway) {  // P
   ask("b");
   heard();
   take_sent();
-  remote->receiver().revoked("L", 1, now);
+  remote->receiver().pushed(protocol::revocation{"L", 1}, now);
   EXPECT_EQ(heard(), texts{"a lost lost"});
   EXPECT_EQ(sent(), (texts{"acquire L 2", "release L 1"}));
   grant(101);

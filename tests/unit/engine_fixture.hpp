@@ -327,7 +327,7 @@ class engine_test : public testing::Test, public acquisition_events, public wire
     push_granted_at(server_us(), id, fence, claim, lock);
   }
   void push_granted_at(std::int64_t granted_us, grant_id id, std::int64_t fence, milliseconds claim = 3s, std::string_view lock = "L") {
-    remote->receiver().granted({lock, id, fence, granted_us, claim}, now);
+    remote->receiver().pushed(protocol::pushed_grant{lock, id, fence, granted_us, claim}, now);
   }
 
   // ---- ready-made states ----

@@ -13,7 +13,7 @@ class EngineForged : public engine_test {
   void SetUp() override { nonces.nonce = 4711; }
 
   void push_permit(grant_id id, permit_kind kind, std::uint32_t segment, std::string_view lock = "L") {
-    remote->receiver().granted({lock, id, 100, server_us(), 3s, kind, segment}, now);
+    remote->receiver().pushed(protocol::pushed_grant{lock, id, 100, server_us(), 3s, kind, segment}, now);
   }
   caller& queued_permit(std::string label, permit what) {
     wanted w;
@@ -36,8 +36,8 @@ TEST_F(EngineForged, WhoDoesNotKnowTheNonceGrantsAndTakesNothing) {
   heard();
   for (std::uint64_t const nonce : {0u, 1u, 4710u, 4712u}) {
     push({1, nonce}, 100);
-    remote->receiver().revoked("M", {2, nonce}, now);
-    remote->receiver().missed("L", {1, nonce}, now);
+    remote->receiver().pushed(protocol::revocation{"M", {2, nonce}}, now);
+    remote->receiver().pushed(protocol::missed_turn{"L", {1, nonce}}, now);
     EXPECT_TRUE(heard().empty());
     for (std::string const& text : sent()) EXPECT_TRUE(text.starts_with("release L")) << text;
   }
@@ -111,11 +111,11 @@ TEST_F(EngineForged, ManyPushesThatAreNotBelievedAreOneQuestion) {
   queued("a");
   for (int i = 0; i < 20'000; ++i) {
     push({1, 4711}, fence_limit - 1);
-    remote->receiver().missed("L", {1, 4711}, now);
+    remote->receiver().pushed(protocol::missed_turn{"L", {1, 4711}}, now);
   }
   EXPECT_EQ(sent(), texts{"acquire L " + to_text({1, 4711})});
   queue(20'000);
-  remote->receiver().missed("L", {1, 4711}, now);
+  remote->receiver().pushed(protocol::missed_turn{"L", {1, 4711}}, now);
   EXPECT_EQ(sent(), texts{"acquire L " + to_text({1, 4711})}) << "answered: the next one is asked for";
 }
 
@@ -209,9 +209,9 @@ TEST_F(EngineForged, ARevocationOfAPermitUnderAnotherNameChangesNothing) {
   queued_permit("a", {.kind = permit_kind::semaphore, .limit = 3, .weight = 1});
   push_permit({1, 4711}, permit_kind::semaphore, 0);
   heard();
-  remote->receiver().revoked("M", {1, 4711}, now);
+  remote->receiver().pushed(protocol::revocation{"M", {1, 4711}}, now);
   EXPECT_TRUE(heard().empty());
-  remote->receiver().revoked("L", {1, 4711}, now);
+  remote->receiver().pushed(protocol::revocation{"L", {1, 4711}}, now);
   EXPECT_EQ(heard(), texts{"a lost lost"});
 }
 

@@ -15,7 +15,7 @@ class EnginePermits : public engine_test {
     return ask(std::move(label), "L", w);
   }
   void push_permit(grant_id id, std::int64_t fence, std::uint32_t segment = 0, permit_kind kind = permit_kind::semaphore) {
-    remote->receiver().granted({"L", id, fence, server_us(), 3s, kind, segment}, now);
+    remote->receiver().pushed(protocol::pushed_grant{"L", id, fence, server_us(), 3s, kind, segment}, now);
   }
 };
 

@@ -288,7 +288,7 @@ TEST_F(EnginePush, ATurnMissedAtAnotherServerIsAskedForAgainWithTheOldTicket) { 
   ask("a");
   queue(30'000, 4711);
   take_sent();
-  remote->receiver().missed("L", 1, now);
+  remote->receiver().pushed(protocol::missed_turn{"L", 1}, now);
   auto const again = take_sent();
   ASSERT_EQ(again.size(), 1u);
   EXPECT_EQ(again[0].text, "acquire L 1");
@@ -307,15 +307,15 @@ TEST_F(EnginePush, ATurnMissedAtAnotherServerIsAskedForAgainWithTheOldTicket) { 
 TEST_F(EnginePush, AMissedTurnOfSomethingElseChangesNothing) {
   start_connected();
   caller& a = queued("a");
-  remote->receiver().missed("L", 2, now);
-  remote->receiver().missed("M", 1, now);
+  remote->receiver().pushed(protocol::missed_turn{"L", 2}, now);
+  remote->receiver().pushed(protocol::missed_turn{"M", 1}, now);
   EXPECT_EQ(sent(), texts{});
   push(1, 100);
-  remote->receiver().missed("L", 1, now);  // it is owned: no turn is waited for
+  remote->receiver().pushed(protocol::missed_turn{"L", 1}, now);  // it is owned: no turn is waited for
   EXPECT_EQ(sent(), texts{});
   release(a);
   take_sent();
-  remote->receiver().missed("L", 1, now);
+  remote->receiver().pushed(protocol::missed_turn{"L", 1}, now);
   EXPECT_EQ(sent(), texts{});
 }
 

@@ -17,7 +17,7 @@ class EngineRequests : public engine_test, public admin_events {
     EXPECT_EQ(sent(), texts{"requested L 100"});
     return a;
   }
-  void ask_for_it(grant_id id) { remote->receiver().requested("L", id, now); }
+  void ask_for_it(grant_id id) { remote->receiver().pushed(protocol::request_to_let_go{"L", id}, now); }
 };
 
 TEST_F(EngineRequests, ThatCameBeforeAreHeardOfAtOnce) {
@@ -46,7 +46,7 @@ TEST_F(EngineRequests, OfAnotherGrantOrLockAreNotHeard) {
   listening("a");
   answer({0});
   ask_for_it(2);
-  remote->receiver().requested("M", 1, now);
+  remote->receiver().pushed(protocol::request_to_let_go{"M", 1}, now);
   EXPECT_EQ(heard(), texts{});
 }
 

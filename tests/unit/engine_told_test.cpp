@@ -22,7 +22,7 @@ TEST_F(EngineTold, P4TheFirstInLineIsToldWhenTheLeaseOfTheNextOwnerEndsAndAsksTh
   take_sent();
   queue(40'000);  // of the owner of now
   advance(2s);
-  remote->receiver().told_end("L", 1, 3s, now);
+  remote->receiver().pushed(protocol::end_of_lease{"L", 1, 3s}, now);
   EXPECT_EQ(sent(), texts{}) << "to be told costs no message";
   duration const asked = next_question(1'000);
   EXPECT_GE(asked, 3s);
@@ -35,7 +35,7 @@ TEST_F(EngineTold, WhatItIsToldDoesNotPutTheQuestionOff) {
   ask("c");
   take_sent();
   queue(2'000);
-  remote->receiver().told_end("L", 1, 25s, now);
+  remote->receiver().pushed(protocol::end_of_lease{"L", 1, 25s}, now);
   EXPECT_LE(next_question(2'000), 2300ms);
 }
 
@@ -55,7 +55,7 @@ TEST_F(EngineTold, AnEndThatIsNoTimeDoesNotMakeItAskWithoutAPause) {
   take_sent();
   queue(-1);
   EXPECT_GE(next_question(-1), 20ms);
-  remote->receiver().told_end("L", 1, 0ms, now);
+  remote->receiver().pushed(protocol::end_of_lease{"L", 1, 0ms}, now);
   EXPECT_GE(next_question(30'000), 20ms);
 }
 
@@ -64,13 +64,13 @@ TEST_F(EngineTold, AnEndOfSomethingElseChangesNothing) {
   ask("c");
   take_sent();
   queue(20'000);
-  remote->receiver().told_end("L", 2, 1s, now);
-  remote->receiver().told_end("M", 1, 1s, now);
-  remote->receiver().told_end("M", 9, 1s, now);
+  remote->receiver().pushed(protocol::end_of_lease{"L", 2, 1s}, now);
+  remote->receiver().pushed(protocol::end_of_lease{"M", 1, 1s}, now);
+  remote->receiver().pushed(protocol::end_of_lease{"M", 9, 1s}, now);
   EXPECT_GE(next_question(20'000), 20s);
   push(1, 100);
   heard();
-  remote->receiver().told_end("L", 1, 1s, now);  // an owner waits for nobody's end
+  remote->receiver().pushed(protocol::end_of_lease{"L", 1, 1s}, now);  // an owner waits for nobody's end
   advance(500ms);
   EXPECT_EQ(sent(), texts{});
 }
@@ -82,7 +82,7 @@ TEST_F(EngineTold, APermitInLineIsToldToo) {
   ask("c", "L", w);
   take_sent();
   queue(20'000);
-  remote->receiver().told_end("L", 1, 1s, now);
+  remote->receiver().pushed(protocol::end_of_lease{"L", 1, 1s}, now);
   advance(1200ms);
   EXPECT_EQ(sent(), texts{"acquire L 1 permit 1 of 3"});
 }
@@ -98,7 +98,7 @@ TEST_F(EngineTold, AWatcherIsToldTooAndAsksThen) {
   cohort->administer(i, whose, now);
   take_sent();
   answer({0, 40'000, server_us()});
-  remote->receiver().told_end("L", i.id, 2s, now);
+  remote->receiver().pushed(protocol::end_of_lease{"L", i.id, 2s}, now);
   advance(1900ms);
   EXPECT_EQ(sent(), texts{});
   advance(1s);

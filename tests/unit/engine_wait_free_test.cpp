@@ -52,14 +52,14 @@ TEST_F(EngineWaitFree, EndsWithThePushAndNotBefore) {
   EXPECT_EQ(sent(), (texts{"watch L 1", "watch L 2"}));
   answer_held(30'000);
   answer_held(30'000);
-  remote->receiver().freed("M", 1, false, now);
-  remote->receiver().freed("L", 3, false, now);
+  remote->receiver().pushed(protocol::end_of_hold{"M", 1, false}, now);
+  remote->receiver().pushed(protocol::end_of_hold{"L", 3, false}, now);
   EXPECT_EQ(heard(), texts{}) << "of another lock, or of nobody";
-  remote->receiver().freed("L", 2, false, now);
+  remote->receiver().pushed(protocol::end_of_hold{"L", 2, false}, now);
   EXPECT_EQ(heard(), texts{"b ok"});
-  remote->receiver().freed("L", 1, false, now);
+  remote->receiver().pushed(protocol::end_of_hold{"L", 1, false}, now);
   EXPECT_EQ(heard(), texts{"a ok"});
-  remote->receiver().freed("L", 1, false, now);
+  remote->receiver().pushed(protocol::end_of_hold{"L", 1, false}, now);
   EXPECT_EQ(heard(), texts{});
   EXPECT_EQ(sent(), texts{});
 }
@@ -160,12 +160,12 @@ TEST_F(EngineWaitFree, WhoeverIsToldThatThereAreMoreGoesOnForThem) {
   watcher& a = wait_free("a");
   sent();
   answer_held(30'000);
-  remote->receiver().freed("L", 1, true, now);
+  remote->receiver().pushed(protocol::end_of_hold{"L", 1, true}, now);
   EXPECT_EQ(heard(), texts{"a ok"});
   EXPECT_EQ(sent(), texts{"watch L 0"});
   answer_free();
   remote->withdraw(a);
-  remote->receiver().freed("L", 1, true, now);
+  remote->receiver().pushed(protocol::end_of_hold{"L", 1, true}, now);
   EXPECT_EQ(sent(), texts{"watch L 0"}) << "also where nobody waits any more";
 }
 

@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/overloaded.hpp"
 #include "servers/memory/store.hpp"
 #include "support/printed_replies.hpp"
 
@@ -31,22 +32,19 @@ struct grant_queue final : store::listener {
     std::int64_t fence;
   };
 
-  void on_grant(protocol::pushed_grant const& g) override {
+  void on_push(protocol::push const& p) override {
     std::lock_guard const lock{mutex};
-    grants.push_back({std::string{g.name}, g.id, g.fence});
-  }
-
-  void on_freed(std::string_view, engine::grant_id) override {}
-  void on_end(std::string_view, engine::grant_id, std::chrono::milliseconds) override {}
-  void on_request(std::string_view name, engine::grant_id id) override {
-    std::lock_guard const lock{mutex};
-    requests.push_back({std::string{name}, id, 0});
-  }
-
-  /// As a grant without a fence.
-  void on_revoke(std::string_view name, engine::grant_id id) override {
-    std::lock_guard const lock{mutex};
-    grants.push_back({std::string{name}, id, 0});
+    std::visit(overloaded{[&](protocol::pushed_grant const& g) {
+                            grants.push_back({std::string{g.name}, g.id, g.fence});
+                          },
+                          [&](protocol::revocation const& r) {
+                            grants.push_back({std::string{r.name}, r.id, 0});
+                          },  // as a grant without a fence
+                          [&](protocol::request_to_let_go const& r) {
+                            requests.push_back({std::string{r.name}, r.id, 0});
+                          },
+                          [](auto const&) {}},
+               p);
   }
 
   std::deque<heard> take() {

@@ -310,7 +310,7 @@ TEST(Quorum, WhatTheOthersSaidBeforeTheVoteWasGivenDoesNotCount) {
   for (std::size_t i = 0; i < 3; ++i) w.in_line(i, 77, 5, true);
   w.now += 50ms;
   auto const id = w.wires[0]->all.front().id;
-  w.servers[0]->receiver().granted({"L", id, 400, w.server_us(), milliseconds{500}}, w.now);
+  w.servers[0]->receiver().pushed(protocol::pushed_grant{"L", id, 400, w.server_us(), milliseconds{500}}, w.now);
   EXPECT_EQ(w.wires[0]->count("release"), 0u) << "the holder may have released since";
   w.advance(5ms);
   EXPECT_EQ(w.wires[1]->count("acquire"), 2u) << "they are asked again";
@@ -421,7 +421,7 @@ TEST(Quorum, P10TwoVotesThatComeAndGoDoNotWakeEachOtherForEver) {
           w.in_line(i, 77, 5, true);
         } else {
           w.in_line(i, 78, 6, false);
-          w.servers[i]->receiver().granted({"L", asked.id, 400, w.server_us(i), milliseconds{500}}, w.now);
+          w.servers[i]->receiver().pushed(protocol::pushed_grant{"L", asked.id, 400, w.server_us(i), milliseconds{500}}, w.now);
           ++pushes;
         }
       }

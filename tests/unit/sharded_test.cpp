@@ -260,7 +260,7 @@ TEST_F(sharded_test, APushFromTheFormerOwnerIsAskedAbout) {
   move(1, 1);
   queue(1);
   (void)sent();
-  ways[0].events->granted({"L1", 4, 100, server_us(), 3s}, now);
+  ways[0].events->pushed(protocol::pushed_grant{"L1", 4, 100, server_us(), 3s}, now);
   EXPECT_EQ(heard(), texts{}) << "it may only believe that it has the slot";
   EXPECT_EQ(sent(), texts{"b: acquire L1 4 !"});
   grant(1, 100);

@@ -149,7 +149,7 @@ TEST_F(SyncedServer, APushedGrantIsRenewedOnTheSecondConnectionFirst) {
   connect();
   ask("a");
   tell({0, 30'000, 1'700'000'000'000'000, 77});
-  both->first().receiver().granted({"L", 1, 100, 1'700'000'000'000'000, 3s}, now);
+  both->first().receiver().pushed(protocol::pushed_grant{"L", 1, 100, 1'700'000'000'000'000, 3s}, now);
   EXPECT_EQ(heard(), texts{});
   EXPECT_EQ(second.take(), (texts{"renew L 1", "mark", "wait 2 1000"}));
   acknowledge(2);

@@ -2,6 +2,7 @@
 #include "protocol/server/arrivals.hpp"
 
 #include "base/fault.hpp"
+#include "base/overloaded.hpp"
 #include "base/readable.hpp"
 #include "protocol/server/place_keeper.hpp"
 
@@ -139,34 +140,16 @@ void arrivals::session_answered(in_flight const& r, answer const& a, time_point 
   rest_.fail_all(on_.link.denied(), now);
 }
 
-void arrivals::granted(pushed_grant const& g, time_point now) {
+void arrivals::pushed(push const& p, time_point now) {
   on_.sent.heard(now);
-  told_.granted(g, now);
-}
-
-void arrivals::revoked(std::string_view name, grant_id id, time_point now) {
-  on_.sent.heard(now);
-  told_.revoked(name, id, now);
-}
-
-void arrivals::requested(std::string_view name, grant_id id, time_point now) {
-  on_.sent.heard(now);
-  told_.requested(name, id, now);
-}
-
-void arrivals::freed(std::string_view name, grant_id id, bool more, time_point now) {
-  on_.sent.heard(now);
-  asked_.freed(name, id, more, now);
-}
-
-void arrivals::missed(std::string_view name, grant_id id, time_point now) {
-  on_.sent.heard(now);
-  told_.missed(name, id, now);
-}
-
-void arrivals::told_end(std::string_view name, grant_id id, milliseconds left, time_point now) {
-  on_.sent.heard(now);
-  if (!asked_.told_end(name, id, left, now)) told_.told_end(name, id, left, now);
+  std::visit(overloaded{[&](pushed_grant const& g) { told_.granted(g, now); }, [&](revocation const& r) { told_.revoked(r.name, r.id, now); },
+                        [&](request_to_let_go const& r) { told_.requested(r.name, r.id, now); },
+                        [&](end_of_hold const& e) { asked_.freed(e.name, e.id, e.more, now); },
+                        [&](missed_turn const& m) { told_.missed(m.name, m.id, now); },
+                        [&](end_of_lease const& e) {
+                          if (!asked_.told_end(e.name, e.id, e.left, now)) told_.told_end(e.name, e.id, e.left, now);
+                        }},
+             p);
 }
 
 }  // namespace conch::protocol

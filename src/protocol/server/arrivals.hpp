@@ -21,12 +21,7 @@ class arrivals final : public wire_events {
   void connect_failed(fault what, std::string_view words, time_point now) override;
   void disconnected(std::string_view why, time_point now) override;
   void answered(answer const& a, time_point now) override;
-  void granted(pushed_grant const& g, time_point now) override;
-  void revoked(std::string_view name, grant_id id, time_point now) override;
-  void requested(std::string_view name, grant_id id, time_point now) override;
-  void freed(std::string_view name, grant_id id, bool more, time_point now) override;
-  void missed(std::string_view name, grant_id id, time_point now) override;
-  void told_end(std::string_view name, grant_id id, milliseconds left, time_point now) override;
+  void pushed(push const& p, time_point now) override;
 
  private:
   void greet(session const& s, time_point now);

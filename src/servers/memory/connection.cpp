@@ -48,48 +48,13 @@ void connection::drop_connection(std::string_view) {}
 void connection::shut_down() { store_->unsubscribe(id_); }
 
 /// A command of another client calls this while the store is locked.
-void connection::on_grant(protocol::pushed_grant const& g) {
+void connection::on_push(protocol::push const& p) {
   auto keep = host_.keep();
   if (keep == nullptr) return;  // about to be destroyed
-  asio::post(on_, [this, keep = std::move(keep), name = std::string{g.name}, grant = protocol::pushed_grant{g}]() mutable {
-    grant.name = name;
-    host_.enter_and_complete([&](time_point now) { events().granted(grant, now); });
-  });
-}
-
-/// As on_grant.
-void connection::on_revoke(std::string_view name, engine::grant_id id) {
-  auto keep = host_.keep();
-  if (keep == nullptr) return;
-  asio::post(on_, [this, keep = std::move(keep), name = std::string{name}, id] {
-    host_.enter_and_complete([&](time_point now) { events().revoked(name, id, now); });
-  });
-}
-
-/// As on_grant.
-void connection::on_request(std::string_view name, engine::grant_id id) {
-  auto keep = host_.keep();
-  if (keep == nullptr) return;
-  asio::post(on_, [this, keep = std::move(keep), name = std::string{name}, id] {
-    host_.enter_and_complete([&](time_point now) { events().requested(name, id, now); });
-  });
-}
-
-/// As on_grant.
-void connection::on_end(std::string_view name, engine::grant_id id, std::chrono::milliseconds left) {
-  auto keep = host_.keep();
-  if (keep == nullptr) return;
-  asio::post(on_, [this, keep = std::move(keep), name = std::string{name}, id, left] {
-    host_.enter_and_complete([&](time_point now) { events().told_end(name, id, left, now); });
-  });
-}
-
-/// As on_grant.
-void connection::on_freed(std::string_view name, engine::grant_id id) {
-  auto keep = host_.keep();
-  if (keep == nullptr) return;
-  asio::post(on_, [this, keep = std::move(keep), name = std::string{name}, id] {
-    host_.enter_and_complete([&](time_point now) { events().freed(name, id, false, now); });
+  auto name = std::visit([](auto const& one) { return std::string{one.name}; }, p);
+  asio::post(on_, [this, keep = std::move(keep), name = std::move(name), own = p]() mutable {
+    std::visit([&](auto& one) { one.name = name; }, own);
+    host_.enter_and_complete([&](time_point now) { events().pushed(own, now); });
   });
 }
 

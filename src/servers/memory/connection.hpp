@@ -26,11 +26,7 @@ class connection final : public transport, private store::listener {
   void shut_down() override;
 
  private:
-  void on_grant(protocol::pushed_grant const& g) override;
-  void on_revoke(std::string_view name, engine::grant_id id) override;
-  void on_request(std::string_view name, engine::grant_id id) override;
-  void on_end(std::string_view name, engine::grant_id id, std::chrono::milliseconds left) override;
-  void on_freed(std::string_view name, engine::grant_id id) override;
+  void on_push(protocol::push const& p) override;
 
   host& host_;
   asio::any_io_executor const on_;

@@ -15,12 +15,15 @@ struct store::audience final : rules::audience {
     auto const heard = in.listeners_.find(p.to.client());
     if (heard == in.listeners_.end()) return false;
     listener& l = *heard->second;
+    engine::grant_id const id = p.to.number;
     switch (p.what) {
-      case kind::granted: l.on_grant({of.name, p.to.number, p.fence, now_us, claim, of.lock.kind, static_cast<std::uint32_t>(p.segment)}); break;
-      case kind::taken_away: l.on_revoke(of.name, p.to.number); break;
-      case kind::requested: l.on_request(of.name, p.to.number); break;
-      case kind::ends: l.on_end(of.name, p.to.number, std::chrono::milliseconds{p.left}); break;
-      case kind::free: l.on_freed(of.name, p.to.number); break;
+      case kind::granted:
+        l.on_push(protocol::pushed_grant{of.name, id, p.fence, now_us, claim, of.lock.kind, static_cast<std::uint32_t>(p.segment)});
+        break;
+      case kind::taken_away: l.on_push(protocol::revocation{of.name, id}); break;
+      case kind::requested: l.on_push(protocol::request_to_let_go{of.name, id}); break;
+      case kind::ends: l.on_push(protocol::end_of_lease{of.name, id, std::chrono::milliseconds{p.left}}); break;
+      case kind::free: l.on_push(protocol::end_of_hold{of.name, id}); break;
     }
     return true;
   }

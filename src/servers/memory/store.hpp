@@ -26,18 +26,10 @@ class store {
   /// Receives the pushes to one client.
   class listener {
    public:
-    /// Called while the store is locked, by the thread whose command passed the lock on. It may only queue the grant, and must not call the
-    /// store. `g.name` is valid during the call only. As on a Redis server, a push that a client's own command causes comes before the
+    /// Called while the store is locked, by the thread whose command caused the push. It may only queue the push, and must not call the
+    /// store. The name is valid during the call only. As on a Redis server, a push that a client's own command causes comes before the
     /// answer to that command.
-    virtual void on_grant(protocol::pushed_grant const& g) = 0;
-    /// Called in the same way: the lock was taken away by force.
-    virtual void on_revoke(std::string_view name, engine::grant_id id) = 0;
-    /// Called in the same way: somebody asks for the lock.
-    virtual void on_request(std::string_view name, engine::grant_id id) = 0;
-    /// Called in the same way: the lease of the owner of now ends in that time, if it is not renewed.
-    virtual void on_end(std::string_view name, engine::grant_id id, std::chrono::milliseconds left) = 0;
-    /// Called in the same way: the lock is free.
-    virtual void on_freed(std::string_view name, engine::grant_id id) = 0;
+    virtual void on_push(protocol::push const& p) = 0;
 
    protected:
     ~listener() = default;
@@ -51,7 +43,7 @@ class store {
   /// clients go. The fences, and the locks of a client that was never closed, outlive the client.
   static std::shared_ptr<store> named(std::string_view name);
 
-  /// From now on pushes for `client` go to `l`, which must live until unsubscribe has returned: no call of on_grant is under way after
+  /// From now on pushes for `client` go to `l`, which must live until unsubscribe has returned: no call of on_push is under way after
   /// that. A client has one listener: the last one counts. `client` contains no dot.
   void subscribe(std::string client, listener& l);
   void unsubscribe(std::string_view client);
@@ -67,7 +59,7 @@ class store {
     return answer_to(c, client, now_us);
   }
 
-  /// The same with a command of any kind. Calls answered(std::optional{reply}) while the store is still locked, as on_grant is called: it
+  /// The same with a command of any kind. Calls answered(std::optional{reply}) while the store is still locked, as on_push is called: it
   /// may only queue the reply. A grant that another client's command causes later is then queued behind this answer, as on a connection.
   template <class F>
   void carry_out(protocol::command const& c, std::string_view client, std::int64_t now_us, F&& answered) {

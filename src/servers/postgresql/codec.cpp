@@ -276,41 +276,41 @@ protocol::answer to_answer(reply const& r, std::vector<std::int64_t>& numbers) {
   return {protocol::fault::none, {}, numbers};
 }
 
-push_kind read_push(std::string_view payload, sender const& who, std::string& name, protocol::pushed_grant& grant) {
+std::optional<protocol::push> read_push(std::string_view payload, sender const& who, std::string& name) {
   std::string_view rest = payload;
   std::string_view const what = word_of(rest);
-  grant = {};
-  if (what.size() != 1 || !read_id(rest, who.client, grant.id)) return push_kind::malformed;
+  engine::grant_id id;
+  if (what.size() != 1 || !read_id(rest, who.client, id)) return std::nullopt;
   if (what == "~") {
     auto const left = whole_number<std::int64_t>(word_of(rest));
-    if (!left || *left < 0 || *left > engine::longest_lease_ms || !read_key(word_of(rest), who, name)) return push_kind::malformed;
-    grant.name = name;
-    grant.claim = std::chrono::milliseconds{*left};
-    return push_kind::told_end;
+    if (!left || *left < 0 || *left > engine::longest_lease_ms || !read_key(word_of(rest), who, name)) return std::nullopt;
+    return protocol::end_of_lease{name, id, std::chrono::milliseconds{*left}};
   }
   if (what != "+") {
-    if (!read_key(word_of(rest), who, name)) return push_kind::malformed;
-    grant.name = name;
-    return what == "!" ? push_kind::revoked : what == "*" ? push_kind::requested : what == "=" ? push_kind::freed : push_kind::malformed;
+    if (!read_key(word_of(rest), who, name)) return std::nullopt;
+    if (what == "!") return protocol::revocation{name, id};
+    if (what == "*") return protocol::request_to_let_go{name, id};
+    if (what == "=") return protocol::end_of_hold{name, id};
+    return std::nullopt;
   }
   std::array<std::int64_t, 5> n{};
   for (std::int64_t& one : n) {
     auto const number = whole_number<std::int64_t>(word_of(rest));
-    if (!number) return push_kind::malformed;
+    if (!number) return std::nullopt;
     one = *number;
   }
   auto const [fence, granted_us, claim, kind, segment] = n;
   constexpr std::int64_t last_us = std::int64_t{1} << 53, most_segments = engine::most_permits;
   bool const fits = granted_us > 0 && granted_us < last_us && claim > 0 && claim <= engine::longest_lease_ms && engine::is_lock_kind(kind) &&
                     segment >= 0 && segment <= most_segments;
-  if (!fits || !read_key(word_of(rest), who, name)) return push_kind::malformed;
-  grant.name = name;
+  if (!fits || !read_key(word_of(rest), who, name)) return std::nullopt;
+  protocol::pushed_grant grant{.name = name, .id = id};
   grant.fence = fence > 0 && fence < protocol::fence_limit ? fence : 0;
   grant.granted_us = granted_us;
   grant.claim = std::chrono::milliseconds{claim};
   grant.kind = static_cast<engine::permit_kind>(kind);
   grant.segment = static_cast<std::uint32_t>(segment);
-  return push_kind::grant;
+  return grant;
 }
 
 }  // namespace conch::postgresql

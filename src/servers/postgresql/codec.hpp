@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,8 +69,7 @@ struct reply {
 /// In the terms of the protocol. `numbers` owns the memory that the answer points to.
 protocol::answer to_answer(reply const& r, std::vector<std::int64_t>& numbers);
 
-/// The kinds of notifications. `name` owns the memory that the grant points to. For any other than a grant only name and id are set.
-enum class push_kind { grant, revoked, requested, freed, told_end, malformed };
-push_kind read_push(std::string_view payload, sender const& who, std::string& name, protocol::pushed_grant& grant);
+/// A notification. None: conch did not send it. `name` owns the memory that the push points to.
+std::optional<protocol::push> read_push(std::string_view payload, sender const& who, std::string& name);
 
 }  // namespace conch::postgresql

@@ -353,15 +353,7 @@ void connection_fsm::answered(reply const& r, time_point now) {
 
 void connection_fsm::notified(std::string_view payload, time_point now) {
   if (claim_flush()) actions_.flush = true;
-  protocol::pushed_grant grant;
-  switch (read_push(payload, who_, name_, grant)) {
-    case push_kind::grant: return events_->granted(grant, now);
-    case push_kind::revoked: return events_->revoked(grant.name, grant.id, now);
-    case push_kind::requested: return events_->requested(grant.name, grant.id, now);
-    case push_kind::freed: return events_->freed(grant.name, grant.id, false, now);
-    case push_kind::told_end: return events_->told_end(grant.name, grant.id, grant.claim, now);
-    case push_kind::malformed: break;
-  }
+  if (auto const p = read_push(payload, who_, name_)) return events_->pushed(*p, now);
   if (std::exchange(told_of_foreign_pushes_, true)) return;
   log(log_level::warning, "ignored a notification on our channel that conch did not send; further ones on this connection are not logged");
 }

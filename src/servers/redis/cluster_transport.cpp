@@ -67,14 +67,7 @@ class cluster_transport::node final : public protocol::wire, private locator, pr
     owner_.carry_out();
   }
   void answered(protocol::answer const& a, time_point now) override { events_->answered(a, now); }
-  void granted(protocol::pushed_grant const& g, time_point now) override { events_->granted(g, now); }
-  void revoked(std::string_view name, engine::grant_id id, time_point now) override { events_->revoked(name, id, now); }
-  void requested(std::string_view name, engine::grant_id id, time_point now) override { events_->requested(name, id, now); }
-  void freed(std::string_view name, engine::grant_id id, bool more, time_point now) override { events_->freed(name, id, more, now); }
-  void missed(std::string_view name, engine::grant_id id, time_point now) override { events_->missed(name, id, now); }
-  void told_end(std::string_view name, engine::grant_id id, std::chrono::milliseconds left, time_point now) override {
-    events_->told_end(name, id, left, now);
-  }
+  void pushed(protocol::push const& p, time_point now) override { events_->pushed(p, now); }
 
   cluster_transport& owner_;
   std::size_t const number_;

@@ -483,22 +483,22 @@ bool read_grant(std::string_view text, sender const& who, std::string& name, pro
   return true;
 }
 
-/// "ID LEFT KEY", written by tell_end in lua/lib/told.lua behind a "~". LEFT is in `claim`.
-bool read_end(std::string_view text, sender const& who, std::string& name, protocol::pushed_grant& grant) {
-  grant_id id;
+/// "ID LEFT KEY", written by tell_end in lua/lib/told.lua behind a "~".
+bool read_end(std::string_view text, sender const& who, std::string& name, protocol::end_of_lease& end) {
   std::int64_t left = 0;
-  if (!read_id(text, who.client, id) || !read_number(text, left) || left < 0 || left > engine::longest_lease_ms || !read_key(text, who, name))
+  if (!read_id(text, who.client, end.id) || !read_number(text, left) || left < 0 || left > engine::longest_lease_ms || !read_key(text, who, name))
     return false;
-  grant = {.name = name, .id = id, .claim = std::chrono::milliseconds{left}};
+  end.name = name;
+  end.left = std::chrono::milliseconds{left};
   return true;
 }
 
 /// "ID KEY", written by lua/force.lua behind a "!", by lua/request.lua behind a "*", by reach in lua/lib/reach.lua behind a "?", and by
 /// lua/lib/freed.lua behind a "=" or a "+".
-bool read_place(std::string_view text, sender const& who, std::string& name, protocol::pushed_grant& grant) {
-  grant_id id;
-  if (!read_id(text, who.client, id) || !read_key(text, who, name)) return false;
-  grant = {.name = name, .id = id};
+template <class Push>
+bool read_place(std::string_view text, sender const& who, std::string& name, Push& push) {
+  if (!read_id(text, who.client, push.id) || !read_key(text, who, name)) return false;
+  push.name = name;
   return true;
 }
 
@@ -637,27 +637,33 @@ protocol::answer to_tries_answer(std::span<resp::node const> message, std::vecto
   return {protocol::fault::none, {}, numbers};
 }
 
-push_kind read_push(std::span<resp::node const> message, sender const& who, std::string& name, protocol::pushed_grant& grant) {
-  if (message.size() < 2) return push_kind::malformed;
+std::variant<protocol::push, notice> read_push(std::span<resp::node const> message, sender const& who, std::string& name) {
+  if (message.size() < 2) return notice::malformed;
   std::string_view const what = message[1].text;
-  if (what == "subscribe") return push_kind::subscribed;
-  if (what == "ssubscribe") return push_kind::shard_subscribed;
-  if (what == "sunsubscribe") return push_kind::shard_unsubscribed;
-  if (what != (who.node.empty() ? "message" : "smessage") || message.size() != 4) return push_kind::other;
-  if (who.node.empty() ? message[2].text != channel_of(who) : !slot_of_channel(message[2].text, who)) return push_kind::other;
+  if (what == "subscribe") return notice::subscribed;
+  if (what == "ssubscribe") return notice::shard_subscribed;
+  if (what == "sunsubscribe") return notice::shard_unsubscribed;
+  if (what != (who.node.empty() ? "message" : "smessage") || message.size() != 4) return notice::other;
+  if (who.node.empty() ? message[2].text != channel_of(who) : !slot_of_channel(message[2].text, who)) return notice::other;
   std::string_view const text = message[3].text;
-  if (text.empty()) return push_kind::other;  // from prove_publish_command: it shows that pushes arrive
-  push_kind of_place = push_kind::grant;
+  if (text.empty()) return notice::other;  // from prove_publish_command: it shows that pushes arrive
+  auto const of_place = [&](auto push) -> std::variant<protocol::push, notice> {
+    if (read_place(text.substr(1), who, name, push)) return push;
+    return notice::malformed;
+  };
   switch (text.front()) {
-    case '!': of_place = push_kind::revoked; break;
-    case '*': of_place = push_kind::requested; break;
-    case '?': of_place = push_kind::missed; break;
-    case '=': of_place = push_kind::freed; break;
-    case '~': return read_end(text.substr(1), who, name, grant) ? push_kind::told_end : push_kind::malformed;
-    case '+': of_place = push_kind::freed_and_more; break;
-    default: return read_grant(text, who, name, grant) ? push_kind::grant : push_kind::malformed;
+    case '!': return of_place(protocol::revocation{});
+    case '*': return of_place(protocol::request_to_let_go{});
+    case '?': return of_place(protocol::missed_turn{});
+    case '=': return of_place(protocol::end_of_hold{});
+    case '+': return of_place(protocol::end_of_hold{.name = {}, .more = true});
+    case '~':
+      if (protocol::end_of_lease end; read_end(text.substr(1), who, name, end)) return end;
+      return notice::malformed;
+    default:
+      if (protocol::pushed_grant grant; read_grant(text, who, name, grant)) return grant;
+      return notice::malformed;
   }
-  return read_place(text.substr(1), who, name, grant) ? of_place : push_kind::malformed;
 }
 
 }  // namespace conch::redis

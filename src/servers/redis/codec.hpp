@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 // Translates between the terms of the protocol and Redis' commands and replies. No I/O.
@@ -64,23 +65,16 @@ protocol::answer to_answer(std::span<resp::node const> message, std::vector<std:
 /// The same of an acquire_all_command: of its script's answers those of the locks that are taken.
 protocol::answer to_tries_answer(std::span<resp::node const> message, std::vector<std::int64_t>& numbers);
 
-/// The kinds of pushes. `name` owns the memory that the grant points to. For any other push only name and id are
-/// set.
-enum class push_kind {
-  grant,
-  revoked,
-  requested,
-  missed,
-  told_end,
-  freed,
-  freed_and_more,
+/// A message that comes unasked and is not a push of the protocol.
+enum class notice {
   subscribed,
   shard_subscribed,
   shard_unsubscribed,
   other,
-  malformed
+  malformed,  // on our channel, and not from conch
 };
-push_kind read_push(std::span<resp::node const> message, sender const& who, std::string& name, protocol::pushed_grant& grant);
+/// `name` owns the memory that the push points to.
+std::variant<protocol::push, notice> read_push(std::span<resp::node const> message, sender const& who, std::string& name);
 
 /// The slot of a channel that channel_of has made; none: it is another channel.
 std::optional<unsigned> slot_of_channel(std::string_view channel, sender const& who);

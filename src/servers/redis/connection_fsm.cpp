@@ -533,7 +533,9 @@ void connection_fsm::hand_over(time_point now) {
       bool const failed = roles_.talk->heard(decoder_.message(), decoder_.is_push(), now) == dialogue::progress::failed;
       if (failed) actions_.go_on = drop_connection(roles_.talk->why());
     } else if (decoder_.is_push()) {
-      push(now);
+      auto const said = read_push(decoder_.message(), who_, name_);
+      if (auto const* const p = std::get_if<protocol::push>(&said)) events_->pushed(*p, now);
+      else noticed(std::get<notice>(said), now);
     } else if (is_of_subscription(false)) {
       roles_.node->put_off(decoder_.message()[0].text, now);
     } else if (answer_is_ours()) {
@@ -606,38 +608,31 @@ bool connection_fsm::is_of_subscription(bool is_push) {
   return true;
 }
 
-void connection_fsm::push(time_point now) {
-  protocol::pushed_grant grant;
-  switch (read_push(decoder_.message(), who_, name_, grant)) {
-    case push_kind::grant: events_->granted(grant, now); break;
-    case push_kind::revoked: events_->revoked(grant.name, grant.id, now); break;
-    case push_kind::requested: events_->requested(grant.name, grant.id, now); break;
-    case push_kind::missed: events_->missed(grant.name, grant.id, now); break;
-    case push_kind::told_end: events_->told_end(grant.name, grant.id, grant.claim, now); break;
-    case push_kind::freed: events_->freed(grant.name, grant.id, false, now); break;
-    case push_kind::freed_and_more: events_->freed(grant.name, grant.id, true, now); break;
-    case push_kind::subscribed:
+/// A message that came unasked and is not a push of the protocol.
+void connection_fsm::noticed(notice what, time_point now) {
+  switch (what) {
+    case notice::subscribed:
       --unanswered_;
       ++answered_;
       answer_is_ours();
       events_->answered({}, now);
       break;
-    case push_kind::shard_subscribed:
+    case notice::shard_subscribed:
       if (roles_.node == nullptr || is_of_subscription(true)) break;
       --unanswered_;
       ++answered_;
       answer_is_ours();
       events_->answered({}, now);
       break;
-    case push_kind::shard_unsubscribed: {
+    case notice::shard_unsubscribed: {
       auto const slot = decoder_.message().size() > 2 ? slot_of_channel(decoder_.message()[2].text, who_) : std::nullopt;
       if (!slot) break;
       hears_[*slot] = false;
       roles_.node->unsubscribed(*slot, now);
       break;
     }
-    case push_kind::other: break;
-    case push_kind::malformed:
+    case notice::other: break;
+    case notice::malformed:
       if (!std::exchange(told_of_foreign_pushes_, true)) {
         log(log_level::warning, "ignored a push on our channel that conch did not send; further ones on this connection are not logged");
       }

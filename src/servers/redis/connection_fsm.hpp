@@ -165,7 +165,7 @@ class connection_fsm {
   void hear_greeting(time_point now);
   void unwelcome(protocol::fault what, std::string_view why, time_point now);
   void hand_over(time_point now);
-  void push(time_point now);
+  void noticed(notice what, time_point now);
   void write() noexcept;
   void sleep(time_point until) noexcept;
   void lost(protocol::fault what, std::string_view why, time_point now);

@@ -55,14 +55,7 @@ class sentinel_transport final : public transport, private locator, private sent
   void connect_failed(protocol::fault what, std::string_view words, time_point now) override;
   void disconnected(std::string_view why, time_point now) override;
   void answered(protocol::answer const& a, time_point now) override;
-  void granted(protocol::pushed_grant const& g, time_point now) override { events().granted(g, now); }
-  void revoked(std::string_view name, engine::grant_id id, time_point now) override { events().revoked(name, id, now); }
-  void requested(std::string_view name, engine::grant_id id, time_point now) override { events().requested(name, id, now); }
-  void freed(std::string_view name, engine::grant_id id, bool more, time_point now) override { events().freed(name, id, more, now); }
-  void missed(std::string_view name, engine::grant_id id, time_point now) override { events().missed(name, id, now); }
-  void told_end(std::string_view name, engine::grant_id id, std::chrono::milliseconds left, time_point now) override {
-    events().told_end(name, id, left, now);
-  }
+  void pushed(protocol::push const& p, time_point now) override { events().pushed(p, now); }
 
   host& host_;
   asio::any_io_executor const on_;

@@ -185,14 +185,10 @@ class sql_server {
 
   void read_push(std::string const& client, std::string const& payload, outcome& out) {
     std::string name;
-    protocol::pushed_grant grant;
-    auto const kind = postgresql::read_push(payload, {client, "conch:"}, name, grant);
-    if (kind == postgresql::push_kind::malformed) out.wrong = "no notification of conch: " + payload;
-    if (kind == postgresql::push_kind::requested) grant.fence = requested_mark;
-    if (kind == postgresql::push_kind::freed) grant.fence = freed_mark;
-    if (kind == postgresql::push_kind::told_end) grant.fence = end_mark;
+    auto const p = postgresql::read_push(payload, {client, "conch:"}, name);
+    if (!p) out.wrong = "no notification of conch: " + payload;
     // A grant is for clients that hear it only. All else is notified to whom it may concern.
-    if (kind == postgresql::push_kind::grant || listens_.contains(client)) out.pushes.push_back(seen(client, grant));
+    if (p && (std::holds_alternative<protocol::pushed_grant>(*p) || listens_.contains(client))) out.pushes.push_back(seen(client, *p));
   }
 
   bool const sweeps_;

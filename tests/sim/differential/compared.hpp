@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/overloaded.hpp"
 #include "protocol/replies.hpp"
 #include "servers/memory/store.hpp"
 #include "servers/redis/codec.hpp"
@@ -97,19 +98,28 @@ constexpr std::int64_t requested_mark = -1;
 constexpr std::int64_t freed_mark = -2, freed_and_more_mark = -3;
 /// And of one that tells when the lease of the owner of now ends.
 constexpr std::int64_t end_mark = -4;
+/// And of one that tells of a missed turn.
+constexpr std::int64_t missed_mark = -5;
+
+inline seen_grant seen(std::string_view client, protocol::push const& p) {
+  protocol::pushed_grant const all = std::visit(
+      overloaded{
+          [](protocol::pushed_grant const& g) { return g; },
+          [](protocol::revocation const& r) { return protocol::pushed_grant{.name = r.name, .id = r.id}; },
+          [](protocol::request_to_let_go const& r) { return protocol::pushed_grant{.name = r.name, .id = r.id, .fence = requested_mark}; },
+          [](protocol::end_of_hold const& e) {
+            return protocol::pushed_grant{.name = e.name, .id = e.id, .fence = e.more ? freed_and_more_mark : freed_mark};
+          },
+          [](protocol::missed_turn const& m) { return protocol::pushed_grant{.name = m.name, .id = m.id, .fence = missed_mark}; },
+          [](protocol::end_of_lease const& e) { return protocol::pushed_grant{.name = e.name, .id = e.id, .fence = end_mark, .claim = e.left}; }},
+      p);
+  return seen(client, all);
+}
 
 class listening_client final : public memory::store::listener {
  public:
   listening_client(std::string id, seen_grants& out) : id_{std::move(id)}, out_{out} {}
-  void on_grant(protocol::pushed_grant const& g) override { out_.push_back(seen(id_, g)); }
-  void on_request(std::string_view name, engine::grant_id id) override {
-    out_.push_back(seen(id_, {.name = name, .id = id, .fence = requested_mark}));
-  }
-  void on_freed(std::string_view name, engine::grant_id id) override { out_.push_back(seen(id_, {.name = name, .id = id, .fence = freed_mark})); }
-  void on_end(std::string_view name, engine::grant_id id, std::chrono::milliseconds left) override {
-    out_.push_back(seen(id_, {.name = name, .id = id, .fence = end_mark, .claim = left}));
-  }
-  void on_revoke(std::string_view name, engine::grant_id id) override { out_.push_back(seen(id_, {.name = name, .id = id})); }
+  void on_push(protocol::push const& p) override { out_.push_back(seen(id_, p)); }
 
  private:
   std::string id_;

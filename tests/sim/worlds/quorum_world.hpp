@@ -408,14 +408,7 @@ class quorum_client final : public engine::acquisition_events, public engine::lo
     }
     void disconnected(std::string_view why, time_point now) override;
     void answered(protocol::answer const& a, time_point now) override { protocol->receiver().answered(a, now); }
-    void granted(protocol::pushed_grant const& g, time_point now) override { protocol->receiver().granted(g, now); }
-    void revoked(std::string_view name, engine::grant_id n, time_point now) override { protocol->receiver().revoked(name, n, now); }
-    void requested(std::string_view name, engine::grant_id n, time_point now) override { protocol->receiver().requested(name, n, now); }
-    void freed(std::string_view name, engine::grant_id n, bool more, time_point now) override { protocol->receiver().freed(name, n, more, now); }
-    void missed(std::string_view name, engine::grant_id n, time_point now) override { protocol->receiver().missed(name, n, now); }
-    void told_end(std::string_view name, engine::grant_id n, std::chrono::milliseconds left, time_point now) override {
-      protocol->receiver().told_end(name, n, left, now);
-    }
+    void pushed(protocol::push const& p, time_point now) override { protocol->receiver().pushed(p, now); }
 
     void later(nanos delay, std::function<void(time_point)> what) override;
     nanos until(time_point t) override { return std::max<nanos>(client->true_time(t) - client->world.now(), 0); }

@@ -1,5 +1,6 @@
 #include "sim/worlds/sim_client.hpp"
 
+#include "base/overloaded.hpp"
 #include "cohort/detached.hpp"
 #include "sim/worlds/sim_levels.hpp"
 
@@ -9,6 +10,26 @@
 
 // The process and its shell; sim_actors.cpp has what the user does with it.
 namespace conch::sim {
+
+namespace {
+
+std::string words_of(protocol::push const& p) {
+  using engine::to_text;
+  return std::visit(
+      overloaded{
+          [](protocol::pushed_grant const& g) { return "pushed " + to_text(g.id) + " for " + std::string{g.name}; },
+          [](protocol::request_to_let_go const& r) { return "asked for " + to_text(r.id) + " of " + std::string{r.name}; },
+          [](protocol::end_of_hold const& e) { return "told that " + std::string{e.name} + " is free, which " + to_text(e.id) + " waits for"; },
+          [](protocol::revocation const& r) { return "told that " + to_text(r.id) + " for " + std::string{r.name} + " was taken away"; },
+          [](protocol::missed_turn const& m) { return "told that " + to_text(m.id) + " for " + std::string{m.name} + " missed its turn"; },
+          [](protocol::end_of_lease const& e) {
+            return "told that the lease which " + to_text(e.id) + " for " + std::string{e.name} + " waits for ends in " +
+                   std::to_string(e.left.count()) + " ms";
+          }},
+      p);
+}
+
+}  // namespace
 
 sim_client::sim_client(world& w, int number)
     : world_{w}, number_{number}, plan_{w.schedule().clients[static_cast<std::size_t>(number)]}, settings_{plan_.settings},
@@ -464,39 +485,25 @@ void sim_client::answered_by(protocol::wire_events& s, protocol::answer const& a
   s.answered(a, now);
 }
 
-void sim_client::granted(protocol::pushed_grant const& g, time_point now) { granted_by(server_->receiver(), g, now); }
+void sim_client::pushed(protocol::push const& p, time_point now) { pushed_by(server_->receiver(), p, now); }
+
+void sim_client::pushed_by(protocol::wire_events& s, protocol::push const& p, time_point now) {
+  if (world_.tracing()) world_.say("client " + std::to_string(number_) + " is " + words_of(p));
+  if (auto const* const g = std::get_if<protocol::pushed_grant>(&p)) return granted_by(s, *g, now);
+  s.pushed(p, now);
+  if (auto const* const r = std::get_if<protocol::revocation>(&p)) told_of_force(r->id);
+}
 
 void sim_client::granted_by(protocol::wire_events& s, protocol::pushed_grant const& g, time_point now) {
-  if (world_.tracing()) world_.say("client " + std::to_string(number_) + " is pushed " + engine::to_text(g.id) + " for " + std::string{g.name});
   auto const* const place = place_of(engine_->find(g.name));
   bool const permit = g.kind != engine::permit_kind::none;  // of which this client may have several places
   bool const live = permit || (place != nullptr && place->id == g.id && place->at != engine::place::state::idle);
-  s.granted(g, now);
+  s.pushed(g, now);
   bool const flooded = stats_.pushes_stray > 100;  // by somebody who publishes: so many a second are given back
   if (!live && !flooded && owed() == 0) throw violation{6, id_ + " keeps a grant that nobody wants"};
 }
 
-void sim_client::requested(std::string_view name, engine::grant_id id, time_point now) { requested_by(server_->receiver(), name, id, now); }
-
-void sim_client::requested_by(protocol::wire_events& s, std::string_view name, engine::grant_id id, time_point now) {
-  if (world_.tracing()) world_.say("client " + std::to_string(number_) + " is asked for " + engine::to_text(id) + " of " + std::string{name});
-  s.requested(name, id, now);
-}
-
-void sim_client::freed(std::string_view name, engine::grant_id id, bool more, time_point now) { freed_by(server_->receiver(), name, id, more, now); }
-
-void sim_client::freed_by(protocol::wire_events& s, std::string_view name, engine::grant_id id, bool more, time_point now) {
-  if (world_.tracing())
-    world_.say("client " + std::to_string(number_) + " is told that " + std::string{name} + " is free, which " + engine::to_text(id) + " waits for");
-  s.freed(name, id, more, now);
-}
-
-void sim_client::revoked(std::string_view name, engine::grant_id id, time_point now) { revoked_by(server_->receiver(), name, id, now); }
-
-void sim_client::revoked_by(protocol::wire_events& s, std::string_view name, engine::grant_id id, time_point now) {
-  if (world_.tracing())
-    world_.say("client " + std::to_string(number_) + " is told that " + engine::to_text(id) + " for " + std::string{name} + " was taken away");
-  s.revoked(name, id, now);
+void sim_client::told_of_force(engine::grant_id id) {
   for (auto const& a : actors_) {
     for (auto const* slot : {&a->outer, &a->inner}) {
       if (*slot != nullptr && (*slot)->id == id) world_.watcher().told_of_force(slot->get());
@@ -505,26 +512,6 @@ void sim_client::revoked_by(protocol::wire_events& s, std::string_view name, eng
   levels_->for_each([&](sim_acquisition const& x) {
     if (x.id == id) world_.watcher().told_of_force(&x);
   });
-}
-
-void sim_client::missed(std::string_view name, engine::grant_id id, time_point now) { missed_by(server_->receiver(), name, id, now); }
-
-void sim_client::missed_by(protocol::wire_events& s, std::string_view name, engine::grant_id id, time_point now) {
-  if (world_.tracing())
-    world_.say("client " + std::to_string(number_) + " is told that " + engine::to_text(id) + " for " + std::string{name} + " missed its turn");
-  s.missed(name, id, now);
-}
-
-void sim_client::told_end(std::string_view name, engine::grant_id id, std::chrono::milliseconds left, time_point now) {
-  told_end_by(server_->receiver(), name, id, left, now);
-}
-
-void sim_client::told_end_by(protocol::wire_events& s, std::string_view name, engine::grant_id id, std::chrono::milliseconds left, time_point now) {
-  if (world_.tracing()) {
-    world_.say("client " + std::to_string(number_) + " is told that the lease which " + engine::to_text(id) + " for " + std::string{name} +
-               " waits for ends in " + std::to_string(left.count()) + " ms");
-  }
-  s.told_end(name, id, left, now);
 }
 
 /// P11: what does not get better by waiting is told at once.

@@ -216,13 +216,7 @@ class sim_client final : public protocol::wire,
       of.synced_->second().disconnected(why, now);
     }
     void answered(protocol::answer const& a, time_point now) override { of.synced_->second().answered(a, now); }
-    void granted(protocol::pushed_grant const&, time_point) override { pushed(); }
-    void revoked(std::string_view, engine::grant_id, time_point) override { pushed(); }
-    void requested(std::string_view, engine::grant_id, time_point) override { pushed(); }
-    void freed(std::string_view, engine::grant_id, bool, time_point) override { pushed(); }
-    void missed(std::string_view, engine::grant_id, time_point) override { pushed(); }
-    void told_end(std::string_view, engine::grant_id, std::chrono::milliseconds, time_point) override { pushed(); }
-    [[noreturn]] static void pushed() { throw violation{10, "a push to a connection that has subscribed to nothing"}; }
+    void pushed(protocol::push const&, time_point) override { throw violation{10, "a push to a connection that has subscribed to nothing"}; }
 
     sim_client& of;
     std::unique_ptr<sim_connection> connection;
@@ -250,12 +244,7 @@ class sim_client final : public protocol::wire,
   void connect_failed(protocol::fault what, std::string_view words, time_point now) override;
   void disconnected(std::string_view why, time_point now) override;
   void answered(protocol::answer const& a, time_point now) override;
-  void granted(protocol::pushed_grant const& g, time_point now) override;
-  void revoked(std::string_view name, engine::grant_id id, time_point now) override;
-  void requested(std::string_view name, engine::grant_id id, time_point now) override;
-  void freed(std::string_view name, engine::grant_id id, bool more, time_point now) override;
-  void missed(std::string_view name, engine::grant_id id, time_point now) override;
-  void told_end(std::string_view name, engine::grant_id id, std::chrono::milliseconds left, time_point now) override;
+  void pushed(protocol::push const& p, time_point now) override;
   // sim_connection::shell
   void later(nanos delay, std::function<void(time_point)> what) override;
   nanos until(time_point t) override;
@@ -278,12 +267,7 @@ class sim_client final : public protocol::wire,
   void node_disconnected(std::size_t number, std::string_view why) override;
   void slots_move(std::function<void()> const& move, time_point now) override;
   void answered_by(protocol::wire_events& s, protocol::answer const& a, time_point now) override;
-  void granted_by(protocol::wire_events& s, protocol::pushed_grant const& g, time_point now) override;
-  void revoked_by(protocol::wire_events& s, std::string_view name, engine::grant_id id, time_point now) override;
-  void requested_by(protocol::wire_events& s, std::string_view name, engine::grant_id id, time_point now) override;
-  void freed_by(protocol::wire_events& s, std::string_view name, engine::grant_id id, bool more, time_point now) override;
-  void missed_by(protocol::wire_events& s, std::string_view name, engine::grant_id id, time_point now) override;
-  void told_end_by(protocol::wire_events& s, std::string_view name, engine::grant_id id, std::chrono::milliseconds left, time_point now) override;
+  void pushed_by(protocol::wire_events& s, protocol::push const& p, time_point now) override;
   // engine::acquisition_events
   void on_acquired(engine::acquisition& a, engine::acquired how, error_code why) override;
   void on_lost(engine::acquisition& a, error_code why) override;
@@ -328,6 +312,8 @@ class sim_client final : public protocol::wire,
   void order_answered(sim_order& one, engine::admin_result const& result, error_code why);
   void orders_done(actor& a, time_point now);
   void nobody_waits_for_a_refusal() const;
+  void granted_by(protocol::wire_events& s, protocol::pushed_grant const& g, time_point now);
+  void told_of_force(engine::grant_id id);
   // sim_multi.cpp: several locks at once
   void begin_several(actor& a, time_point now);
   sim_acquisition& one_of_several(actor& a, std::size_t which, bool once, time_point now);

@@ -108,16 +108,7 @@ class sim_cluster::node final : public protocol::wire,
     owner_.carry_out();
   }
   void answered(protocol::answer const& a, time_point now) override { owner_.outside_.answered_by(*events_, a, now); }
-  void granted(protocol::pushed_grant const& g, time_point now) override { owner_.outside_.granted_by(*events_, g, now); }
-  void revoked(std::string_view name, engine::grant_id id, time_point now) override { owner_.outside_.revoked_by(*events_, name, id, now); }
-  void requested(std::string_view name, engine::grant_id id, time_point now) override { owner_.outside_.requested_by(*events_, name, id, now); }
-  void freed(std::string_view name, engine::grant_id id, bool more, time_point now) override {
-    owner_.outside_.freed_by(*events_, name, id, more, now);
-  }
-  void missed(std::string_view name, engine::grant_id id, time_point now) override { owner_.outside_.missed_by(*events_, name, id, now); }
-  void told_end(std::string_view name, engine::grant_id id, std::chrono::milliseconds left, time_point now) override {
-    owner_.outside_.told_end_by(*events_, name, id, left, now);
-  }
+  void pushed(protocol::push const& p, time_point now) override { owner_.outside_.pushed_by(*events_, p, now); }
 
   sim_cluster& owner_;
   std::size_t const number_;

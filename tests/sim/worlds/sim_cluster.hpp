@@ -36,13 +36,7 @@ class sim_cluster final : public protocol::wire, public protocol::shards, privat
     virtual void slots_move(std::function<void()> const& move, time_point now) = 0;
     // To the server of that node, and back.
     virtual void answered_by(protocol::wire_events& s, protocol::answer const& a, time_point now) = 0;
-    virtual void granted_by(protocol::wire_events& s, protocol::pushed_grant const& g, time_point now) = 0;
-    virtual void revoked_by(protocol::wire_events& s, std::string_view name, engine::grant_id id, time_point now) = 0;
-    virtual void requested_by(protocol::wire_events& s, std::string_view name, engine::grant_id id, time_point now) = 0;
-    virtual void freed_by(protocol::wire_events& s, std::string_view name, engine::grant_id id, bool more, time_point now) = 0;
-    virtual void missed_by(protocol::wire_events& s, std::string_view name, engine::grant_id id, time_point now) = 0;
-    virtual void told_end_by(protocol::wire_events& s, std::string_view name, engine::grant_id id, std::chrono::milliseconds left,
-                             time_point now) = 0;
+    virtual void pushed_by(protocol::wire_events& s, protocol::push const& p, time_point now) = 0;
 
    protected:
     ~outside() = default;
