@@ -10,7 +10,6 @@
 #include <boost/assert.hpp>
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
 
 namespace conch::postgresql {
@@ -30,7 +29,7 @@ constexpr int share_of_names = 5;
 
 connection_fsm::connection_fsm(config const& settings, std::string const& client_id, std::string shown, std::uint64_t seed, std::string warning)
     : settings_{settings}, who_{client_id, settings.key_prefix}, shown_{std::move(shown)}, warning_{std::move(warning)}, back_off_{seed},
-      outgoing_mutex_{!settings.single_threaded} {}
+      gate_{!settings.single_threaded} {}
 
 void connection_fsm::log(log_line line) { log(line.level, std::move(line.words)); }
 
@@ -42,17 +41,11 @@ void connection_fsm::log(log_level level, std::string words) {
 // ---------------------------------------------------------------------------------------------- from the protocol
 
 connection_fsm::flush_due connection_fsm::send(protocol::command const& c) {
-  bool first = false;
-  {
-    statement one = encode(c, who_);
-    std::lock_guard const guard{outgoing_mutex_};
-    outgoing_.push_back(std::move(one));
-    first = !std::exchange(flush_due_, true);
-  }
+  statement one = encode(c, who_);
+  flush_due const when = gate_.add(unanswered_ > 0, [&] { outgoing_.push_back(std::move(one)); });
   shortest_lease_ = std::min(shortest_lease_, protocol::shortest_lease(c));
-  bool const owed = unanswered_++ > 0;
-  if (!first) return flush_due::no;
-  return owed ? flush_due::later : flush_due::at_once;
+  ++unanswered_;
+  return when;
 }
 
 bool connection_fsm::want_connection() noexcept { return !std::exchange(wanted_, true); }
@@ -304,7 +297,7 @@ void connection_fsm::greeted(reply const& r, time_point now) {
   shortest_lease_ = duration::max();
   log(line_of(connection_event::connected, shown_ + there + passed_over));
   actions_.pipeline = true;
-  actions_.flush = claim_flush();
+  actions_.flush = gate_.claim();
   events_->connected_as({static_cast<std::uint64_t>(server_.process), std::string{r.row[3]}, *server_us, asked_at_, std::string{r.row[2]}}, now);
 }
 
@@ -328,11 +321,7 @@ void connection_fsm::lost(protocol::fault what, std::string_view reason, time_po
   log(line_of(event, shown_, why));
   if (was_up) events_->disconnected(why, now);
   else events_->connect_failed(what, shown_ + ": " + why, now);
-  {
-    std::lock_guard const guard{outgoing_mutex_};
-    outgoing_.clear();
-    flush_due_ = false;
-  }
+  gate_.forget([this] { outgoing_.clear(); });
   if (was_up) back_off_.lasted(now - up_since_);
   sleep(detail::later_by(now, back_off_.next(settings_, shortest_lease_)));
 }
@@ -346,29 +335,23 @@ void connection_fsm::shut_down() noexcept {
 
 void connection_fsm::answered(reply const& r, time_point now) {
   // The commands that this causes go out together, also those of the handlers that it completes.
-  if (claim_flush()) actions_.flush = true;
+  if (gate_.claim()) actions_.flush = true;
   --unanswered_;
   events_->answered(to_answer(r, numbers_), now);
 }
 
 void connection_fsm::notified(std::string_view payload, time_point now) {
-  if (claim_flush()) actions_.flush = true;
+  if (gate_.claim()) actions_.flush = true;
   if (auto const p = read_push(payload, who_, name_)) return events_->pushed(*p, now);
   if (std::exchange(told_of_foreign_pushes_, true)) return;
   log(log_level::warning, "ignored a notification on our channel that conch did not send; further ones on this connection are not logged");
 }
 
-/// True: the caller must call take_statements(). The commands that are sent until then go out together.
-bool connection_fsm::claim_flush() {
-  std::lock_guard const guard{outgoing_mutex_};
-  return !std::exchange(flush_due_, true);
-}
-
 std::vector<statement> connection_fsm::take_statements() {
   if (state_ != state::up) return {};
-  std::lock_guard const guard{outgoing_mutex_};
-  flush_due_ = false;
-  return std::exchange(outgoing_, {});
+  std::vector<statement> all;
+  gate_.take([&] { all.swap(outgoing_); });
+  return all;
 }
 
 }  // namespace conch::postgresql

@@ -4,8 +4,8 @@
 #include "base/address_choice.hpp"
 #include "base/back_off.hpp"
 #include "base/connection_log.hpp"
-#include "base/optional_mutex.hpp"
 #include "base/own_addresses.hpp"
+#include "net/outbox.hpp"
 #include "protocol/wire.hpp"
 #include "servers/postgresql/codec.hpp"
 
@@ -48,7 +48,7 @@ struct connection_actions {
 class connection_fsm {
  public:
   /// When take_statements() is to be called.
-  enum class flush_due { no, at_once, later };
+  using flush_due = net::flush_due;
   struct server {
     int version = 0;  // 150018
     std::int64_t process = 0;
@@ -117,7 +117,6 @@ class connection_fsm {
   void refuse(reply const& r, time_point now);
   void sleep(time_point until) noexcept;
   void lost(protocol::fault what, std::string_view why, time_point now);
-  bool claim_flush();
   void log(log_line line);
   void log(log_level level, std::string words);
   std::string settings_query() const;
@@ -155,9 +154,8 @@ class connection_fsm {
   duration shortest_lease_ = duration::max();  // of what they ask for
 
   // The commands that are sent and not yet written.
-  optional_mutex outgoing_mutex_;
+  net::flush_gate gate_;
   std::vector<statement> outgoing_;
-  bool flush_due_ = false;
 };
 
 }  // namespace conch::postgresql

@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <array>
-#include <mutex>
 #include <utility>
 
 namespace conch::redis {
@@ -49,7 +48,7 @@ unsigned slot_of(protocol::command const& c) {
 connection_fsm::connection_fsm(config const& settings, std::string const& client_id, address where, std::uint64_t seed, stream_kind stream,
                                roles const& r)
     : settings_{settings}, who_{client_id, settings.key_prefix}, where_{std::move(where)}, stream_{stream}, roles_{r}, back_off_{seed},
-      decoder_{limits_of(where_, r.talk != nullptr)}, outgoing_mutex_{!settings.single_threaded} {
+      decoder_{limits_of(where_, r.talk != nullptr)}, out_{!settings.single_threaded} {
   if (roles_.node == nullptr) return;
   who_.node = roles_.node->digits();
   hears_.resize(slot_count);
@@ -65,37 +64,29 @@ void connection_fsm::log(log_level level, std::string words) {
 // ---------------------------------------------------------------------------------------------- from the protocol
 
 connection_fsm::flush_due connection_fsm::send(protocol::command const& c) {
-  bool first = false, early = false;
-  {
-    std::lock_guard const guard{outgoing_mutex_};
-    if (roles_.node != nullptr) hear(c);
-    shared_.add(c, who_, roles_.node != nullptr ? slot_of(c) : 0, answered_ + unanswered_, outgoing_);
-    first = !std::exchange(flush_due_, true);
-    early = early_ > 0 && --early_ == 0;
-  }
+  flush_due const when = out_.say(unanswered_ > 0, [&](std::string& out) {
+    if (roles_.node != nullptr) hear(c, out);
+    shared_.add(c, who_, roles_.node != nullptr ? slot_of(c) : 0, answered_ + unanswered_, out);
+  });
   shortest_lease_ = std::min(shortest_lease_, protocol::shortest_lease(c));
-  bool const owed = unanswered_++ > 0;
-  if (early) return flush_due::at_once;
-  if (!first) return flush_due::no;
-  return owed ? flush_due::later : flush_due::at_once;
+  ++unanswered_;
+  return when;
 }
 
 /// In the same write as the command, and before it: what comes of it may be pushed.
-void connection_fsm::hear(protocol::command const& c) {
+void connection_fsm::hear(protocol::command const& c, std::string& out) {
   if (std::holds_alternative<protocol::subscribe_command>(c)) hears_[who_.home] = true;
   auto const slot = slot_to_hear(c);
   if (!slot || hears_[*slot]) return;
   hears_[*slot] = true;
-  shared_.end(who_, outgoing_);
-  resp::append_command(outgoing_, {"SSUBSCRIBE", channel_of(who_, *slot)});
+  shared_.end(who_, out);
+  resp::append_command(out, {"SSUBSCRIBE", channel_of(who_, *slot)});
   subscribing_.push_back({*slot, answered_ + unanswered_, renewal_ == renewal::sent});
 }
 
 bool connection_fsm::say(std::string_view bytes) {
   BOOST_ASSERT(roles_.talk != nullptr && state_ == state::up);
-  std::lock_guard const guard{outgoing_mutex_};
-  outgoing_ += bytes;
-  return !std::exchange(flush_due_, true);
+  return out_.say(true, [&](std::string& out) { out += bytes; }) != flush_due::no;
 }
 
 bool connection_fsm::want_connection() noexcept { return !std::exchange(wanted_, true); }
@@ -237,15 +228,14 @@ void connection_fsm::credentials_found(credentials found, time_point now) {
   if (!of_live) return look_up(now);
   if (where_.password.empty()) return authenticated(now);
   // Encoded, not sent: the protocol must not wait for an answer that is not its own.
-  {
-    std::lock_guard const guard{outgoing_mutex_};
-    shared_.end(who_, outgoing_);
-    resp::append_command(outgoing_, {"AUTH", where_.user.empty() ? std::string_view{"default"} : where_.user, where_.password.bytes()});
-  }
+  out_.say_only([&](std::string& out) {
+    shared_.end(who_, out);
+    resp::append_command(out, {"AUTH", where_.user.empty() ? std::string_view{"default"} : where_.user, where_.password.bytes()});
+  });
   answers_before_ours_ = unanswered_;
   renewal_ = renewal::sent;
   renew_at_ = time_point::max();
-  if (claim_flush()) actions_.flush = true;
+  if (out_.claim()) actions_.flush = true;
 }
 
 void connection_fsm::no_credentials(std::string_view why, time_point now) {
@@ -315,7 +305,10 @@ void connection_fsm::count_failed_handshake(protocol::fault what) noexcept {
 }
 
 /// What was known of the stream that ends.
-void connection_fsm::forget_stream() noexcept { write_under_way_ = flush_missed_ = unfinished_ = false; }
+void connection_fsm::forget_stream() noexcept {
+  out_.end_stream();
+  unfinished_ = false;
+}
 
 void connection_fsm::connected(time_point now) {
   BOOST_ASSERT(state_ == state::connecting);
@@ -364,11 +357,11 @@ void connection_fsm::handshaken(time_point now) {
 void connection_fsm::greet(time_point now) {
   state_ = state::greeting;
   decoder_.reset();
-  writing_ = roles_.talk != nullptr ? roles_.talk->begin(where_, settings_.client_name)
-                                    : greeting_.begin(where_, settings_.client_name, roles_.node != nullptr);
+  out_.begin(roles_.talk != nullptr ? roles_.talk->begin(where_, settings_.client_name)
+                                    : greeting_.begin(where_, settings_.client_name, roles_.node != nullptr));
   greeted_at_ = now;
   heard_ = false;
-  write();
+  actions_.write = true;
   actions_.read = true;
 }
 
@@ -413,13 +406,8 @@ void connection_fsm::lost(protocol::fault what, std::string_view reason, time_po
   } else {
     events_->disconnected(why, now);
   }
-  {
-    std::lock_guard const guard{outgoing_mutex_};
-    shared_.forget();
-    outgoing_.clear();
-    flush_due_ = false;
-    early_ = 0;
-  }
+  out_.forget();
+  shared_.forget();
   if (was_up) back_off_.lasted(now - up_since_);
   sleep(detail::later_by(now, is_replica && roles_.finder != nullptr ? after_replica : back_off_.next(settings_, shortest_lease_)));
 }
@@ -502,21 +490,15 @@ void connection_fsm::greeted(time_point now) {
                             greeting_.run(),       greeting_.uptime()};
   session.has_channel = roles_.node == nullptr || roles_.node->home().has_value();
   session.at = there;
-  actions_.flush = claim_flush();
+  actions_.flush = out_.claim();
   if (roles_.talk == nullptr) events_->connected_as(session, now);
   hand_over(now);
-}
-
-/// True: the caller must call flush(). The commands that are sent until then go out together.
-bool connection_fsm::claim_flush() {
-  std::lock_guard const guard{outgoing_mutex_};
-  return !std::exchange(flush_due_, true);
 }
 
 /// Reports received messages to the protocol: a limited number at a time, since a buffer has room for thousands of short answers.
 void connection_fsm::hand_over(time_point now) {
   // The commands that this causes go out together, also those of the handlers that it completes.
-  if (claim_flush()) actions_.flush = true;
+  if (out_.claim()) actions_.flush = true;
   std::int64_t const before = answered_;
   for (std::size_t left = engine::in_one_turn; !dropping_; --left) {
     if (left == 0) {
@@ -557,8 +539,7 @@ void connection_fsm::hand_over(time_point now) {
 /// If the server has nothing left to do for us, it gets the first half of what these answers lead to while we make the other.
 void connection_fsm::keep_busy(std::int64_t answers) {
   if (unanswered_ > 0 || answers < 2) return;
-  std::lock_guard const guard{outgoing_mutex_};
-  early_ = static_cast<std::size_t>(answers) / 2;
+  out_.early(static_cast<std::size_t>(answers) / 2);
 }
 
 void connection_fsm::report(protocol::answer const& a, time_point now) {
@@ -643,36 +624,18 @@ void connection_fsm::noticed(notice what, time_point now) {
 // ---------------------------------------------------------------------------------------------------- what goes out
 
 void connection_fsm::flush() {
-  if (write_under_way_) {
-    flush_missed_ = true;
-    return;
-  }
+  if (out_.is_writing()) return;
   if (state_ != state::up) return;
-  {
-    std::lock_guard const guard{outgoing_mutex_};
-    flush_due_ = false;
-    early_ = 0;
-    shared_.end(who_, outgoing_);
-    writing_.clear();
-    writing_.swap(outgoing_);
-  }
-  if (!writing_.empty()) write();
-}
-
-void connection_fsm::write() noexcept {
-  written_ = 0;
-  write_under_way_ = actions_.write = true;
+  bool const has_some = out_.flush([this](std::string& out) { shared_.end(who_, out); });
+  if (has_some) actions_.write = true;
 }
 
 void connection_fsm::written(std::size_t size) {
-  BOOST_ASSERT(write_under_way_ && size <= writing_.size() - written_);
-  written_ += size;
-  if (written_ < writing_.size()) {
-    actions_.write = true;
-    return;
+  switch (out_.written(size)) {
+    case net::outbox::after::rest: actions_.write = true; return;
+    case net::outbox::after::nothing: return;
+    case net::outbox::after::flush: return flush();
   }
-  write_under_way_ = false;
-  if (std::exchange(flush_missed_, false)) flush();
 }
 
 }  // namespace conch::redis

@@ -4,9 +4,9 @@
 #include "base/address_choice.hpp"
 #include "base/back_off.hpp"
 #include "base/connection_log.hpp"
-#include "base/optional_mutex.hpp"
 #include "base/own_addresses.hpp"
 #include "base/url.hpp"
+#include "net/outbox.hpp"
 #include "protocol/wire.hpp"
 #include "resp/decoder.hpp"
 #include "servers/redis/cluster_node.hpp"
@@ -18,8 +18,6 @@
 
 #include <conch/clock.hpp>
 #include <conch/config.hpp>
-
-#include <boost/assert.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -79,7 +77,7 @@ class connection_fsm {
     cluster_node* node = nullptr;
   };
   /// When flush() is to be called.
-  enum class flush_due { no, at_once, later };
+  using flush_due = net::flush_due;
   /// `settings` and `client_id` outlive this. `seed`: for the pauses between attempts.
   connection_fsm(config const& settings, std::string const& client_id, address where, std::uint64_t seed, stream_kind stream, roles const& r);
   connection_fsm(config const& settings, std::string const& client_id, address where, std::uint64_t seed, stream_kind stream)
@@ -132,10 +130,7 @@ class connection_fsm {
   std::size_t address_number() const noexcept { return choice_.number(); }
   address const& where() const noexcept { return where_; }
   /// The bytes to write. They stay in place until written(), or until the stream is closed.
-  std::string_view bytes() const {
-    BOOST_ASSERT(written_ <= writing_.size());
-    return std::string_view{writing_}.substr(written_);
-  }
+  std::string_view bytes() const { return out_.bytes(); }
   std::span<char> room();
   bool is_up() const noexcept { return state_ == state::up; }
   counts const& counted() const noexcept { return counted_; }
@@ -166,11 +161,9 @@ class connection_fsm {
   void unwelcome(protocol::fault what, std::string_view why, time_point now);
   void hand_over(time_point now);
   void noticed(notice what, time_point now);
-  void write() noexcept;
   void sleep(time_point until) noexcept;
   void lost(protocol::fault what, std::string_view why, time_point now);
-  bool claim_flush();
-  void hear(protocol::command const& c);
+  void hear(protocol::command const& c, std::string& out);
   void deal_out(shared_scripts::script const& script, time_point now);
   void keep_busy(std::int64_t answers);
   bool is_of_subscription(bool is_push);
@@ -218,11 +211,6 @@ class connection_fsm {
   bool told_of_foreign_pushes_ = false;  // the log has a line about them for this connection
   bool unfinished_ = false;              // the last turn has left messages
 
-  std::string writing_;
-  std::size_t written_ = 0;  // bytes of writing_
-  bool write_under_way_ = false;
-  bool flush_missed_ = false;  // flush() was called while a write was under way
-
   // Locked.
   bool wanted_ = false;
   bool dropping_ = false;
@@ -242,12 +230,7 @@ class connection_fsm {
   std::int64_t answered_ = 0;  // of this connection
 
   shared_scripts shared_;
-
-  // The commands that are sent and not yet written.
-  optional_mutex outgoing_mutex_;
-  std::string outgoing_;
-  bool flush_due_ = false;
-  std::size_t early_ = 0;  // with so many more commands they are written, and not at the end of the turn
+  net::outbox out_;
 };
 
 }  // namespace conch::redis
