@@ -32,7 +32,6 @@ resp::limits const& limits_of(address const& where, bool talks) {
   if (!talks) return wire_limits;
   return where.is_sentinel ? sentinel_limits : talk_limits;
 }
-constexpr duration shortest_renewal = std::chrono::milliseconds{10};  // of credentials
 /// Until a server that is still a replica is greeted again: it is about to be made the master, or another one is.
 constexpr duration after_replica = std::chrono::milliseconds{100};
 
@@ -48,7 +47,7 @@ unsigned slot_of(protocol::command const& c) {
 connection_fsm::connection_fsm(config const& settings, std::string const& client_id, address where, std::uint64_t seed, stream_kind stream,
                                roles const& r)
     : settings_{settings}, who_{client_id, settings.key_prefix}, where_{std::move(where)}, stream_{stream}, roles_{r}, back_off_{seed},
-      decoder_{limits_of(where_, r.talk != nullptr)}, out_{!settings.single_threaded} {
+      renewal_{settings, r.talk == nullptr}, decoder_{limits_of(where_, r.talk != nullptr)}, out_{!settings.single_threaded} {
   if (roles_.node == nullptr) return;
   who_.node = roles_.node->digits();
   hears_.resize(slot_count);
@@ -81,7 +80,7 @@ void connection_fsm::hear(protocol::command const& c, std::string& out) {
   hears_[*slot] = true;
   shared_.end(who_, out);
   resp::append_command(out, {"SSUBSCRIBE", channel_of(who_, *slot)});
-  subscribing_.push_back({*slot, answered_ + unanswered_, renewal_ == renewal::sent});
+  subscribing_.push_back({*slot, answered_ + unanswered_, renewal_.is_sent()});
 }
 
 bool connection_fsm::say(std::string_view bytes) {
@@ -124,7 +123,7 @@ void connection_fsm::due(time_point now) {
         look_up_at_ = detail::later_by(now, settings_.topology_refresh);
         actions_.resolve = true;
       }
-      if (now >= renew_at_) refresh(now);
+      if (now >= renewal_.next_due()) refresh(now);
       sleep_while_up();
       if (std::exchange(unfinished_, false)) hand_over(now);
       return;
@@ -213,67 +212,52 @@ void connection_fsm::still_there(std::vector<std::string> const& addresses, time
 
 /// Until something is due.
 void connection_fsm::sleep_while_up() noexcept {
-  time_point const next = std::min(renew_at_, look_up_at_);
+  time_point const next = std::min(renewal_.next_due(), look_up_at_);
   if (next != time_point::max()) sleep(next);
 }
 
 /// Of the provider: for a connection that is to be made, or for the present one.
 void connection_fsm::credentials_found(credentials found, time_point now) {
-  bool const of_live = state_ == state::up && renewal_ == renewal::asking;
+  bool const of_live = state_ == state::up && renewal_.is_asking();
   if (state_ != state::asking && !of_live) return;  // too late
+  renewal_.found(found);
   where_.user = std::move(found.user);
   where_.token = looks_like_a_token(where_.user) ? secret{where_.user} : secret{};
   where_.password = std::move(found.password);
-  good_for_ = std::max<duration>(found.refresh_after, shortest_renewal);
   if (!of_live) return look_up(now);
   if (where_.password.empty()) return authenticated(now);
   // Encoded, not sent: the protocol must not wait for an answer that is not its own.
   out_.say_only([&](std::string& out) {
     shared_.end(who_, out);
-    resp::append_command(out, {"AUTH", where_.user.empty() ? std::string_view{"default"} : where_.user, where_.password.bytes()});
+    renewal_.send(where_, unanswered_, out);
   });
-  answers_before_ours_ = unanswered_;
-  renewal_ = renewal::sent;
-  renew_at_ = time_point::max();
   if (out_.claim()) actions_.flush = true;
 }
 
 void connection_fsm::no_credentials(std::string_view why, time_point now) {
   std::string const words = "credentials_provider: " + readable(why);
   if (state_ == state::asking) return lost(protocol::fault::try_later, words, now);
-  if (state_ == state::up && renewal_ == renewal::asking) refresh_failed(words, now);
+  if (state_ == state::up && renewal_.is_asking()) refresh_failed(words, now);
 }
 
 /// The time has come to renew the credentials of the live connection, or to ask once more.
 void connection_fsm::refresh(time_point now) {
-  if (renewal_ == renewal::asking) return refresh_failed("credentials_provider: no answer within connect_timeout", now);
-  renewal_ = renewal::asking;
-  renew_at_ = detail::later_by(now, settings_.connect_timeout);
+  if (renewal_.is_asking()) return refresh_failed("credentials_provider: no answer within connect_timeout", now);
+  renewal_.ask(now);
   actions_.ask = true;
 }
 
-/// The server goes on with the old ones for as long as it likes: the connection is kept.
 void connection_fsm::refresh_failed(std::string_view why, time_point now) {
   ++counted_.renewals_failed;
   log(log_level::warning, where_.shown() + ": cannot renew the credentials: " + std::string{why});
-  renewal_ = renewal::due_later;
-  renew_at_ = detail::later_by(now, settings_.reconnect_max);
+  renewal_.refused(now);
   sleep_while_up();
 }
 
 /// The present credentials are known to the server.
 void connection_fsm::authenticated(time_point now) {
-  renewal_ = renewal::none;
-  renew_at_ = time_point::max();
-  if (!settings_.credentials_provider || good_for_ == duration::max()) return;
-  if (roles_.talk != nullptr) return;  // it has no place for an answer of ours; a new connection is made when the server ends this one
-  renewal_ = renewal::due_later;
-  renew_at_ = detail::later_by(now, good_for_ / 10 * 9);
-  sleep_while_up();
+  if (renewal_.accepted(now)) sleep_while_up();
 }
-
-/// Is the next answer that of our AUTH, and not the protocol's? To be called for each.
-bool connection_fsm::answer_is_ours() { return renewal_ == renewal::sent && answers_before_ours_-- == 0; }
 
 void connection_fsm::connect_next() {
   state_ = state::connecting;
@@ -393,8 +377,8 @@ void connection_fsm::lost(protocol::fault what, std::string_view reason, time_po
   actions_ = {.log = actions_.log, .close = true};
   state_ = state::pausing;
   forget_stream();
-  renewal_ = renewal::none;
-  renew_at_ = look_up_at_ = time_point::max();
+  renewal_.end();
+  look_up_at_ = time_point::max();
   if (!told) {  // nobody waits for a server that keeps no locks, and a replica is greeted again and again
     auto const event = was_up ? connection_event::lost : is_final(what) ? connection_event::refused : connection_event::failed;
     log(line_of(event, where_.shown(), why));
@@ -520,7 +504,7 @@ void connection_fsm::hand_over(time_point now) {
       else noticed(std::get<notice>(said), now);
     } else if (is_of_subscription(false)) {
       roles_.node->put_off(decoder_.message()[0].text, now);
-    } else if (answer_is_ours()) {
+    } else if (renewal_.is_own_answer()) {
       auto const& said = decoder_.message()[0];
       bool const refused = said.what == resp::kind::simple_error || said.what == resp::kind::bulk_error;
       if (!refused) ++counted_.renewals;
@@ -555,7 +539,7 @@ void connection_fsm::deal_out(shared_scripts::script const& script, time_point n
     report(understood(to_tries_answer(decoder_.message(), numbers_)), now);
     return;
   }
-  for (std::size_t others = script.count - 1; others > 0; --others) answer_is_ours();
+  for (std::size_t others = script.count - 1; others > 0; --others) renewal_.is_own_answer();
   auto const message = decoder_.message();
   std::array<std::span<resp::node const>, protocol::gathering::most> answers;
   bool const each_has_its_own = split(message, std::span{answers}.first(script.count));
@@ -583,7 +567,7 @@ protocol::answer connection_fsm::understood(protocol::answer a) const {
 /// Is the next answer, or this push, that of our SSUBSCRIBE? An answer is an error.
 bool connection_fsm::is_of_subscription(bool is_push) {
   if (subscribing_.empty() || subscribing_.front().before != answered_) return false;
-  if (!is_push && subscribing_.front().behind_auth && renewal_ == renewal::sent) return false;
+  if (!is_push && subscribing_.front().behind_auth && renewal_.is_sent()) return false;
   if (!is_push) hears_[subscribing_.front().slot] = false;
   subscribing_.pop_front();
   return true;
@@ -595,14 +579,14 @@ void connection_fsm::noticed(notice what, time_point now) {
     case notice::subscribed:
       --unanswered_;
       ++answered_;
-      answer_is_ours();
+      renewal_.is_own_answer();
       events_->answered({}, now);
       break;
     case notice::shard_subscribed:
       if (roles_.node == nullptr || is_of_subscription(true)) break;
       --unanswered_;
       ++answered_;
-      answer_is_ours();
+      renewal_.is_own_answer();
       events_->answered({}, now);
       break;
     case notice::shard_unsubscribed: {

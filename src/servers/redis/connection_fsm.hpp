@@ -14,6 +14,7 @@
 #include "servers/redis/dialogue.hpp"
 #include "servers/redis/greeting.hpp"
 #include "servers/redis/locator.hpp"
+#include "servers/redis/reauthentication.hpp"
 #include "servers/redis/shared_scripts.hpp"
 
 #include <conch/clock.hpp>
@@ -153,7 +154,6 @@ class connection_fsm {
   void refresh(time_point now);
   void refresh_failed(std::string_view why, time_point now);
   void authenticated(time_point now);
-  bool answer_is_ours();
   void too_late(time_point now);
   void greet(time_point now);
   void greeted(time_point now);
@@ -192,13 +192,7 @@ class connection_fsm {
   time_point look_up_at_ = time_point::max();
   own_addresses own_;
 
-  // Credentials of a provider, and their renewal on the live connection.
-  enum class renewal : std::uint8_t { none, due_later, asking, sent };
-  renewal renewal_ = renewal::none;
-  duration good_for_ = duration::max();      // the credentials
-  time_point renew_at_ = time_point::max();  // or, while the provider is asked, when that takes too long
-  std::int64_t answers_before_ours_ = 0;     // while AUTH is sent
-
+  reauthentication renewal_;
   greeting greeting_;
   time_point greeted_at_{}, up_since_{};
   resp::decoder decoder_;
