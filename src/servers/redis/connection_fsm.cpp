@@ -50,7 +50,7 @@ connection_fsm::connection_fsm(config const& settings, std::string const& client
       renewal_{settings, r.talk == nullptr}, decoder_{limits_of(where_, r.talk != nullptr)}, out_{!settings.single_threaded} {
   if (roles_.node == nullptr) return;
   who_.node = roles_.node->digits();
-  hears_.resize(slot_count);
+  subscribed_.begin(who_.home);
 }
 
 void connection_fsm::log(log_line line) { log(line.level, std::move(line.words)); }
@@ -74,13 +74,10 @@ connection_fsm::flush_due connection_fsm::send(protocol::command const& c) {
 
 /// In the same write as the command, and before it: what comes of it may be pushed.
 void connection_fsm::hear(protocol::command const& c, std::string& out) {
-  if (std::holds_alternative<protocol::subscribe_command>(c)) hears_[who_.home] = true;
-  auto const slot = slot_to_hear(c);
-  if (!slot || hears_[*slot]) return;
-  hears_[*slot] = true;
+  auto const slot = subscribed_.before(c, answered_ + unanswered_, renewal_.is_sent());
+  if (!slot) return;
   shared_.end(who_, out);
   resp::append_command(out, {"SSUBSCRIBE", channel_of(who_, *slot)});
-  subscribing_.push_back({*slot, answered_ + unanswered_, renewal_.is_sent()});
 }
 
 bool connection_fsm::say(std::string_view bytes) {
@@ -462,10 +459,9 @@ void connection_fsm::greeted(time_point now) {
   unanswered_ = answered_ = 0;
   shortest_lease_ = duration::max();
   if (roles_.node != nullptr) {
-    hears_.assign(slot_count, false);
-    subscribing_.clear();
     who_.node = roles_.node->digits();
     who_.home = roles_.node->home().value_or(0);
+    subscribed_.begin(who_.home);
   }
   std::string const passed_over = choice_.words().empty() ? std::string{} : "; passed over " + choice_.words();
   log(line_of(connection_event::connected, where_.shown() + (has_several ? " at " + there : std::string{}) + passed_over));
@@ -502,7 +498,7 @@ void connection_fsm::hand_over(time_point now) {
       auto const said = read_push(decoder_.message(), who_, name_);
       if (auto const* const p = std::get_if<protocol::push>(&said)) events_->pushed(*p, now);
       else noticed(std::get<notice>(said), now);
-    } else if (is_of_subscription(false)) {
+    } else if (subscribed_.is_own(answered_, false, renewal_.is_sent())) {
       roles_.node->put_off(decoder_.message()[0].text, now);
     } else if (renewal_.is_own_answer()) {
       auto const& said = decoder_.message()[0];
@@ -564,15 +560,6 @@ protocol::answer connection_fsm::understood(protocol::answer a) const {
   return a;
 }
 
-/// Is the next answer, or this push, that of our SSUBSCRIBE? An answer is an error.
-bool connection_fsm::is_of_subscription(bool is_push) {
-  if (subscribing_.empty() || subscribing_.front().before != answered_) return false;
-  if (!is_push && subscribing_.front().behind_auth && renewal_.is_sent()) return false;
-  if (!is_push) hears_[subscribing_.front().slot] = false;
-  subscribing_.pop_front();
-  return true;
-}
-
 /// A message that came unasked and is not a push of the protocol.
 void connection_fsm::noticed(notice what, time_point now) {
   switch (what) {
@@ -583,7 +570,7 @@ void connection_fsm::noticed(notice what, time_point now) {
       events_->answered({}, now);
       break;
     case notice::shard_subscribed:
-      if (roles_.node == nullptr || is_of_subscription(true)) break;
+      if (roles_.node == nullptr || subscribed_.is_own(answered_, true, renewal_.is_sent())) break;
       --unanswered_;
       ++answered_;
       renewal_.is_own_answer();
@@ -592,7 +579,7 @@ void connection_fsm::noticed(notice what, time_point now) {
     case notice::shard_unsubscribed: {
       auto const slot = decoder_.message().size() > 2 ? slot_of_channel(decoder_.message()[2].text, who_) : std::nullopt;
       if (!slot) break;
-      hears_[*slot] = false;
+      subscribed_.ended(*slot);
       roles_.node->unsubscribed(*slot, now);
       break;
     }

@@ -16,13 +16,13 @@
 #include "servers/redis/locator.hpp"
 #include "servers/redis/reauthentication.hpp"
 #include "servers/redis/shared_scripts.hpp"
+#include "servers/redis/slot_subscriptions.hpp"
 
 #include <conch/clock.hpp>
 #include <conch/config.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <span>
 #include <string>
 #include <string_view>
@@ -166,7 +166,6 @@ class connection_fsm {
   void hear(protocol::command const& c, std::string& out);
   void deal_out(shared_scripts::script const& script, time_point now);
   void keep_busy(std::int64_t answers);
-  bool is_of_subscription(bool is_push);
   protocol::answer understood(protocol::answer a) const;
   void report(protocol::answer const& a, time_point now);
   void log(log_line line);
@@ -213,16 +212,8 @@ class connection_fsm {
   std::int64_t unanswered_ = 0;                // commands of this connection
   duration shortest_lease_ = duration::max();  // of what they ask for
 
-  // To a node of a Cluster: the slots whose channels this connection is subscribed to, and the subscriptions that are not answered yet.
-  struct subscription {
-    unsigned slot;
-    std::int64_t before;  // so many answers of this connection come before its own
-    bool behind_auth;
-  };
-  std::vector<bool> hears_;
-  std::deque<subscription> subscribing_;
-  std::int64_t answered_ = 0;  // of this connection
-
+  std::int64_t answered_ = 0;      // of them
+  slot_subscriptions subscribed_;  // at a node of a Cluster
   shared_scripts shared_;
   net::outbox out_;
 };
