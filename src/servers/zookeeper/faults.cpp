@@ -1,7 +1,6 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "servers/zookeeper/faults.hpp"
 
-
 #include <algorithm>
 #include <array>
 #include <string>

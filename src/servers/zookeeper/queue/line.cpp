@@ -201,9 +201,7 @@ void line::ask_later(standing& s, status what, std::string const& asked, time_po
   on_.env.timers.arm(s.check, now + on_.pause.next());
 }
 
-error_code line::error_of(status what, std::string const& asked) const {
-  return to_error(what, asked, on_.session.server());
-}
+error_code line::error_of(status what, std::string const& asked) const { return to_error(what, asked, on_.session.server()); }
 
 /// The lock is not what was asked for.
 error_code line::error_of(verdict const& v, standing const& s) const {
@@ -213,8 +211,8 @@ error_code line::error_of(verdict const& v, standing const& s) const {
                                                      "this lock; then the numbers start again");
   }
   if (v.is == verdict::kind::owner_is_away) {
-    return make_error_code(errc::not_supported, "in ZooKeeper an owner nests within one client only, and this one belongs to another client: " +
-                                                    std::string{v.whose});
+    return make_error_code(errc::not_supported,
+                           "in ZooKeeper an owner nests within one client only, and this one belongs to another client: " + std::string{v.whose});
   }
   auto const other = read_node_name(v.whose);
   return make_error_code(errc::wrong_type, "the name is that of " + std::string{other ? kind_in_words(other->terms) : "another kind of lock"} +
