@@ -56,7 +56,7 @@ void observer::not_handed_on_by_an_old_word(sim_acquisition const& a) const {
   std::int64_t const fence = a.fence / hand_offs_per_grant;
   bool const handed_on = a.fence % hand_offs_per_grant != 0 && a.adopts == nullptr;
   bool const overtaken = fence <= w.disowned && w.highest_written > fence;
-  if (!handed_on || !overtaken || plan_.replicas != 0 || plan_.shards != 0 || plan_.detaches) return;
+  if (!handed_on || !overtaken || is_forged(a) || plan_.replicas != 0 || plan_.shards != 0 || plan_.detaches) return;
   nanos const word_lasts = 5 * millisecond + 2 * (plan_.latency + plan_.jitter) + 2 * plan_.timer_lateness + millisecond;
   bool const well = undisturbed(a.client->connection(a.lock_number), w.disowned_at) && a.client->last_pause_end() < w.disowned_at;
   if (well && world_.now() > w.disowned_at + word_lasts) {
