@@ -41,6 +41,12 @@ using order_kind = run_plan::order::kind;
 
 bool means_an_end(int signal) { return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT; }
 
+/// ": REASON", as far as the library knows one.
+std::string reason_of(error_code lost) {
+  std::string const all = lost.message(), bare = make_error_code(errc::lost).message();
+  return all.starts_with(bare) ? all.substr(bare.size()) : ": " + all;
+}
+
 /// Reads the clock, does what the plan orders, and tells it what happens.
 class runner {
  public:
@@ -179,7 +185,7 @@ class runner {
     follow_deadline();
     locks_.when_lost([this](error_code lost) {
       if (lost == asio::error::operation_aborted) return;
-      events_.trouble("lost", printable(given_.names.front()) + ": the lock is lost", exit_code::lost);
+      events_.trouble("lost", printable(given_.names.front()) + ": the lock is lost" + reason_of(lost), exit_code::lost);
       time_point const now = clock::now();
       // The kill needs a moment, too.
       carry_out(plan_.lost_at(now, deadline_ - std::min<duration>(50ms, grace_ / 4)));

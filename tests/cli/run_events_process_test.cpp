@@ -157,7 +157,8 @@ TEST_F(RunEvents, ALossComesBeforeTheEndOfTheChild) {
   EXPECT_EQ(p.wait_for_end(60s), 79);
   std::string const& all = p.output();
   EXPECT_EQ(story_of(all), "waiting granted child_started lost child_exit exit") << all;
-  EXPECT_TRUE(has(lines_with(all, "lost").at(0), R"("error":"a: the lock is lost","exit_code":79})")) << all;
+  EXPECT_TRUE(has(lines_with(all, "lost").at(0), R"("error":"a: the lock is lost: it is not this client's any more)")) << all;
+  EXPECT_TRUE(has(lines_with(all, "lost").at(0), R"(,"exit_code":79})")) << all;
   EXPECT_TRUE(has(lines_with(all, "child_exit").at(0), "\"signal\":15}")) << all;
 }
 
