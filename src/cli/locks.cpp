@@ -21,6 +21,7 @@
 #include <boost/asio/post.hpp>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -42,10 +43,13 @@ class not_free final : public observer {
  public:
   bool said() const noexcept { return said_; }
 
+  std::function<void()> short_of_replicas;  // is told once
+
  private:
   void on_queued(lock_event const&) override { said_ = true; }
   void on_retried(lock_event const&, retry_reason why) override {
     using enum retry_reason;
+    if (why == replicas_missing && short_of_replicas) std::exchange(short_of_replicas, {})();
     if (why == votes_given_back || why == grant_late || why == push_doubted || why == safety_check) said_ = true;
   }
   void on_not_granted(lock_event const&, error_code why, duration) override {
@@ -162,6 +166,7 @@ class client_locks final : public run_locks {
       held_.one.async_release(std::move(done));
     }
   }
+  void when_short_of_replicas(std::function<void()> told) override { not_free_->short_of_replicas = std::move(told); }
   void drop() override { held_ = {}; }
   void close(std::function<void()> done) override {
     client_.async_close(duration::zero(), [done = std::move(done)](error_code) { done(); });

@@ -26,6 +26,8 @@ class run_locks {
   /// All of the locks, or an error. errc::timed_out: a server has said that one of them is not free. Any other: nobody knows whether it is.
   virtual void acquire(std::function<void(error_code)> done) = 0;
   virtual void stop_waiting() = 0;
+  /// Called before acquire(). `told`: once, when the server has granted one, and too few of its replicas have it.
+  virtual void when_short_of_replicas(std::function<void()> told) = 0;
 
   /// Of what is held.
   virtual bool valid() const = 0;

@@ -60,6 +60,10 @@ class runner {
     listen();
     let_signals_in();
     events_.waiting();
+    locks_.when_short_of_replicas([this] {
+      events_.trouble("short_of_replicas",
+                      printable(given_.names.front()) + ": too few replicas have the lock so far, so it was given back; conch asks again", 0);
+    });
     locks_.acquire([this](error_code why) { acquired(why); });
     context_.run();
     events_.exits(plan_.exit_code());

@@ -55,6 +55,7 @@ class fake_locks : public cli::run_locks {
     answer(std::move(done));
   }
 
+  void when_short_of_replicas(std::function<void()>) override {}
   void stop_waiting() override {
     called("stop_waiting");
     if (!waiting_ || has("wait_not_given_up")) return;

@@ -162,6 +162,11 @@ TEST_F(RunEvents, ALossComesBeforeTheEndOfTheChild) {
   EXPECT_TRUE(has(lines_with(all, "child_exit").at(0), "\"signal\":15}")) << all;
 }
 
+TEST_F(RunEvents, AWaitForReplicasIsToldOnce) {
+  EXPECT_EQ(result_of({"run", "--json", "--sync-replicas", "1", "--wait", "3s", "a", "--", "true"}), 80) << output_;
+  EXPECT_EQ(story_of(output_), "waiting short_of_replicas not_granted exit") << output_;
+}
+
 TEST_F(RunEvents, ACommandThatIsNotThereIsNotStarted) {
   EXPECT_EQ(result_of({"run", "--json", "a", "--", "no-such-program"}), 127);
   EXPECT_EQ(story_of(output_), "waiting granted not_started released exit") << output_;
