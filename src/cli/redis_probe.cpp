@@ -135,12 +135,10 @@ class redis_probe final : public servers::probe {
   /// answer, TLS at one end only, a Sentinel.
   error_code library_says(std::string const& url) const {
     try {
-      operator_client client{all_, url, nullptr};
-      client.inspect("conch-doctor");
-    } catch (boost::system::system_error const& error) {
-      if (error.code() != errc::wrong_type) return error.code();
+      return operator_client{all_, url, nullptr}.why_not_used();
+    } catch (boost::system::system_error const& error) {  // of the settings
+      return error.code();
     }
-    return {};
   }
 
   /// Of other errors the lines that follow say more.

@@ -217,6 +217,16 @@ TEST_F(Watch, IsAScreenOnATerminalAndQEndsIt) {
 
 class Doctor : public Command {};
 
+TEST_F(Doctor, AServerThatIsAwayIsToldWithoutALockThatNobodyHasNamed) {
+  for (std::vector<std::string> const& words : {std::vector<std::string>{"list"}, {"watch"}, {"doctor"}}) {
+    std::vector<std::string> all{"--url", "redis://127.0.0.1:1"};
+    all.insert(all.begin(), words.begin(), words.end());
+    result_of(all);
+    EXPECT_NE(output_.find("redis://127.0.0.1:1: Connection refused"), std::string::npos) << output_;
+    EXPECT_EQ(output_.find("conch-doctor"), std::string::npos) << output_;
+  }
+}
+
 TEST_F(Doctor, FindsAFitServerFit) {
   probe_.command({"CONFIG", "SET", "appendonly", "yes"});
   int const verdict = result_of({"doctor"});
