@@ -28,11 +28,6 @@ time_point watchdog::lose_at(lock_entry const& e) const {
   return deadline - std::min(on_.settings.stop_margin, validity_of(e) / 4);
 }
 
-void watchdog::rank(lock_entry& e) const noexcept {
-  e.watch.cancel();
-  e.watch.rank_is(on_.stats.held <= renewed_first ? timer::rank::first : timer::rank::second);
-}
-
 bool watchdog::comes_later(lock_entry const& e, time_point now) const {
   return e.watch.has_rank(timer::rank::second) && on_.servers->oldest_renewal(*e.place, now) > validity_of(e) / 8;
 }

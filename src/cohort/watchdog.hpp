@@ -18,7 +18,12 @@ class watchdog {
   watchdog(cohort_environment& on, teller& tell) noexcept : on_{on}, tell_{tell} {}
 
   /// A hold that begins: one of the first of this client, or a later one? If it has more than can be renewed in time, it loses of the later ones.
-  void rank(lock_entry& e) const noexcept;
+  void rank(lock_entry& e) const noexcept {
+    auto const r = on_.stats.held <= renewed_first ? timer::rank::first : timer::rank::second;
+    if (e.watch.has_rank(r)) return;
+    e.watch.cancel();
+    e.watch.rank_is(r);
+  }
   /// Must it wait with its renewal? The server has so many to answer that those of the first holds would be late behind it.
   bool comes_later(lock_entry const& e, time_point now) const;
   /// Sets when to look at this hold again.
