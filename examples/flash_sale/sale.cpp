@@ -123,10 +123,7 @@ asio::awaitable<void> stock_up(settings const& s, http_counter::value_store& val
   }
 }
 
-bool adds_up(settings const& s, stock_report const& r, int bought, int unsure) {
-  int const sold = s.items - r.left;
-  return bought <= sold && sold <= bought + unsure && !r.negative;
-}
+bool adds_up(settings const& s, stock_report const& r, int bought, int unsure) { return adds_up(s.items - r.left, bought, unsure) && !r.negative; }
 
 asio::awaitable<stock_report> count(settings const& s, http_counter::value_store& values) {
   stock_report r;

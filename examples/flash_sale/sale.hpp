@@ -69,6 +69,7 @@ struct stock_report {
   bool negative = false;
 };
 /// Do the buyers have what is gone from the stock? More than that would be sold twice, less would be lost.
+inline bool adds_up(std::int64_t gone, std::int64_t bought, std::int64_t unsure) { return bought <= gone && gone <= bought + unsure; }
 bool adds_up(settings const& s, stock_report const& r, int bought, int unsure);
 asio::awaitable<stock_report> count(settings const& s, http_counter::value_store& values);
 asio::awaitable<void> clear(settings const& s, http_counter::value_store& values);

@@ -8,6 +8,8 @@
 #include <numeric>
 #include <utility>
 
+#include "sale.hpp"
+
 namespace live_page {
 
 namespace json = boost::json;
@@ -262,7 +264,7 @@ void scene::sale_ends(std::optional<std::int64_t> left) {
   sale_.workers = 0;
   if (left) {
     std::int64_t const gone = sale_.items - *left;
-    bool const good = sale_.sold <= gone && gone <= sale_.sold + sale_.unsure && sale_.mistakes == 0;
+    bool const good = flash_sale::adds_up(gone, sale_.sold, sale_.unsure) && sale_.mistakes == 0;
     sale_.verdict = std::to_string(gone) + " of " + std::to_string(sale_.items) + " are gone from the stock; the buyers have " +
                     std::to_string(sale_.sold) + (sale_.unsure == 0 ? "" : ", and do not know about " + std::to_string(sale_.unsure)) + ": " +
                     (good ? "nothing sold twice, nothing lost." : "this does not add up!");

@@ -23,7 +23,7 @@ enum class fault : std::uint8_t {
 };
 
 struct meaning {
-  bool is_final;  // another attempt with the same settings does no better, so whoever waits is told
+  bool is_final;  // trying again with the same settings cannot help, so waiters are told
   errc error;
 };
 

@@ -55,7 +55,7 @@ enum class dialect {
 
 constexpr dialect dialects[] = {dialect::c_and_json, dialect::lua_and_dns};
 
-/// A number at the beginning of the text with so many digits at least and at most, and how many there are; 0: there is none.
+/// A number of `least` to `most` digits at the start of a text. `size`: how many it has; 0: there is no such number.
 struct number {
   std::uint32_t value = 0;
   std::size_t size = 0;
@@ -193,7 +193,7 @@ std::size_t size_of_prefix(std::string_view text) noexcept {
   return 0;
 }
 
-/// A run of digits is a row of bytes in hexadecimal: `736563`, `0x736563`, `73 65 63`, `0x73, 0x65`. `skipped`: so many digits belong to nothing.
+/// Reads runs of digits as bytes in hexadecimal: `736563`, `0x736563`, `73 65 63`, `0x73, 0x65`. Ignores the first `skipped` digits of each run.
 plain_text hexadecimal(plain_text const& text, std::size_t skipped) {
   std::string_view const all = text.characters;
   plain_text out;
@@ -230,7 +230,7 @@ int digit_of_base64(char c) noexcept {
   return c == '+' || c == '-' ? 62 : c == '/' || c == '_' ? 63 : -1;
 }
 
-/// Each word as Base64, also that of URLs, of which so many characters belong to nothing.
+/// Decodes each word as Base64, also with the alphabet for URLs. Ignores the first `skipped` characters of each word.
 plain_text base64(plain_text const& text, std::size_t skipped) {
   std::string_view const all = text.characters;
   plain_text out;
@@ -393,7 +393,7 @@ class known_secrets {
     }
   }
 
-  /// Short secrets that stand alone, and beginnings of secrets up to a quotation mark or the end of the text; of so many characters at least.
+  /// Finds short secrets that stand alone, and beginnings of secrets (`least` characters or more) up to a quotation mark or the end of the text.
   void find_beginnings(std::string_view text, std::size_t least, std::vector<bool>& hidden) const {
     for (std::size_t i = 0; i < text.size(); ++i) {
       if (i > 0 && is_of_word(text[i - 1])) continue;

@@ -1,27 +1,13 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "cohort/levels.hpp"
 
+#include "base/hex.hpp"
+
 #include <boost/assert.hpp>
 
 #include <utility>
 
 namespace conch::engine {
-
-namespace {
-
-std::string in_hex(std::string_view bytes) {
-  constexpr char digits[] = "0123456789abcdef";
-  std::string text;
-  text.reserve(bytes.size() * 2);
-  for (char const c : bytes) {
-    auto const byte = static_cast<unsigned char>(c);
-    text += digits[byte >> 4u];
-    text += digits[byte & 15u];
-  }
-  return text;
-}
-
-}  // namespace
 
 permit permit_of_level(permit_kind kind, std::string_view owner_id, level_use use) {
   permit p{.kind = kind, .limit = most_permits, .weight = 1};

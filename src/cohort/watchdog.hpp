@@ -24,7 +24,8 @@ class watchdog {
     e.watch.cancel();
     e.watch.rank_is(r);
   }
-  /// Must it wait with its renewal? The server has so many to answer that those of the first holds would be late behind it.
+  /// Must this hold postpone its renewal? Yes for a later hold while the server still owes answers to older renewals: behind one more, those of the
+  /// first holds would come too late.
   bool comes_later(lock_entry const& e, time_point now) const;
   /// Sets when to look at this hold again.
   void schedule(lock_entry& e, time_point now);

@@ -38,7 +38,7 @@ class flush_gate {
     return owed ? flush_due::later : flush_due::at_once;
   }
 
-  /// put() adds something that goes out with the next flush, whoever is to call that.
+  /// put() adds something that goes out with the next flush. The caller need not flush.
   template <class F>
   void add_only(F const& put) {
     std::lock_guard const guard{mutex_};

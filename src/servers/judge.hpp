@@ -5,12 +5,19 @@
 
 #include <conch/detail/api.hpp>
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 // What holds for every kind of server. No I/O.
 namespace conch::servers {
 
 CONCH_API finding judge_round_trip(duration median, duration greatest);
+/// At least one.
+inline finding judge_round_trip(std::vector<duration> trips) {
+  std::sort(trips.begin(), trips.end());
+  return judge_round_trip(trips[trips.size() / 2], trips.back());
+}
 
 /// How a connection can be read by others.
 struct exposure {

@@ -200,22 +200,8 @@ void connection::tell_found(bool is_last) {
 
 void connection::connect() {
   place const& to = places_[fsm_.address_number()];
-  std::vector<char const*> keys, values;
-  auto const add = [&](char const* key, std::string const& value) {
-    if (value.empty()) return;
-    keys.push_back(key);
-    values.push_back(value.c_str());
-  };
-  for (auto const& [key, value] : parameters_) {
-    if (key != "host" && key != "hostaddr" && key != "port") add(key.c_str(), value);
-  }
-  add("host", to.name);
-  add("hostaddr", to.address);
-  add("port", to.port);
-  keys.push_back(nullptr);
-  values.push_back(nullptr);
   guard_ = {};
-  connection_.reset(PQconnectStartParams(keys.data(), values.data(), 0));
+  connection_.reset(begin_connection(parameters_, {to.name, to.address, to.port}));
   if (!connection_) return fail("no memory");
   // Of a file, where no other is known.
   if (char const* const password = PQpass(connection_.get()); password != nullptr && !(of_file_ == password)) of_file_ = password;

@@ -8,8 +8,6 @@
 #include <boost/asio/ip/address.hpp>
 #include <boost/system/system_error.hpp>
 
-#include <libpq-fe.h>
-
 #include <algorithm>
 #include <memory>
 
@@ -108,6 +106,24 @@ std::vector<named_place> places_of(parameters const& all) {
         {i < names.size() ? names[i] : std::string{}, i < addresses.size() ? addresses[i] : std::string{}, ports[ports.size() == 1 ? 0 : i]});
   }
   return places;
+}
+
+PGconn* begin_connection(parameters const& all, named_place const& to) {
+  std::vector<char const*> keys, values;
+  auto const add = [&](char const* key, std::string const& value) {
+    if (value.empty()) return;
+    keys.push_back(key);
+    values.push_back(value.c_str());
+  };
+  for (auto const& [key, value] : all) {
+    if (key != "host" && key != "hostaddr" && key != "port") add(key.c_str(), value);
+  }
+  add("host", to.name);
+  add("hostaddr", to.address);
+  add("port", to.port);
+  keys.push_back(nullptr);
+  values.push_back(nullptr);
+  return PQconnectStartParams(keys.data(), values.data(), 0);
 }
 
 std::string shown_of(parameters const& all) {

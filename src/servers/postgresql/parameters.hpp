@@ -5,6 +5,8 @@
 
 #include <conch/config.hpp>
 
+#include <libpq-fe.h>
+
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -34,6 +36,9 @@ struct named_place {
 };
 /// Throws errc::invalid_url for lists of unequal length.
 std::vector<named_place> places_of(parameters const& all);
+
+/// To that one of the hosts, with everything else as the URL says. PQfinish() ends it. Null: there is no memory.
+PGconn* begin_connection(parameters const& all, named_place const& to);
 
 /// The servers and the database, without user and password. With several hosts each has its port, as in the URL.
 std::string shown_of(parameters const& all);

@@ -3,6 +3,7 @@
 
 #include "base/duration_text.hpp"
 #include "base/glob.hpp"
+#include "base/hex.hpp"
 #include "base/numbers.hpp"
 #include "servers/judge.hpp"
 #include "servers/postgresql/examination.hpp"
@@ -57,13 +58,6 @@ std::string bytes_of(std::string_view hex) {
   if (!is_hex) not_understood();
   std::string all;
   for (std::size_t i = 0; i < hex.size(); i += 2) all += static_cast<char>(digit(hex[i]) * 16 + digit(hex[i + 1]));
-  return all;
-}
-
-std::string in_hex(std::string_view bytes) {
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string all;
-  for (char const c : bytes) all += {digits[static_cast<unsigned char>(c) >> 4], digits[static_cast<unsigned char>(c) & 15]};
   return all;
 }
 
@@ -181,8 +175,7 @@ void probe::look_at_time(tell const& to) {
     if (clock_ && trip / 2 >= clock_->uncertainty) continue;
     clock_ = servers::clock_offset{server().shown(), std::chrono::microseconds{number_in(now[0])} - (mine - trip / 2), trip / 2};
   }
-  std::sort(trips.begin(), trips.end());
-  to({}, servers::judge_round_trip(trips[trips.size() / 2], trips.back()));
+  to({}, servers::judge_round_trip(std::move(trips)));
   std::string const ahead = clock_->ahead < duration::zero() ? "behind" : "ahead of";
   duration const apart = clock_->ahead < duration::zero() ? -clock_->ahead : clock_->ahead;
   to({}, {verdict::ok, "clock",

@@ -89,21 +89,7 @@ std::vector<named_place> questions::with_addresses(time_point until) const {
 }
 
 void questions::connect(named_place const& to, time_point until) {
-  std::vector<char const*> keys, values;
-  auto const add = [&](char const* key, std::string const& value) {
-    if (value.empty()) return;
-    keys.push_back(key);
-    values.push_back(value.c_str());
-  };
-  for (auto const& [key, value] : parameters_) {
-    if (key != "host" && key != "hostaddr" && key != "port") add(key.c_str(), value);
-  }
-  add("host", to.name);
-  add("hostaddr", to.address);
-  add("port", to.port);
-  keys.push_back(nullptr);
-  values.push_back(nullptr);
-  connection_.reset(PQconnectStartParams(keys.data(), values.data(), 0));
+  connection_.reset(begin_connection(parameters_, to));
   if (!connection_) refuse(errc::unreachable, "no memory");
   PQsetNoticeReceiver(
       connection_.get(), [](void*, PGresult const*) {}, nullptr);

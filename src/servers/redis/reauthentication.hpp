@@ -29,7 +29,7 @@ class reauthentication {
   void found(credentials const& c) noexcept;
 
   // ---- of the server
-  /// Appends AUTH. `answers_before`: so many answers come before its own.
+  /// Appends AUTH. `answers_before`: how many answers arrive before its own.
   void send(address const& as, std::int64_t answers_before, std::string& out);
   bool is_sent() const noexcept { return at_ == step::sent; }
   /// Is the next answer that of AUTH, and not the protocol's? To be called for each.
