@@ -15,7 +15,6 @@
 namespace conch::zookeeper {
 
 using servers::finding;
-using servers::verdict;
 
 namespace {
 
@@ -65,11 +64,12 @@ finding judge_ensemble(std::vector<server_word> const& all) {
   auto const silent = static_cast<std::size_t>(std::count_if(all.begin(), all.end(), [](auto const& one) { return !one.trouble.empty(); }));
   bool const standalone = std::any_of(all.begin(), all.end(), [](auto const& one) { return one.mode == "standalone"; });
   if (standalone && all.size() > 1) {
-    return {verdict::bad, what, shown, "a server that stands alone is no member of the ensemble: two clients could hold a lock at two servers"};
+    return {servers::verdict::bad, what, shown,
+            "a server that stands alone is no member of the ensemble: two clients could hold a lock at two servers"};
   }
-  if (standalone) return {verdict::ok, what, shown + ": when this server is away, so are all locks", ""};
-  if (silent != 0) return {verdict::warning, what, shown, "look at those that do not answer: locks need a majority"};
-  return {verdict::ok, what, shown, ""};
+  if (standalone) return {servers::verdict::ok, what, shown + ": when this server is away, so are all locks", ""};
+  if (silent != 0) return {servers::verdict::warning, what, shown, "look at those that do not answer: locks need a majority"};
+  return {servers::verdict::ok, what, shown, ""};
 }
 
 finding judge_version(std::vector<server_word> const& all) {
@@ -83,43 +83,43 @@ finding judge_version(std::vector<server_word> const& all) {
     is_old = is_old || *numbers < oldest;
     if (shown.find(one.version) == std::string::npos) shown += (shown.empty() ? "ZooKeeper " : ", ") + one.version;
   }
-  if (shown.empty()) return {verdict::ok, what, "not known: no server answers srvr (4lw.commands.whitelist)", ""};
-  if (is_old) return {verdict::bad, what, shown, "conch needs ZooKeeper 3.5.3 or newer"};
-  return {verdict::ok, what, shown, ""};
+  if (shown.empty()) return {servers::verdict::ok, what, "not known: no server answers srvr (4lw.commands.whitelist)", ""};
+  if (is_old) return {servers::verdict::bad, what, shown, "conch needs ZooKeeper 3.5.3 or newer"};
+  return {servers::verdict::ok, what, shown, ""};
 }
 
 finding judge_session(session_facts const& f) {
   constexpr char const* what = "session";
   std::string const shown = duration_text(f.given) + ", asked for " + duration_text(f.asked);
   if (f.given < f.least) {
-    return {verdict::bad, what, shown + "; conch needs " + duration_text(f.least),
+    return {servers::verdict::bad, what, shown + "; conch needs " + duration_text(f.least),
             "raise maxSessionTimeout at the servers, or set zookeeper.session_margin to their tickTime if that is less"};
   }
   if (f.given < f.lease) {
-    return {verdict::warning, what, shown + ": all leases are that short, and not " + duration_text(f.lease),
+    return {servers::verdict::warning, what, shown + ": all leases are that short, and not " + duration_text(f.lease),
             "raise maxSessionTimeout at the servers"};
   }
-  return {verdict::ok, what, shown, ""};
+  return {servers::verdict::ok, what, shown, ""};
 }
 
 finding judge_root(root_facts const& f) {
   constexpr char const* what = "rights";
-  if (f.what == status::no_node) return {verdict::ok, what, f.path + " is not there yet: the first client makes it, if it may", ""};
+  if (f.what == status::no_node) return {servers::verdict::ok, what, f.path + " is not there yet: the first client makes it, if it may", ""};
   if (f.what != status::ok) {
-    return {verdict::bad, what, readable(words_of(f.what, "read the ACL of " + f.path), longest_line),
+    return {servers::verdict::bad, what, readable(words_of(f.what, "read the ACL of " + f.path), longest_line),
             "give this user all rights to " + f.path + ": setAcl " + f.path + " auth::cdrwa"};
   }
   std::vector<right> mine;
   if (!f.user.empty()) mine.push_back({0, "digest", f.user + ":x"});
   strangers const others = writers_beside(mine, f.rights);
   if (f.user.empty()) {
-    return {others.anyone ? verdict::ok : verdict::warning, what,
+    return {others.anyone ? servers::verdict::ok : servers::verdict::warning, what,
             f.path + (others.anyone ? " is open to everybody who reaches the servers" : " is for named users, and this client has no user"),
             others.anyone ? "" : "give a user and a password"};
   }
-  if (others.anyone) return {verdict::bad, what, "anybody may change " + f.path, "setAcl " + f.path + " auth::cdrwa, as that user"};
-  if (!others.named.empty()) return {verdict::ok, what, f.path + " may also be changed by " + readable(others.named), ""};
-  return {verdict::ok, what, f.path + " is for this user only", ""};
+  if (others.anyone) return {servers::verdict::bad, what, "anybody may change " + f.path, "setAcl " + f.path + " auth::cdrwa, as that user"};
+  if (!others.named.empty()) return {servers::verdict::ok, what, f.path + " may also be changed by " + readable(others.named), ""};
+  return {servers::verdict::ok, what, f.path + " is for this user only", ""};
 }
 
 }  // namespace conch::zookeeper

@@ -32,7 +32,6 @@ namespace {
 using namespace std::chrono_literals;
 using servers::finding;
 using servers::seen_lock;
-using servers::verdict;
 
 /// The session's clock of fences: when the root was made, in microseconds since 2020.
 std::int64_t birth_of(stat const& root) { return root.created_ms * 1000 - protocol::fence_epoch_us; }
@@ -161,7 +160,7 @@ void probe::examine(tell const& to) {
 }
 
 void probe::examine_at(questions& at, tell const& to) const {
-  to({}, {verdict::ok, "reachable", at.shown() + ", connected in " + duration_text(at.connected_in()), ""});
+  to({}, {servers::verdict::ok, "reachable", at.shown() + ", connected in " + duration_text(at.connected_in()), ""});
   redis::address const& any = where_.servers.front();
   std::string const tls = !any.over_tls ? "" : settings_.tls.verify ? "on, and the server's certificate is verified" : "on, without verification";
   to({}, servers::judge_exposure({tls, is_on_this_machine(where_.servers), !any.password.empty(), "use zookeepers://"}));
