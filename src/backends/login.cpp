@@ -34,7 +34,7 @@ login_rules login_rules_of(std::string_view url) noexcept {
   if (url.starts_with("memory://")) return {.in_this_process = true};
   if (redis::names_zookeeper(url)) return {.takes_provider = false};
   if (begins_with_one_of(url, {"postgresql://", "postgres://"})) return {.takes_provider = false, .needs_password = false};
-  return {};
+  return {.has_sentinels = redis::names_sentinels(url)};
 }
 
 std::string with_login(std::string_view url, credentials const& login) {

@@ -4,8 +4,8 @@
 #include "cli/exit_code.hpp"
 #include "cli/measure.hpp"
 #include "cli/output.hpp"
-#include "cli/probes.hpp"
 #include "cli/show.hpp"
+#include "servers/probe.hpp"
 
 #include <boost/system/system_error.hpp>
 
@@ -24,12 +24,10 @@ std::vector<duration> ping(connection const& servers, duration time) {
     std::string const& url = servers.servers[i];
     bool const is_last = i + 1 == servers.servers.size();
     try {
-      auto const server = probe_of(servers, url);
+      auto const server = conch::servers::open_probe(servers.at(url));
       std::vector<duration> all;
       for (time_point const end = clock::now() + time; all.empty() || clock::now() < end;) all.push_back(server->round_trip());
       return all;
-    } catch (failure const& error) {
-      if (is_last) throw failure{error.code, without_password(url) + ": " + error.what()};
     } catch (boost::system::system_error const&) {
       if (is_last) throw;
     }

@@ -5,8 +5,9 @@
 #include "cli/exit_code.hpp"
 #include "cli/measure.hpp"
 #include "cli/output.hpp"
-#include "cli/probes.hpp"
 #include "cli/show.hpp"
+#include "servers/judge.hpp"
+#include "servers/probe.hpp"
 
 #include <boost/system/system_error.hpp>
 
@@ -34,7 +35,7 @@ class doctor_visit {
 
   int run() {
     for (std::string const& url : servers_.servers) look_at(url);
-    if (clocks_.size() > 1) tell("", judge_clocks(clocks_));
+    if (clocks_.size() > 1) tell("", conch::servers::judge_clocks(clocks_));
     if (servers_.quorum()) different_servers();
     hand_over();
     return static_cast<int>(worst_);
@@ -44,6 +45,7 @@ class doctor_visit {
   void tell(std::string const& server, finding const& f) {
     worst_ = std::max(worst_, f.how);
     reached_ = reached_ || (f.what == "reachable" && f.how == verdict::ok);
+    if (f.what == "role" && f.how == verdict::bad) reached_ = false;  // it gives no locks: nothing can be measured there
     if (given_.json) {
       boost::json::object o;
       if (!server.empty()) o["server"] = server;
@@ -64,15 +66,13 @@ class doctor_visit {
     std::string const name = without_password(url);
     bool const reached_another = std::exchange(reached_, false);
     try {
-      auto const probe = probe_of(servers_, url);
-      probe->examine([this](std::string const& server, finding const& f) { tell(server, f); });
+      auto const probe = conch::servers::open_probe(servers_.at(url));
+      probe->examine([&](std::string const& server, finding const& f) { tell(server.empty() ? name : server, f); });
       if (auto const clock = probe->clock()) clocks_.push_back(*clock);
       if (reached_) runs_.push_back({name, probe->identity()});
       if (reached_) round_trip_ = round_trip_of(*probe);
     } catch (boost::system::system_error const& error) {
-      tell(name, judge_failure("reachable", error.code(), name));
-    } catch (failure const& error) {
-      tell(name, {verdict::bad, "reachable", name + ": " + error.what(), ""});
+      tell(name, conch::servers::judge_failure("reachable", error.code(), name));
     }
     reached_ = reached_ || reached_another;
   }
@@ -89,12 +89,12 @@ class doctor_visit {
   }
 
   void hand_over() {
-    if (!reached_) return;  // nobody is there
+    if (!reached_) return;
     try {
       std::vector<duration> const all = measure_hand_overs(servers_, duration::zero(), 12);
       tell("", judge_hand_over(quantile(all, 0.5), round_trip_));
     } catch (boost::system::system_error const& error) {
-      tell("", judge_failure("hand-over", error.code(), ""));
+      tell("", conch::servers::judge_failure("hand-over", error.code(), ""));
     }
   }
 
@@ -103,7 +103,7 @@ class doctor_visit {
   verdict worst_ = verdict::ok;
   bool reached_ = false;
   duration round_trip_{};
-  std::vector<clock_offset> clocks_;
+  std::vector<conch::servers::clock_offset> clocks_;
   std::vector<server_run> runs_;  // of the servers that were asked
 };
 

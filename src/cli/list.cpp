@@ -30,9 +30,6 @@ int list(arguments const& given, connection const& servers) {
         }
       }
       answered = true;
-    } catch (failure const& error) {
-      code = error.code;
-      say(given, without_password(url) + ": " + error.what(), code);
     } catch (boost::system::system_error const& error) {
       code = exit_code_of(error.code());
       say(given, error.code().message(), code);

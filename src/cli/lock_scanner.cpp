@@ -10,7 +10,7 @@ lock_scanner::lock_scanner(connection const& all, std::string url, std::vector<s
     : all_{all}, url_{std::move(url)}, patterns_{std::move(patterns)} {}
 
 std::vector<std::pair<std::string, lock_status>> lock_scanner::look() {
-  if (!probe_) probe_ = probe_of(all_, url_);
+  if (!probe_) probe_ = servers::open_probe(all_.at(url_));
   std::vector<servers::seen_lock> seen = probe_->locks(patterns_);
   inspect(seen);
   std::vector<std::pair<std::string, lock_status>> found;

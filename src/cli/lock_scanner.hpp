@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cli/operator.hpp"
-#include "cli/probes.hpp"
+#include "servers/probe.hpp"
 
 #include <conch/named_lock.hpp>
 
@@ -19,7 +19,7 @@ class lock_scanner {
  public:
   lock_scanner(connection const& all, std::string url, std::vector<std::string> patterns);
 
-  /// Throws failure, boost::system::system_error.
+  /// Throws boost::system::system_error.
   std::vector<std::pair<std::string, lock_status>> look();
   std::string const& url() const noexcept { return url_; }
 

@@ -13,8 +13,7 @@ namespace conch::cli {
 namespace {
 
 config settings_of(connection const& servers, std::string const& url, log_hook log) {
-  config c = servers.settings;
-  c.url = url;
+  config c = servers.at(url);
   c.log = std::move(log);
   c.offline_timeout = std::chrono::seconds{3};  // somebody waits for the answer
   return c;
@@ -34,39 +33,6 @@ void operator_client::wait_for(bool const& done) {
   context_.restart();
   while (!done && context_.run_one() != 0) {
   }
-}
-
-namespace {
-
-constexpr char const* no_lock = "conch-doctor";  // a name that no program locks
-
-/// The user has not asked about that name.
-error_code without_its_name(error_code why) {
-  std::string words = why.message();
-  std::string const task = std::string{"asking about lock \""} + no_lock + '"';
-  auto const at = words.rfind(" (" + task);
-  if (at == std::string::npos) return why;
-  std::string const rest = words.substr(at + 2 + task.size());  // ")", or " at URL)"
-  words.replace(at, std::string::npos, rest == ")" ? std::string{} : " (" + rest.substr(rest.find_first_not_of(' ')));
-  auto const kind = static_cast<errc>(why.value());
-  std::string const bare = make_error_code(kind).message() + ": ";
-  return make_error_code(kind, words.starts_with(bare) ? words.substr(bare.size()) : words);
-}
-
-}  // namespace
-
-error_code operator_client::why_not_used() {
-  try {
-    inspect(no_lock);
-  } catch (boost::system::system_error const& error) {
-    if (error.code() != errc::wrong_type) return without_its_name(error.code());
-  }
-  return {};
-}
-
-void operator_client::require_server() {
-  error_code const why = why_not_used();
-  if (why && why != errc::access_denied) throw boost::system::system_error{why};
 }
 
 lock_status operator_client::inspect(std::string const& name) {

@@ -27,12 +27,6 @@ class operator_client {
   /// `url`: one of connection::servers.
   operator_client(connection const& servers, std::string const& url, log_hook log = nullptr);
 
-  /// Returns if the library can use the server. A plain connection of the command knows less of what is wrong: a server that takes connections and
-  /// does not answer, TLS at one end only, a replica, a Sentinel. What a user may not do is left to what follows.
-  void require_server();
-  /// The error that require_server() throws, and that of a user who may not look at a lock. None: the library can use the server.
-  error_code why_not_used();
-
   lock_status inspect(std::string const& name);
   /// The same of many, asked together. A lock that cannot be told of is an empty entry.
   std::vector<std::optional<lock_status>> inspect(std::vector<std::string> const& names);

@@ -3,8 +3,6 @@
 
 #include "cli/duration.hpp"
 #include "cli/exit_code.hpp"
-#include "cli/sentinels.hpp"
-#include "cli/server_address.hpp"
 #include "cli/toml.hpp"
 #include "servers/login.hpp"
 
@@ -229,7 +227,6 @@ void read_login(connection_options const& given, file_settings const& file, conn
   login.password = std::move(password).value_or("");
   if (rules.takes_provider) {
     into.settings.credentials_provider = [login](std::string const&, credentials_handler const& done) { done({}, login); };
-    into.login = std::move(login);
     return;
   }
   if (!login.password.empty() && names_a_password(into.settings.url)) refuse("two passwords: one is in the URL, and one is given beside it");
@@ -253,7 +250,22 @@ void read_sync(connection_options const& given, file_settings const& file, confi
   }
 }
 
+/// "?sentinelMasterId=NAME" as the URL has it; empty: it has none.
+std::string master_in(std::string_view url) {
+  constexpr std::string_view word = "sentinelMasterId=";
+  auto const query = url.find('?');
+  auto const at = query == std::string_view::npos ? query : url.find(word, query);
+  if (at == std::string_view::npos || (url[at - 1] != '?' && url[at - 1] != '&')) return {};
+  return "?" + std::string{url.substr(at, url.find('&', at) - at)};
+}
+
 }  // namespace
+
+config connection::at(std::string const& url) const {
+  config one = settings;
+  one.url = url;
+  return one;
+}
 
 std::string read_private_file(std::string const& path, std::string const& what) {
   open_file const file{path};
@@ -270,7 +282,7 @@ std::string without_password(std::string const& url) {
   if (shown == "memory://") return url;
   if (shown == "unix://") return shown.append(rest.substr(std::min(rest.find('/'), rest.size())));
   // Behind '?' stand files, and for PostgreSQL perhaps the password. The name of a master is what tells two sets of servers apart.
-  std::string const master = query_value(url, "sentinelMasterId");
+  std::string const master = master_in(rest);
   rest = rest.substr(0, rest.find('?'));
   bool const each_has_its_own = shown == "redlock://";  // elsewhere a password may contain a comma
   for (;;) {
@@ -281,7 +293,7 @@ std::string without_password(std::string const& url) {
     shown += ',';
     rest.remove_prefix(comma + 1);
   }
-  return master.empty() ? shown : shown + "?sentinelMasterId=" + master;
+  return shown + master;
 }
 
 connection read_connection(connection_options const& given) {
@@ -297,7 +309,8 @@ connection read_connection(connection_options const& given) {
   file_settings const file = read_file(given.config_file);
   connection all;
   if (auto url = chosen(given.url, "CONCH_URL", given, file, "url")) all.settings.url = std::move(*url);
-  if (conch::servers::login_rules_of(all.settings.url).in_this_process) {
+  conch::servers::login_rules const rules = conch::servers::login_rules_of(all.settings.url);
+  if (rules.in_this_process) {
     refuse(without_password(all.settings.url) +
            " exists only inside one process, so no other program can reach its locks: this command needs a server");
   }
@@ -312,7 +325,7 @@ connection read_connection(connection_options const& given) {
   all.settings.tls.key_file = file.get("tls-key-file").value_or("");
   all.settings.tls.server_name = file.get("tls-server-name").value_or("");
 
-  if (names_sentinels(all.settings.url)) {
+  if (rules.has_sentinels) {
     all.settings.sentinel_username = file.get("sentinel-user").value_or("");
     all.settings.sentinel_password = file.get("sentinel-password").value_or("");
     if (auto const path = file.get("sentinel-password-file")) all.settings.sentinel_password = password_in(*path);

@@ -29,9 +29,10 @@ struct connection_options {
 /// All that the commands need to know of the servers.
 struct connection {
   config settings;                   // url, credentials_provider, key_prefix, tls, sync_replicas are set; a URL may contain the login
-  std::vector<std::string> servers;  // the URL of each server, without words of a password where there is one below
-  std::optional<credentials> login;  // what the provider gives; it goes before what a URL says
+  std::vector<std::string> servers;  // the URL of each server
 
+  /// The settings for one of `servers`.
+  config at(std::string const& url) const;
   /// The lock is kept by several servers of which a majority decides.
   bool quorum() const noexcept { return settings.url.starts_with("redlock://"); }
 };

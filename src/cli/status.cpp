@@ -4,8 +4,8 @@
 #include "cli/exit_code.hpp"
 #include "cli/operator.hpp"
 #include "cli/output.hpp"
-#include "cli/probes.hpp"
 #include "cli/show.hpp"
+#include "servers/probe.hpp"
 
 #include <conch/log.hpp>
 
@@ -56,7 +56,7 @@ namespace {
 class status_questions {
  public:
   status_questions(arguments const& given, connection const& servers, std::string const& url) {
-    if (auto probe = probe_of(servers, url); probe->knows_status()) probe_ = std::move(probe);
+    if (auto probe = conch::servers::open_probe(servers.at(url)); probe->knows_status()) probe_ = std::move(probe);
     else client_.emplace(servers, url, log_of(given));
   }
   lock_status ask(std::string const& name) { return probe_ ? probe_->look(name) : client_->inspect(name); }

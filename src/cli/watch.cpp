@@ -114,8 +114,6 @@ class watcher {
       try {
         for (auto& [name, status] : scanner->look()) all.emplace_back(servers_.quorum() ? url + ": " + name : name, std::move(status));
         ++answered;
-      } catch (failure const& error) {
-        now.add(url + ": " + error.what(), error.code);
       } catch (boost::system::system_error const& error) {
         std::string const words = error.code().message();
         now.add(words.find(url) == std::string::npos ? url + ": " + words : words, exit_code_of(error.code()));

@@ -78,6 +78,8 @@ class stream {
 
   /// When the certificate that the server has shown ends; 0: it has shown none.
   std::chrono::sys_seconds peer_expires() const { return over_tls_ ? over_tls_->peer_expires() : std::chrono::sys_seconds{}; }
+  /// "TLSv1.3, TLS_AES_256_GCM_SHA384"; empty: no TLS.
+  std::string version_and_cipher() const { return over_tls_ ? over_tls_->version_and_cipher() : std::string{}; }
   /// The words for an error of this connection.
   std::string words(error_code ec) const { return over_tls_ ? over_tls_->words(ec) : ec.message(); }
 

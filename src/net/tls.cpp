@@ -125,6 +125,8 @@ class stream_over_tls final : public tls_stream, public std::enable_shared_from_
     return std::chrono::sys_seconds{std::chrono::seconds{known ? ::timegm(&end) : 0}};
   }
 
+  std::string version_and_cipher() const override { return std::string{SSL_get_version(native())} + ", " + SSL_get_cipher_name(native()); }
+
   std::string words(error_code ec) const override {
     std::string text = ec.message();
     if (ec.category() != asio::error::get_ssl_category()) return text;

@@ -35,6 +35,8 @@ class tls_stream {
   virtual void close() = 0;
   /// When the certificate that the peer has shown ends; 0: it has shown none.
   virtual std::chrono::sys_seconds peer_expires() const = 0;
+  /// "TLSv1.3, TLS_AES_256_GCM_SHA384"
+  virtual std::string version_and_cipher() const = 0;
   /// What went wrong, with OpenSSL's words.
   virtual std::string words(error_code ec) const = 0;
 

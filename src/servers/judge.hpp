@@ -4,6 +4,7 @@
 #include "servers/probe.hpp"
 
 #include <conch/detail/api.hpp>
+#include <conch/error.hpp>
 
 #include <algorithm>
 #include <string>
@@ -26,5 +27,19 @@ struct exposure {
   std::string remedy;  // "use rediss://"
 };
 CONCH_API finding judge_exposure(exposure const& e);
+
+/// Why a client or a probe cannot reach the server, or cannot get a lock there, in its words, and what to do. `what`: "reachable", "hand-over".
+CONCH_API finding judge_failure(std::string what, error_code why, std::string const& server);
+
+/// The two clocks that are furthest apart.
+struct clocks_apart {
+  duration apart{}, unsure{};
+  std::string shown{};
+};
+/// At least one.
+clocks_apart furthest_apart(std::vector<clock_offset> const& all);
+
+/// Of several servers; of one there is nothing to compare.
+CONCH_API finding judge_clocks(std::vector<clock_offset> const& all);
 
 }  // namespace conch::servers

@@ -14,6 +14,7 @@ struct login_rules {
   bool in_this_process = false;  // memory://: another process cannot reach it
   bool takes_provider = true;    // config::credentials_provider. Otherwise the URL must contain them
   bool needs_password = true;    // a user alone is of no use
+  bool has_sentinels = false;    // config::sentinel_username and sentinel_password count
 };
 
 /// Of the kind of server that the URL names. An unknown scheme has the rules of Redis; a client refuses it.

@@ -194,7 +194,7 @@ TEST_F(Watch, ComesBackWithTheServer) {
   program holder = run({"a"}, "echo held; sleep 600");
   watch.wait_for("2");
   server_.restart(false);
-  watch.wait_for("conch: unix:");
+  watch.wait_for("conch: the lock server cannot be reached: unix:");
   program another = run({"b"}, "sleep 600");
   while (watch.wait_for("2", 60s).find(" b: mutex, held") == std::string::npos) {
   }

@@ -182,6 +182,13 @@ TEST(CliToml, RefusesWhatIsNotInTheSubsetWithTheLineAndWithoutTheText) {
   }
 }
 
+/// What the provider gives.
+credentials login_of(connection const& all) {
+  credentials given;
+  if (all.settings.credentials_provider) all.settings.credentials_provider("", [&](error_code, credentials found) { given = std::move(found); });
+  return given;
+}
+
 /// A folder, and an environment in which nothing of conch is set.
 class CliSettings : public testing::Test {
  protected:
@@ -210,20 +217,19 @@ TEST_F(CliSettings, ComeFromTheCommandLineThenTheEnvironmentThenTheFile) {
   EXPECT_EQ(of_file.settings.url, "redis://file");
   EXPECT_EQ(of_file.settings.key_prefix, "mine:");
   EXPECT_EQ(of_file.settings.tls.ca_file, folder_ + "/ca.pem") << "beside the file";
-  ASSERT_TRUE(of_file.login);
-  EXPECT_EQ(of_file.login->user, "u");
-  EXPECT_EQ(of_file.login->password, "p");
+  EXPECT_EQ(login_of(of_file).user, "u");
+  EXPECT_EQ(login_of(of_file).password, "p");
   ::setenv("CONCH_URL", "redis://environment", 1);
   ::setenv("CONCH_PASSWORD", "e", 1);
   EXPECT_EQ(read_connection({}).settings.url, "redis://environment");
-  EXPECT_EQ(read_connection({}).login->password, "e");
+  EXPECT_EQ(login_of(read_connection({})).password, "e");
   connection_options given;
   given.url = "redis://line";
   given.user = "other";
   given.password_file = write("password", "from a file\n");
   EXPECT_EQ(read_connection(given).settings.url, "redis://line");
-  EXPECT_EQ(read_connection(given).login->user, "other");
-  EXPECT_EQ(read_connection(given).login->password, "from a file");
+  EXPECT_EQ(login_of(read_connection(given)).user, "other");
+  EXPECT_EQ(login_of(read_connection(given)).password, "from a file");
 }
 
 TEST_F(CliSettings, AFileThatTheCommandLineNamesGoesBeforeTheEnvironment) {
@@ -233,10 +239,10 @@ TEST_F(CliSettings, AFileThatTheCommandLineNamesGoesBeforeTheEnvironment) {
   connection_options given;
   given.config_file = write("named.toml", "url = 'redis://named'\nuser = 'n'\npassword = 'n'\n");
   EXPECT_EQ(read_connection(given).settings.url, "redis://named");
-  EXPECT_EQ(read_connection(given).login->user, "n");
-  EXPECT_EQ(read_connection(given).login->password, "n");
+  EXPECT_EQ(login_of(read_connection(given)).user, "n");
+  EXPECT_EQ(login_of(read_connection(given)).password, "n");
   given.config_file = write("url.toml", "url = 'redis://named'\n");
-  EXPECT_EQ(read_connection(given).login->password, "e") << "the file does not say it";
+  EXPECT_EQ(login_of(read_connection(given)).password, "e") << "the file does not say it";
   given.url = "redis://line";
   EXPECT_EQ(read_connection(given).settings.url, "redis://line");
 }

@@ -40,6 +40,8 @@ class connection final : public transport, private net::shell<connection> {
   void report_to(protocol::wire_events& e) noexcept override { fsm_.report_to(e); }
   void report(statistics& s) const noexcept override;
   void shut_down() override;
+  /// "TLSv1.3, TLS_AES_256_GCM_SHA384"; empty: no TLS. On the strand.
+  std::string version_and_cipher() const { return stream_.version_and_cipher(); }
 
  private:
   friend net::shell<connection>;

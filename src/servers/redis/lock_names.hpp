@@ -1,21 +1,17 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "base/glob.hpp"
-#include "cli/server_connection.hpp"
+#include "servers/redis/questions.hpp"
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-// The locks of a Redis server, by their keys.
-
-namespace conch::cli {
+// The locks of a server, by their keys.
+namespace conch::redis {
 
 /// A pattern of Redis for keys: it fits those of all locks whose names match `pattern`, and perhaps others.
 std::string key_pattern(std::string_view prefix, std::string_view pattern);
-
-using conch::matches;
 
 /// The name of the lock whose key this is; empty: it is no such key.
 std::string name_in_key(std::string_view prefix, std::string_view key);
@@ -23,8 +19,7 @@ std::string name_in_key(std::string_view prefix, std::string_view key);
 /// Sorted, and each once.
 void in_order(std::vector<std::string>& names);
 
-/// The names of the locks that one server has and that match one of the patterns (none: all), in order. By SCAN, 1000 keys at a time.
-/// Throws failure.
-std::vector<std::string> names_of_locks(server_connection& server, std::string const& prefix, std::vector<std::string> const& patterns);
+/// The names of the locks that the server has and that match one of the patterns (none: all), in order. By SCAN, 1000 keys at a time.
+std::vector<std::string> names_of_locks(questions& server, std::string const& prefix, std::vector<std::string> const& patterns);
 
-}  // namespace conch::cli
+}  // namespace conch::redis

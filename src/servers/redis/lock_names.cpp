@@ -1,26 +1,15 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include "cli/scan.hpp"
+#include "servers/redis/lock_names.hpp"
 
-#include "cli/exit_code.hpp"
+#include "base/glob.hpp"
+#include "servers/redis/codec.hpp"
+
+#include <boost/system/system_error.hpp>
 
 #include <algorithm>
+#include <utility>
 
-namespace conch::cli {
-
-namespace {
-
-std::string unescaped(std::string_view text) {
-  std::string name;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    std::string_view const code = text.substr(i, 3);
-    bool const escaped = code == "%25" || code == "%7D";
-    name += code == "%25" ? '%' : code == "%7D" ? '}' : text[i];
-    if (escaped) i += 2;
-  }
-  return name;
-}
-
-}  // namespace
+namespace conch::redis {
 
 std::string key_pattern(std::string_view prefix, std::string_view pattern) {
   std::string key;
@@ -29,7 +18,7 @@ std::string key_pattern(std::string_view prefix, std::string_view pattern) {
     key += c;
   }
   key += '{';
-  // As docs/protocol.md writes names in keys. A byte of a name is one or three there, so what stands for one byte becomes '*'.
+  // As escape_name() writes names in keys. A byte of a name is one or three there, so what stands for one byte becomes '*'.
   while (!pattern.empty()) {
     bool const escaped = pattern.front() == '\\' && pattern.size() > 1;
     char const c = escaped ? pattern[1] : pattern.front();
@@ -57,27 +46,37 @@ std::string name_in_key(std::string_view prefix, std::string_view key) {
   key.remove_prefix(prefix.size());
   if (!key.starts_with('{') || !key.ends_with('}') || key.size() < 3) return {};
   std::string_view const inside = key.substr(1, key.size() - 2);
-  return inside.find('}') == std::string_view::npos ? unescaped(inside) : std::string{};
+  return inside.find('}') == std::string_view::npos ? unescape_name(inside) : std::string{};
 }
 
-std::vector<std::string> names_of_locks(server_connection& server, std::string const& prefix, std::vector<std::string> const& patterns) {
+namespace {
+
+[[noreturn]] void stop_scan(errc why, questions const& at, std::string const& words) {
+  throw boost::system::system_error{make_error_code(why, at.where().shown() + ": " + words)};
+}
+
+}  // namespace
+
+std::vector<std::string> names_of_locks(questions& server, std::string const& prefix, std::vector<std::string> const& patterns) {
   constexpr std::size_t most = 1'000'000;
   std::vector<std::string> names;
   for (std::string const& pattern : patterns.empty() ? std::vector<std::string>{"*"} : patterns) {
     std::string cursor = "0";
     do {
-      reply r = server.answer_to({"SCAN", cursor, "MATCH", key_pattern(prefix, pattern), "COUNT", "1000"});
-      if (r.items.size() != 2) throw failure{exit_code::refused, "invalid answer to SCAN"};
-      cursor = r.items[0].text;
-      for (reply const& key : r.items[1].items) {
+      reply const r = server.answer_to({"SCAN", cursor, "MATCH", key_pattern(prefix, pattern), "COUNT", "1000"});
+      // [cursor, [key, key ...]]
+      auto const nodes = r.nodes();
+      if (nodes.size() < 3 || nodes[0].count != 2 || nodes[2].what != resp::kind::array) stop_scan(errc::protocol, server, "invalid answer to SCAN");
+      cursor = nodes[1].text;
+      for (resp::node const& key : nodes.subspan(3)) {
         std::string name = name_in_key(prefix, key.text);
         if (!name.empty() && matches(pattern, name)) names.push_back(std::move(name));
       }
-      if (names.size() > most) throw failure{exit_code::refused, "more than a million locks: give a pattern that matches fewer"};
+      if (names.size() > most) stop_scan(errc::server_refused, server, "more than a million locks: give a pattern that matches fewer");
     } while (cursor != "0");
   }
   in_order(names);  // SCAN may show a key twice
   return names;
 }
 
-}  // namespace conch::cli
+}  // namespace conch::redis
