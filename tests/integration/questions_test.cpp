@@ -72,7 +72,7 @@ TEST(Questions, WaitForABoundedTimeForWhateverIsMissing) {
     c.write("+PONG\r\n");
     c.wait_for_end();
   }};
-  redis::questions questions{{}, redis::parse_url(falls_silent.url()), 50ms};
+  redis::questions questions{{}, redis::parse_url(falls_silent.url()), 500ms};
   error_code const why = error_of([&] { questions.ask({"INFO"}); });
   EXPECT_EQ(why, errc::unreachable);
   EXPECT_NE(why.message().find(falls_silent.url() + ": no answer in time"), std::string::npos) << why.message();
@@ -137,6 +137,32 @@ TEST(Questions, OfASentinelThatNamesNobodySayWhatItSays) {
     EXPECT_EQ(why, one.why) << why.message();
     EXPECT_NE(why.message().find(one.says), std::string::npos) << why.message();
   }
+}
+
+TEST(Questions, ReachAServerThatIsTooOldForAClient) {
+  fake_server old{[](fake_server::connection& c, int) {
+    for (;;) {
+      auto const words = c.command();
+      if (words[0] == "HELLO") c.write("-ERR unknown command `HELLO`, with args beginning with: `3`\r\n");
+      else if (words[0] == "TIME") c.write(fake_server::connection::now());
+      else if (words[0] == "INFO") c.write(fake_server::connection::bulk(words[1] == "server" ? "redis_version:5.0.3\r\n" : "role:master\r\n"));
+      else c.write(":1\r\n");
+    }
+  }};
+  config settings;
+  settings.url = old.url();
+  auto const probe = redis::make_probe(settings, redis::parse_url(old.url()));
+  std::string all;
+  probe->examine([&](std::string const& server, servers::finding const& f) {
+    EXPECT_EQ(server, "");
+    all += f.what + (f.how == servers::verdict::bad ? ": bad\n" : ": not bad\n");
+  });
+  EXPECT_TRUE(all.starts_with("reachable: not bad\n")) << all;
+  EXPECT_NE(all.find("version: bad\n"), std::string::npos) << all;
+  EXPECT_TRUE(probe->clock());
+  error_code const why = error_of([&] { probe->locks({}); });
+  EXPECT_EQ(why, errc::protocol);
+  EXPECT_NE(why.message().find("Redis 6.2 or newer is needed"), std::string::npos) << "as a client says: " << why.message();
 }
 
 TEST(Questions, GoOnWithAnotherConnectionAfterAnError) {

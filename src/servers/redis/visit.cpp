@@ -73,8 +73,11 @@ visit::time_asked visit::ask_for_time(questions& server) {
 
 /// False: it keeps no locks, and the rest is not asked for.
 bool visit::look_at_information(questions& server) {
-  reply const answer = server.ask({"INFO"});
-  server_info const info = parse_info(answer.is_error() ? std::string_view{} : answer.text());
+  server_info info;
+  for (char const* const section : {"server", "memory", "persistence", "replication", "cluster"}) {  // others can be long
+    reply const answer = server.ask({"INFO", section});
+    if (!answer.is_error()) info.merge(parse_info(answer.text()));
+  }
   if (auto const run = info.find("run_id"); run != info.end()) identity_ = readable(run->second);
   for (auto const judge : {judge_version, judge_role}) tell(judge(info, in_cluster_));
   if (is_sentinel(info)) return false;
