@@ -290,7 +290,7 @@ void client_core::withdraw(std::shared_ptr<client_request> const& q) {
 void client_core::on_admin_answered(engine::admin_request& i, engine::admin_result const& result, error_code why) {
   auto& q = static_cast<client_request&>(i);
   q.result = result;
-  std::string const servers = why ? backends::shown(settings_) : std::string{};
+  std::string const servers = why ? target_->shown() : std::string{};
   q.why = explained(why, {failed_task::kind::asking, i.name, servers});
   if (!why && q.of_hold) q.of_hold->permit.weight = std::min(q.of_hold->permit.weight, q.size);
   auto const place = *std::exchange(q.at_core, std::nullopt);

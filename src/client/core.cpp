@@ -77,14 +77,14 @@ void client_core::enter(F&& f) {
 /// The same for other source files.
 void client_core::enter_for(std::function<void(time_point)> const& f) { enter(f); }
 
-std::shared_ptr<client_core> client_core::make(asio::any_io_executor executor, config settings) {
+std::shared_ptr<client_core> client_core::make(asio::any_io_executor executor, config settings, std::unique_ptr<servers::target const> target) {
   if (is_for_one_thread(context_of(executor))) {
     throw boost::system::system_error{
         make_error_code(errc::invalid_config,
                         "the io_context was made with BOOST_ASIO_CONCURRENCY_HINT_UNSAFE, and conch posts to it from other threads; make it "
                         "with io_context{1}, and set single_threaded if one thread does everything")};
   }
-  auto* const made = new client_core(std::move(executor), std::move(settings));
+  auto* const made = new client_core(std::move(executor), std::move(settings), std::move(target));
   std::shared_ptr<client_core> const core{made, [](client_core* c) { c->is_here() ? delete c : leave_alone(c); }};
   core_registry::of(core->executor()).add(core);
   client_numbers::add(core);
@@ -92,15 +92,16 @@ std::shared_ptr<client_core> client_core::make(asio::any_io_executor executor, c
 }
 
 // cppcheck-suppress passedByValue ; moved into its member, after strand_ has looked at it
-client_core::client_core(asio::any_io_executor executor, config settings)
+client_core::client_core(asio::any_io_executor executor, config settings, std::unique_ptr<servers::target const> target)
     : own_executor_{std::move(executor)}, strand_{settings.single_threaded ? own_executor_.get()
                                                                            : asio::any_io_executor{asio::make_strand(own_executor_.get())}},
-      settings_{std::move(settings)}, id_{new_client_id()}, number_{client_numbers::next()}, mutex_{!settings_.single_threaded},
-      cohort_{settings_, timers_, *this, stats_}, top_names_{settings_.top_k}, random_{static_cast<std::minstd_rand::result_type>(seed_of(id_))},
-      closing_{settings_.command_timeout}, close_timer_{this, [](void* self, time_point now) { static_cast<client_core*>(self)->close_due(now); }},
+      settings_{std::move(settings)}, target_{std::move(target)}, id_{new_client_id()}, number_{client_numbers::next()},
+      mutex_{!settings_.single_threaded}, cohort_{settings_, timers_, *this, stats_},
+      top_names_{settings_.top_k}, random_{static_cast<std::minstd_rand::result_type>(seed_of(id_))}, closing_{settings_.command_timeout},
+      close_timer_{this, [](void* self, time_point now) { static_cast<client_core*>(self)->close_due(now); }},
       alarm_{std::make_unique<alarm>(strand_)}, nodes_{!settings_.single_threaded} {
-  deployment_ = backends::make({settings_, id_, *this, strand_, timers_, cohort_, *this, stats_});
-  cohort_.use(*deployment_.backend, backends::shown(settings_));
+  deployment_ = target_->make({settings_, id_, *this, strand_, timers_, cohort_, *this, stats_});
+  cohort_.use(*deployment_.backend, target_->shown());
 }
 
 client_core::~client_core() { client_numbers::remove(number_); }
@@ -114,7 +115,7 @@ error_code client_core::elsewhere() const {
 
 error_code client_core::refusal_of(acquire_options const& options) const {
   error_code const gone = elsewhere();
-  return gone ? gone : checked_acquire(settings_, options);
+  return gone ? gone : checked_acquire(*this, options);
 }
 
 namespace {
@@ -228,7 +229,7 @@ void client_core::release(node_ref n, release_handler handler, bool on_own_execu
 }
 
 void client_core::extend(node_ref n, duration lease, release_handler handler) {
-  error_code wrong = checked_lease(settings_, "the lease of async_extend", lease);
+  error_code wrong = checked_lease(*this, "the lease of async_extend", lease);
   if (n->given_back) wrong = make_error_code(errc::not_held);
   if (error_code const gone = elsewhere()) wrong = gone;
   if (wrong) {
@@ -274,7 +275,7 @@ void client_core::adopt(settings_ptr const& lock, std::string_view detached, acq
     wrong =
         make_error_code(errc::invalid_config, "the detached hold is of the lock " + readable(from->name) + ", and this is " + readable(lock->name));
   } else {
-    wrong = checked_lease(settings_, "the lease of the detached hold", from->lease);
+    wrong = checked_lease(*this, "the lease of the detached hold", from->lease);
   }
   if (wrong) {
     post_at_once(failures_run_on(), std::move(handler), wrong, hold{number_});

@@ -1,7 +1,6 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "backends/deployment.hpp"
 #include "base/asio_compat.hpp"
 #include "base/log_sink.hpp"
 #include "base/optional_mutex.hpp"
@@ -17,6 +16,7 @@
 #include "cohort/admin_request.hpp"
 #include "cohort/cohort.hpp"
 #include "protocol/transport.hpp"
+#include "servers/scheme.hpp"
 
 #include <conch/mutex.hpp>
 
@@ -45,12 +45,13 @@ class client_core final : public std::enable_shared_from_this<client_core>,
                           private engine::admin_events,
                           private engine::log_sink {
  public:
-  static std::shared_ptr<client_core> make(asio::any_io_executor executor, config settings);
-  client_core(asio::any_io_executor executor, config settings);
+  static std::shared_ptr<client_core> make(asio::any_io_executor executor, config settings, std::unique_ptr<servers::target const> target);
+  client_core(asio::any_io_executor executor, config settings, std::unique_ptr<servers::target const> target);
   ~client_core();
 
   asio::any_io_executor const& executor() const noexcept { return own_executor_.get(); }
   config const& settings() const noexcept { return settings_; }
+  servers::target const& target() const noexcept { return *target_; }
   statistics stats();
   std::string const& id() const noexcept { return id_; }
   /// False in a child of a fork that has inherited this client. There it does nothing: no function takes a mutex, which a thread of the parent
@@ -163,6 +164,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   own_executor own_executor_;     // empty once the context is gone, as is:
   asio::any_io_executor strand_;  // ... of the alarm and the connections: a strand, unless there is one thread only
   config const settings_;
+  std::unique_ptr<servers::target const> const target_;
   std::string const id_;
   made_here const made_;
   client_number const number_;
@@ -171,7 +173,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   optional_mutex mutex_;  // guards what follows, down to armed_, where a class says nothing else
   statistics stats_;
   engine::timer_queue timers_;
-  backends::deployment deployment_;  // outlives the cohort, whose places its backend has made
+  servers::deployment deployment_;  // outlives the cohort, whose places its backend has made
   engine::cohort cohort_;
   std::vector<ready> ready_;
   event_queue events_;  // empty without an observer

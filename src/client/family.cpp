@@ -20,12 +20,12 @@ constexpr std::uint32_t most_segments = 1'000;
 
 using kind = lock_status::kind_of_lock;
 
-error_code between(std::uint32_t n, std::uint32_t most, std::string const& what) {
+error_code wrong_count(std::uint32_t n, std::uint32_t most, std::string const& what) {
   if (n >= 1 && n <= most) return {};
   return make_error_code(errc::invalid_config, what + " must be 1 to " + std::to_string(most) + ", got " + std::to_string(n));
 }
 
-std::uint32_t require(std::uint32_t n, error_code unless) {
+std::uint32_t unless_wrong(std::uint32_t n, error_code unless) {
   if (unless) throw boost::system::system_error{unless};
   return n;
 }
@@ -33,7 +33,7 @@ std::uint32_t require(std::uint32_t n, error_code unless) {
 }  // namespace
 
 semaphore::semaphore(client& through, std::string name, std::uint32_t permits, lock_options options)
-    : named_lock{detail::checked_lock(through.core(), std::move(name), options, kind::semaphore, permits)}, permits_{require(
+    : named_lock{detail::checked_lock(through.core(), std::move(name), options, kind::semaphore, permits)}, permits_{unless_wrong(
                                                                                                                 permits,
                                                                                                                 detail::checked_permits(permits))} {}
 
@@ -42,7 +42,7 @@ shared_mutex::shared_mutex(client& through, std::string name, lock_options optio
 
 striped_mutex::striped_mutex(client& through, std::string name, std::uint32_t segments, lock_options options)
     : named_lock{detail::checked_lock(through.core(), std::move(name), options, kind::striped_mutex, segments)},
-      segments_{require(segments, between(segments, most_segments, "the segments of a striped_mutex"))} {}
+      segments_{unless_wrong(segments, wrong_count(segments, most_segments, "the segments of a striped_mutex"))} {}
 
 /// If all segments are excluded the weight is 0, which is refused: such an acquire could never be granted.
 detail::permit_request striped_mutex::request(std::vector<std::uint32_t> const& but) const {
@@ -60,7 +60,7 @@ detail::permit_request striped_mutex::request(std::vector<std::uint32_t> const& 
 
 namespace detail {
 
-error_code checked_permits(std::uint32_t permits) { return between(permits, most_permits, "the permits of a semaphore"); }
+error_code checked_permits(std::uint32_t permits) { return wrong_count(permits, most_permits, "the permits of a semaphore"); }
 
 void start_acquire_permit(settings_ptr lock, permit_request permit, acquire_options const& options, bool once, acquire_handler handler,
                           bool on_own_executor) {

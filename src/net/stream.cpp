@@ -9,19 +9,19 @@
 
 namespace conch::net {
 
-stream::stream(asio::any_io_executor const& on, address const& where, tls_config const& configured)
+stream::stream(asio::any_io_executor const& on, endpoint const& where, tls_config const& configured)
     : names_{on}, socket_{on}, tls_{where.over_tls ? make_tls(tls_of(where, configured), where.host) : nullptr} {}
 
 std::vector<std::string> stream::shown(found_addresses const& found) {
   std::vector<std::string> all;
-  for (auto const& one : found) all.push_back(redis::host_and_port(one.address().to_string(), one.port()));
+  for (auto const& one : found) all.push_back(host_and_port(one.address().to_string(), one.port()));
   return all;
 }
 
 void stream::take(found_addresses const& found) { endpoints_.assign(found.begin(), found.end()); }
 
-void stream::prepare(address const& where, std::size_t number) {
-  if (where.what == address::kind::unix_socket) endpoints_.assign(1, asio::local::stream_protocol::endpoint{where.path});
+void stream::prepare(endpoint const& where, std::size_t number) {
+  if (where.is_unix_socket()) endpoints_.assign(1, asio::local::stream_protocol::endpoint{where.path});
   if (tls_) tls_->expect(where.host);
   error_code ignored;
   own_.is(-1);

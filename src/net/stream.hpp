@@ -2,8 +2,8 @@
 #pragma once
 
 #include "base/asio_compat.hpp"
+#include "base/endpoint.hpp"
 #include "base/process.hpp"
-#include "base/url.hpp"
 #include "net/name_lookup.hpp"
 #include "net/tls.hpp"
 #include "protocol/wire.hpp"
@@ -22,8 +22,6 @@
 
 namespace conch::net {
 
-using redis::address;
-
 /// The stream of bytes to a server, over TCP, TLS or a unix socket, and the addresses of the server's host. It knows nothing of what the
 /// bytes mean. One operation of each kind at a time; close() ends all of them, and a handler may still be called as if it had ended
 /// before.
@@ -33,10 +31,10 @@ class stream {
   using found_addresses = name_lookup::addresses;
 
   /// Throws errc::not_supported if conch was built without TLS, and the server is to be reached with it.
-  stream(asio::any_io_executor const& on, address const& where, tls_config const& configured);
+  stream(asio::any_io_executor const& on, endpoint const& where, tls_config const& configured);
 
   /// handler(error_code, found_addresses). The connection may be open meanwhile.
-  void async_resolve(address const& where, name_lookup::handler handler) { names_.async_find(where.host, where.port, std::move(handler)); }
+  void async_resolve(endpoint const& where, name_lookup::handler handler) { names_.async_find(where.host, where.port, std::move(handler)); }
   /// What it found, as texts: "10.0.0.1:6379".
   static std::vector<std::string> shown(found_addresses const& found);
   /// The addresses to connect to.
@@ -44,7 +42,7 @@ class stream {
 
   /// To the address with this number, or to the unix socket. handler(error_code): after a success, connected() comes first.
   template <class Handler>
-  void async_connect(address const& where, std::size_t number, Handler&& handler) {
+  void async_connect(endpoint const& where, std::size_t number, Handler&& handler) {
     prepare(where, number);
     socket_.async_connect(endpoints_[number], std::forward<Handler>(handler));
   }
@@ -85,7 +83,7 @@ class stream {
 
  private:
   std::string begin_tls(std::string& warning);
-  void prepare(address const& where, std::size_t number);
+  void prepare(endpoint const& where, std::size_t number);
 
   name_lookup names_;
   asio::generic::stream_protocol::socket socket_;

@@ -18,7 +18,7 @@ struct login_rules {
 };
 
 /// Of the kind of server that the URL names. An unknown scheme has the rules of Redis; a client refuses it.
-CONCH_API login_rules login_rules_of(std::string_view url) noexcept;
+CONCH_API login_rules login_rules_of(std::string_view url);
 
 /// The URL with this user and password in it, instead of those that it contains. An empty user: that of the URL.
 /// For kinds of servers that take no provider.

@@ -322,7 +322,7 @@ elseif(HOW STREQUAL "no_deprecated")
     set(with_tls 0)
   endif()
   # Looked at, and not linked with anything that was compiled without this definition.
-  file(GLOB sources "${CONCH_SOURCE_DIR}/src/backends/*.cpp" "${CONCH_SOURCE_DIR}/src/client/*.cpp"
+  file(GLOB sources "${CONCH_SOURCE_DIR}/src/registry/*.cpp" "${CONCH_SOURCE_DIR}/src/client/*.cpp"
     "${CONCH_SOURCE_DIR}/src/servers/*/connection.cpp")
   if(NOT POSTGRESQL)
     list(FILTER sources EXCLUDE REGEX "/postgresql/")

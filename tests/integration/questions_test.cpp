@@ -36,7 +36,7 @@ error_code error_of(F const& ask) {
 struct asked {
   explicit asked(std::string const& bytes) : server{answers(bytes)} {}
   fake_server server;
-  redis::questions questions{{}, redis::parse_url(server.url()), 3s};
+  redis::questions questions{{}, redis::parse_one(server.url()), 3s};
 };
 
 TEST(Questions, RefuseAnAnswerThatIsNoneOrTooLong) {
@@ -59,20 +59,20 @@ TEST(Questions, TakeNoMoreThanSomeMebibytes) {
     std::string const one = fake_server::connection::bulk(std::string(60'000, 'x'));
     for (std::size_t sent = 0; sent < std::size_t{1} << 30U; sent += one.size()) c.write(one);
   }};
-  redis::questions questions{{}, redis::parse_url(flood.url())};
+  redis::questions questions{{}, redis::parse_one(flood.url())};
   error_of([&] { questions.ask({"INFO"}); });
 }
 
 TEST(Questions, WaitForABoundedTimeForWhateverIsMissing) {
   fake_server silent{[](fake_server::connection& c, int) { c.wait_for_end(); }};
-  redis::address const where = redis::parse_url(silent.url());
+  redis::address const where = redis::parse_one(silent.url());
   EXPECT_EQ(error_of([&] { redis::questions{{}, where, 50ms}; }), errc::unreachable);
   fake_server falls_silent{[](fake_server::connection& c, int) {
     c.command();
     c.write("+PONG\r\n");
     c.wait_for_end();
   }};
-  redis::questions questions{{}, redis::parse_url(falls_silent.url()), 500ms};
+  redis::questions questions{{}, redis::parse_one(falls_silent.url()), 500ms};
   error_code const why = error_of([&] { questions.ask({"INFO"}); });
   EXPECT_EQ(why, errc::unreachable);
   EXPECT_NE(why.message().find(falls_silent.url() + ": no answer in time"), std::string::npos) << why.message();
@@ -86,7 +86,7 @@ TEST(Questions, TakeTheAnswerToTheirOwnQuestion) {
     c.write("+asked\r\n");
     c.wait_for_end();
   }};
-  redis::questions questions{{}, redis::parse_url(talkative.url())};
+  redis::questions questions{{}, redis::parse_one(talkative.url())};
   EXPECT_EQ(questions.ask({"INFO"}).text(), "asked");
 }
 
@@ -112,10 +112,10 @@ TEST(Questions, OfAHostileNodeMakeNoMap) {
   }
   for (std::string const& wrong : {many, std::string{":1\r\n"}, std::string{"*1\r\n:1\r\n"}, std::string{"*1\r\n*3\r\n:0\r\n:1\r\n*0\r\n"}}) {
     fake_server node{answers(wrong)};
-    EXPECT_EQ(error_of([&] { redis::ask_for_masters({}, {{redis::parse_url(node.url())}}); }), errc::protocol);
+    EXPECT_EQ(error_of([&] { redis::ask_for_masters({}, {{redis::parse_one(node.url())}}); }), errc::protocol);
   }
   fake_server empty{answers("*0\r\n")};
-  EXPECT_EQ(error_of([&] { redis::ask_for_masters({}, {{redis::parse_url(empty.url())}}); }), errc::unreachable);
+  EXPECT_EQ(error_of([&] { redis::ask_for_masters({}, {{redis::parse_one(empty.url())}}); }), errc::unreachable);
 }
 
 TEST(Questions, OfASentinelThatNamesNobodySayWhatItSays) {
@@ -130,7 +130,7 @@ TEST(Questions, OfASentinelThatNamesNobodySayWhatItSays) {
                          row{"*2\r\n$4\r\n\x1b[2J\r\n$1\r\n7\r\n", errc::protocol, "not the address of a master"},
                          row{"-NOPERM no\r\n", errc::access_denied, "NOPERM"}}) {
     fake_server sentinel{answers(one.answer)};
-    redis::sentinel_url url{{redis::parse_url(sentinel.url())}, {}};
+    redis::sentinel_url url{{redis::parse_one(sentinel.url())}, {}};
     url.server.master = "m";
     std::vector<redis::sentinel_answer> const all = redis::ask_sentinels({}, url);
     error_code const why = error_of([&] { redis::find_master({}, url, all); });
@@ -151,7 +151,7 @@ TEST(Questions, ReachAServerThatIsTooOldForAClient) {
   }};
   config settings;
   settings.url = old.url();
-  auto const probe = redis::make_probe(settings, redis::parse_url(old.url()));
+  auto const probe = redis::make_probe(settings, redis::parse_one(old.url()));
   std::string all;
   probe->examine([&](std::string const& server, servers::finding const& f) {
     EXPECT_EQ(server, "");
@@ -169,7 +169,7 @@ TEST(Questions, GoOnWithAnotherConnectionAfterAnError) {
   redis_server server;
   config settings;
   settings.url = server.url();
-  auto const probe = redis::make_probe(settings, redis::parse_url(server.url()));
+  auto const probe = redis::make_probe(settings, redis::parse_one(server.url()));
   EXPECT_TRUE(probe->locks({}).empty());
   server.restart(false);
   error_of([&] { probe->locks({}); });

@@ -167,7 +167,7 @@ struct machine : protocol::wire_events {
   /// Up to the greeting that is answered.
   void until_greeting() {
     (void)(fsm.want_connection() ? due() : due());
-    if (fsm.where().what == address::kind::tcp) resolved(1);
+    if (!fsm.where().is_unix_socket()) resolved(1);
     connected();
     written();
   }

@@ -30,7 +30,6 @@ TEST(ConnectionFsm, ConnectsWhenFirstWanted) {
 
 TEST(ConnectionFsm, NeedsNoNameOfASocketInTheFileSystem) {
   address a;
-  a.what = address::kind::unix_socket;
   a.path = "/s";
   machine m{a};
   EXPECT_EQ(m.want(), "sleep(5000) connect(0)");

@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <base/url.hpp>
 #include <servers/redis/examination.hpp>
 #include <servers/redis/rights.hpp>
+#include <servers/redis/url.hpp>
 
 #include <chrono>
 #include <string>

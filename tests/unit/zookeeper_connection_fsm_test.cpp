@@ -33,11 +33,9 @@ std::string answer_to(std::int32_t xid, status what = status::ok) { return frame
 
 class ZookeeperConnection : public ::testing::Test, public wire_events {
  protected:
-  static redis::address server(std::string host, bool over_tls = false) {
-    redis::address a;
-    a.what = redis::address::kind::zookeeper;
+  static address server(std::string host, bool over_tls = false) {
+    address a;
     a.host = std::move(host);
-    a.port = 2181;
     a.over_tls = over_tls;
     return a;
   }

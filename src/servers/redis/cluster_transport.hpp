@@ -2,13 +2,13 @@
 #pragma once
 
 #include "base/asio_compat.hpp"
-#include "base/url.hpp"
 #include "protocol/shards.hpp"
 #include "protocol/transport.hpp"
 #include "servers/redis/connection.hpp"
 #include "servers/redis/due_timer.hpp"
 #include "servers/redis/topology/cluster.hpp"
 #include "servers/redis/topology/cluster_talk.hpp"
+#include "servers/redis/url.hpp"
 
 #include <conch/config.hpp>
 #include <conch/stats.hpp>

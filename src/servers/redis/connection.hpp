@@ -2,11 +2,11 @@
 #pragma once
 
 #include "base/asio_compat.hpp"
-#include "base/url.hpp"
 #include "net/shell.hpp"
 #include "net/stream.hpp"
 #include "protocol/transport.hpp"
 #include "servers/redis/connection_fsm.hpp"
+#include "servers/redis/url.hpp"
 
 #include <conch/config.hpp>
 

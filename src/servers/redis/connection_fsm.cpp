@@ -176,7 +176,7 @@ void connection_fsm::ask_or_look_up(time_point now) {
 }
 
 void connection_fsm::look_up(time_point now) {
-  if (where_.what == address::kind::unix_socket) return begin_at({where_.path}, now);
+  if (where_.is_unix_socket()) return begin_at({where_.path}, now);
   state_ = state::resolving;
   actions_.resolve = true;
 }
@@ -349,7 +349,7 @@ void connection_fsm::greet(time_point now) {
 void connection_fsm::failed(std::string_view why, time_point now, protocol::fault what) {
   BOOST_ASSERT(state_ != state::idle && state_ != state::pausing && state_ != state::closed);
   // So ends a plain connection to a TLS port.
-  bool const unheard = state_ == state::greeting && !heard_ && !stream_.handshakes && where_.what == address::kind::tcp;
+  bool const unheard = state_ == state::greeting && !heard_ && !stream_.handshakes && !where_.is_unix_socket();
   std::string_view const over_tls = where_.is_sentinel ? "rediss-sentinel://" : "rediss://";
   std::string words = readable(why);
   if (unheard) words.append("; if this is a TLS port, the URL begins with ").append(over_tls);
@@ -446,7 +446,7 @@ void connection_fsm::greeted(time_point now) {
   std::string const there = choice_.address();
   choice_.succeeded();
   own_.connected(roles_.talk == nullptr ? greeting_.run() : std::string{}, there);
-  bool const has_name = where_.what == address::kind::tcp && there != host_and_port(where_.host, where_.port);
+  bool const has_name = !where_.is_unix_socket() && there != host_and_port(where_.host, where_.port);
   if (has_name && roles_.talk == nullptr) {  // what keeps no locks may stay where it answers
     look_up_at_ = detail::later_by(now, settings_.topology_refresh);
   }

@@ -5,7 +5,6 @@
 #include "base/back_off.hpp"
 #include "base/connection_log.hpp"
 #include "base/own_addresses.hpp"
-#include "base/url.hpp"
 #include "net/outbox.hpp"
 #include "protocol/wire.hpp"
 #include "resp/decoder.hpp"
@@ -17,6 +16,7 @@
 #include "servers/redis/reauthentication.hpp"
 #include "servers/redis/shared_scripts.hpp"
 #include "servers/redis/slot_subscriptions.hpp"
+#include "servers/redis/url.hpp"
 
 #include <conch/clock.hpp>
 #include <conch/config.hpp>

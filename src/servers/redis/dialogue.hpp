@@ -2,9 +2,9 @@
 #pragma once
 
 #include "base/readable.hpp"
-#include "base/url.hpp"
 #include "protocol/wire.hpp"
 #include "resp/decoder.hpp"
+#include "servers/redis/url.hpp"
 
 #include <conch/clock.hpp>
 

@@ -4,7 +4,7 @@
 #include "base/duration_text.hpp"
 #include "base/numbers.hpp"
 #include "base/readable.hpp"
-#include "base/url.hpp"
+#include "servers/redis/url.hpp"
 
 #include <algorithm>
 #include <charconv>

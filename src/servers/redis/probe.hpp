@@ -1,8 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "base/url.hpp"
 #include "servers/probe.hpp"
+#include "servers/redis/url.hpp"
 
 #include <memory>
 #include <variant>

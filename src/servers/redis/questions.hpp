@@ -1,10 +1,10 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "base/url.hpp"
 #include "net/alone.hpp"
 #include "servers/redis/connection.hpp"
 #include "servers/redis/question_talk.hpp"
+#include "servers/redis/url.hpp"
 
 #include <conch/config.hpp>
 #include <conch/error.hpp>

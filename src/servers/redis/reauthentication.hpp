@@ -1,7 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "base/url.hpp"
+#include "servers/redis/url.hpp"
 
 #include <conch/clock.hpp>
 #include <conch/config.hpp>

@@ -2,12 +2,12 @@
 #pragma once
 
 #include "base/asio_compat.hpp"
-#include "base/url.hpp"
 #include "protocol/transport.hpp"
 #include "servers/redis/connection.hpp"
 #include "servers/redis/due_timer.hpp"
 #include "servers/redis/topology/sentinel.hpp"
 #include "servers/redis/topology/sentinel_talk.hpp"
+#include "servers/redis/url.hpp"
 
 #include <conch/config.hpp>
 #include <conch/stats.hpp>

@@ -24,7 +24,7 @@ namespace {
 
 /// Nobody between this process and the server can listen.
 bool is_on_this_machine(address const& one) {
-  return one.what == address::kind::unix_socket || one.host == "localhost" || one.host == "::1" || one.host.starts_with("127.");
+  return one.is_unix_socket() || one.host == "localhost" || one.host == "::1" || one.host.starts_with("127.");
 }
 
 /// Of a lock that nobody uses.
@@ -98,7 +98,7 @@ void visit::look_at_replicas(server_info const& info) {
   for (replica_address const& one : replicas_of(info)) {
     if (all.size() + unknown.size() > most) break;
     address where = where_;
-    where.what = address::kind::tcp;
+    where.path.clear();
     where.host = one.host;
     where.port = one.port;
     std::string const name = readable(host_and_port(one.host, one.port));

@@ -16,7 +16,7 @@ fault fault_of(error_code ec) { return net::tls_fault(ec) == protocol::fault::tl
 
 }  // namespace
 
-connection::connection(host& h, asio::any_io_executor on, config const& settings, std::vector<redis::address> servers)
+connection::connection(host& h, asio::any_io_executor on, config const& settings, std::vector<address> servers)
     : shell{h, on}, settings_{settings}, fsm_{std::move(servers), std::random_device{}()}, stream_{std::make_unique<net::stream>(on_, fsm_.where(),
                                                                                                                                  settings.tls)} {}
 

@@ -21,7 +21,7 @@ namespace conch::zookeeper {
 class connection final : public wire, public way, private net::shell<connection> {
  public:
   /// `on`: a strand, unless config::single_threaded.
-  connection(host& h, asio::any_io_executor on, config const& settings, std::vector<redis::address> servers);
+  connection(host& h, asio::any_io_executor on, config const& settings, std::vector<address> servers);
 
   /// The receiver of the events. To be called once, before anything else.
   void report_to(wire_events& e) noexcept { fsm_.report_to(e); }

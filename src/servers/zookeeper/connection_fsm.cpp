@@ -15,7 +15,7 @@ constexpr duration steady_after = std::chrono::seconds{1};
 
 }  // namespace
 
-connection_fsm::connection_fsm(std::vector<redis::address> servers, std::size_t first) : servers_{std::move(servers)}, addresses_(servers_.size()) {
+connection_fsm::connection_fsm(std::vector<address> servers, std::size_t first) : servers_{std::move(servers)}, addresses_(servers_.size()) {
   std::rotate(servers_.begin(), servers_.begin() + static_cast<std::ptrdiff_t>(first % servers_.size()), servers_.end());
 }
 
@@ -26,7 +26,7 @@ time_point connection_fsm::want(address_choice::limits l, time_point now) {
   limits_ = l;
   if (!is_trying_ || !choice_.next(now)) {
     std::vector<std::string> names;
-    for (redis::address const& one : servers_) names.push_back(one.shown());
+    for (address const& one : servers_) names.push_back(one.shown());
     choice_.begin(std::move(names), l, now);
     (void)choice_.next(now);
   }

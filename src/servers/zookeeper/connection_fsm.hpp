@@ -2,8 +2,8 @@
 #pragma once
 
 #include "base/address_choice.hpp"
-#include "base/url.hpp"
 #include "servers/zookeeper/jute.hpp"
+#include "servers/zookeeper/url.hpp"
 #include "servers/zookeeper/wire.hpp"
 
 #include <conch/clock.hpp>
@@ -41,7 +41,7 @@ struct connection_actions {
 class connection_fsm {
  public:
   /// `servers`: at least one. The first is `first` of them, so that not all clients are at the same one.
-  connection_fsm(std::vector<redis::address> servers, std::size_t first);
+  connection_fsm(std::vector<address> servers, std::size_t first);
   connection_fsm(connection_fsm const&) = delete;
   connection_fsm& operator=(connection_fsm const&) = delete;
 
@@ -76,7 +76,7 @@ class connection_fsm {
 
   connection_actions take() noexcept { return std::exchange(actions_, {}); }
   std::size_t address_number() const noexcept { return address_; }
-  redis::address const& where() const noexcept { return servers_[server_]; }
+  address const& where() const noexcept { return servers_[server_]; }
   /// The bytes to write. They stay in place until written(), or until the stream is closed.
   std::string_view bytes() const { return std::string_view{writing_}.substr(written_); }
   std::span<char> room() { return frames_.room(); }
@@ -98,7 +98,7 @@ class connection_fsm {
   void malformed(std::string_view why, time_point now);
   void flush();
 
-  std::vector<redis::address> servers_;
+  std::vector<address> servers_;
   wire_events* events_ = nullptr;
   state state_ = state::idle;
   connection_actions actions_;

@@ -22,8 +22,7 @@ using boost::system::error_code;
 /// One step follows the other, until the server closes the connection.
 class question {
  public:
-  question(asio::io_context& context, redis::address const& where, tls_config const& tls)
-      : where_{where}, stream_{context.get_executor(), where, tls} {
+  question(asio::io_context& context, address const& where, tls_config const& tls) : where_{where}, stream_{context.get_executor(), where, tls} {
     stream_.async_resolve(where_, [this](error_code ec, net::stream::found_addresses const& found) {
       if (ec || found.empty()) return end("the name is not known");
       stream_.take(found);
@@ -69,7 +68,7 @@ class question {
     stream_.close();
   }
 
-  redis::address const where_;
+  address const where_;
   net::stream stream_;
   std::array<char, 1024> room_{};
   std::string text_, trouble_ = "no answer in time";
@@ -78,10 +77,10 @@ class question {
 
 }  // namespace
 
-std::vector<self_description> ask_each(std::vector<redis::address> const& servers, tls_config const& tls, duration limit) {
+std::vector<self_description> ask_each(std::vector<address> const& servers, tls_config const& tls, duration limit) {
   asio::io_context context{1};
   std::vector<std::unique_ptr<question>> asked;
-  for (redis::address const& one : servers) asked.push_back(std::make_unique<question>(context, one, tls));
+  for (address const& one : servers) asked.push_back(std::make_unique<question>(context, one, tls));
   time_point const until = clock::now() + limit;
   auto const all_have_ended = [&] { return std::all_of(asked.begin(), asked.end(), [](auto const& one) { return one->has_ended(); }); };
   while (!all_have_ended() && clock::now() < until && context.run_one_until(until) != 0) {

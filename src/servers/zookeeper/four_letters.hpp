@@ -1,7 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "base/url.hpp"
+#include "servers/zookeeper/url.hpp"
 
 #include <conch/clock.hpp>
 #include <conch/config.hpp>
@@ -19,6 +19,6 @@ struct self_description {
 };
 
 /// Asks all of them at once, each on a connection of its own. No longer than `limit`.
-std::vector<self_description> ask_each(std::vector<redis::address> const& servers, tls_config const& tls, duration limit);
+std::vector<self_description> ask_each(std::vector<address> const& servers, tls_config const& tls, duration limit);
 
 }  // namespace conch::zookeeper

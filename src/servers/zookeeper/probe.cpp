@@ -36,14 +36,14 @@ using servers::seen_lock;
 /// The session's clock of fences: when the root was made, in microseconds since 2020.
 std::int64_t birth_of(stat const& root) { return root.created_ms * 1000 - protocol::fence_epoch_us; }
 
-bool is_on_this_machine(std::vector<redis::address> const& servers) {
+bool is_on_this_machine(std::vector<address> const& servers) {
   return std::all_of(servers.begin(), servers.end(),
-                     [](redis::address const& one) { return one.host == "localhost" || one.host == "::1" || one.host.starts_with("127."); });
+                     [](address const& one) { return one.host == "localhost" || one.host == "::1" || one.host.starts_with("127."); });
 }
 
 class probe final : public servers::probe {
  public:
-  probe(config settings, redis::zookeeper_url where)
+  probe(config settings, ensemble_url where)
       : settings_{std::move(settings)}, where_{std::move(where)}, root_{root_of(where_.chroot, settings_.key_prefix)} {}
 
   duration round_trip() override {
@@ -89,7 +89,7 @@ class probe final : public servers::probe {
   void look_at_rights(questions& at, tell const& to) const;
 
   config const settings_;
-  redis::zookeeper_url const where_;
+  ensemble_url const where_;
   std::string const root_;
   std::optional<questions> server_;
 };
@@ -161,7 +161,7 @@ void probe::examine(tell const& to) {
 
 void probe::examine_at(questions& at, tell const& to) const {
   to({}, {servers::verdict::ok, "reachable", at.shown() + ", connected in " + duration_text(at.connected_in()), ""});
-  redis::address const& any = where_.servers.front();
+  address const& any = where_.servers.front();
   std::string const tls = !any.over_tls ? "" : settings_.tls.verify ? "on, and the server's certificate is verified" : "on, without verification";
   to({}, servers::judge_exposure({tls, is_on_this_machine(where_.servers), !any.password.empty(), "use zookeepers://"}));
   look_at_time(at, to);
@@ -196,8 +196,6 @@ void probe::look_at_rights(questions& at, tell const& to) const {
 
 }  // namespace
 
-std::unique_ptr<servers::probe> make_probe(config const& settings, redis::zookeeper_url where) {
-  return std::make_unique<probe>(settings, std::move(where));
-}
+std::unique_ptr<servers::probe> make_probe(config const& settings, ensemble_url where) { return std::make_unique<probe>(settings, std::move(where)); }
 
 }  // namespace conch::zookeeper

@@ -27,7 +27,7 @@ std::chrono::milliseconds asked_session_of(config const& c) {
 
 }  // namespace
 
-questions::questions(config const& settings, redis::zookeeper_url const& where)
+questions::questions(config const& settings, ensemble_url const& where)
     : settings_{settings}, asked_{asked_session_of(settings)}, out_{host_, host_.context().get_executor(), settings, where.servers} {
   out_.report_to(*this);
   time_point const begin = clock::now();
@@ -67,7 +67,7 @@ bool questions::connect_once(time_point until) {
   }
 }
 
-void questions::log_in(redis::address const& as) {
+void questions::log_in(address const& as) {
   if (as.password.empty()) return;
   reply const r = ask(add_auth{"digest", as.user + ':' + as.password.bytes()});
   if (r.what != status::ok) throw boost::system::system_error{to_error(r.what, "log in", shown())};

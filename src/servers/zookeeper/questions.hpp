@@ -1,9 +1,9 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "base/url.hpp"
 #include "net/alone.hpp"
 #include "servers/zookeeper/connection.hpp"
+#include "servers/zookeeper/url.hpp"
 
 #include <conch/config.hpp>
 
@@ -20,7 +20,7 @@ namespace conch::zookeeper {
 class questions final : private wire_events {
  public:
   /// Connects to one of the servers, within config::connect_timeout and no more than five seconds, and logs in.
-  questions(config const& settings, redis::zookeeper_url const& where);
+  questions(config const& settings, ensemble_url const& where);
   ~questions();
   questions(questions const&) = delete;
   questions& operator=(questions const&) = delete;
@@ -39,7 +39,7 @@ class questions final : private wire_events {
  private:
   void connect();
   bool connect_once(time_point until);
-  void log_in(redis::address const& as);
+  void log_in(address const& as);
   [[noreturn]] void fail();
 
   // wire_events

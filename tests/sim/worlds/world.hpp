@@ -2,8 +2,8 @@
 // them and the clients, and the faults of the plan. Everything in it follows from the plan.
 #pragma once
 
-#include "base/url.hpp"
 #include "cohort/admin_request.hpp"
+#include "servers/redis/url.hpp"
 #include "sim/judges/observer.hpp"
 #include "sim/model/redis_model.hpp"
 #include "sim/worlds/event_queue.hpp"

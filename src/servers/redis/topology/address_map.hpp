@@ -1,7 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "base/url.hpp"
+#include "base/url_text.hpp"
 
 #include <cstdint>
 #include <map>
@@ -13,8 +13,8 @@ namespace conch::redis {
 inline void map_address(std::map<std::string, std::string> const& address_map, std::string& host, std::uint16_t& port) {
   auto const found = address_map.find(host_and_port(host, port));
   if (found == address_map.end()) return;
-  address to;
-  read_host_and_port(found->second, to);  // checked when the client was made
+  endpoint to;
+  url::read_host_and_port(found->second, to);  // checked when the client was made
   host = to.host;
   port = to.port;
 }

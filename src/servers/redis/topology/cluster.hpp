@@ -2,10 +2,10 @@
 #pragma once
 
 #include "base/address_choice.hpp"
-#include "base/url.hpp"
 #include "protocol/wire.hpp"
 #include "servers/redis/locator.hpp"
 #include "servers/redis/topology/slot_map.hpp"
+#include "servers/redis/url.hpp"
 
 #include <conch/clock.hpp>
 #include <conch/config.hpp>

@@ -1,9 +1,9 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "base/url.hpp"
 #include "resp/decoder.hpp"
 #include "servers/redis/topology/slots.hpp"
+#include "servers/redis/url.hpp"
 
 #include <conch/clock.hpp>
 

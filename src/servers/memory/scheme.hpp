@@ -1,0 +1,13 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "servers/scheme.hpp"
+
+#include <span>
+
+namespace conch::memory {
+
+/// `memory://[name]`: locks in this process.
+std::span<servers::scheme const> schemes() noexcept;
+
+}  // namespace conch::memory

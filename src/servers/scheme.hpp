@@ -1,0 +1,110 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "base/asio_compat.hpp"
+#include "base/random.hpp"
+#include "base/url_text.hpp"
+#include "cohort/backend.hpp"
+#include "protocol/transport.hpp"
+#include "servers/login.hpp"
+#include "servers/probe.hpp"
+
+#include <conch/config.hpp>
+#include <conch/detail/api.hpp>
+#include <conch/stats.hpp>
+
+#include <boost/asio/any_io_executor.hpp>
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace conch::engine {
+class backend_events;
+class log_sink;
+class timer_queue;
+}  // namespace conch::engine
+
+// What a kind of server gives to the rest of conch, which knows no kind by name: the schemes of its URLs, and targets made from them. Each room of a
+// kind has a scheme.cpp; the registry has the list of them.
+namespace conch::servers {
+
+/// What a client lends to its backend and transports. It outlives both.
+struct lent {
+  config const& settings;
+  std::string const& client_id;
+  host& shell;
+  asio::any_io_executor const& on;  // for the transports; a strand, unless config::single_threaded
+  engine::timer_queue& timers;
+  engine::backend_events& up;
+  engine::log_sink& log;
+  statistics& stats;
+};
+
+/// The backend of a client, and the ways to its servers. Used with the client locked.
+struct deployment {
+  std::unique_ptr<engine::entropy> nonces{};
+  std::vector<std::unique_ptr<way>> ways{};
+  std::unique_ptr<engine::backend> backend{};
+};
+
+/// The server, or the servers, that one URL names.
+class target {
+ public:
+  target() = default;
+  target(target const&) = delete;
+  target& operator=(target const&) = delete;
+  virtual ~target() = default;
+
+  /// As an error names it: without user and password.
+  virtual std::string shown() const = 0;
+  /// Two targets with the same identity are one server. With two votes of one server fewer servers than a majority could win.
+  virtual std::string identity() const { return shown(); }
+  virtual bool is_over_tls() const noexcept { return false; }
+  /// Otherwise nobody else can say that it is one of our grants: not in this process.
+  virtual bool needs_nonces() const noexcept { return true; }
+  /// Does a majority of several servers decide?
+  virtual bool is_quorum() const noexcept { return false; }
+
+  /// Throws errc::invalid_config or errc::not_supported for settings that this target cannot work with; lowers what depends on others.
+  virtual void check(config& c) const = 0;
+  virtual deployment make(lent const& client) const = 0;
+  /// The way to one server that keeps locks as Redis does. Null: it is not one server, or keeps them otherwise.
+  virtual std::unique_ptr<transport> make_transport(lent const&) const { return nullptr; }
+  /// Null: there is nothing that a probe could ask.
+  virtual std::unique_ptr<probe> make_probe(config const&) const { return nullptr; }
+  /// The key with which a user's script on the server checks who owns a lock (conch/guard.hpp). None: there is no such script.
+  virtual std::optional<std::string> guard_key(config const&, std::string_view) const { return std::nullopt; }
+};
+
+/// The deployment of a target that has a transport.
+CONCH_API deployment make_single(target const& t, lent const& client);
+
+/// A member of conch::config that means nothing to other kinds of servers.
+struct own_setting {
+  std::string_view member;
+  bool (*is_set)(config const& c);
+  std::string_view otherwise;  // what is wrong where another kind is named: "the URL does not begin with redis-sentinel://"
+};
+
+/// A kind of URL.
+struct scheme {
+  struct name {
+    std::string_view text;  // before "://"
+    bool is_over_tls = false;
+  };
+  std::span<name const> names;
+  url::shape shape = url::shape::hosts;
+  login_rules login{};
+  std::span<own_setting const> settings{};
+  std::string_view why_no_vote{};  // why it cannot be one of several servers of which a majority decides. Empty: it can
+  /// Throws errc::invalid_url, and errc::invalid_config where URL and settings do not go together. `url` is not ambiguous.
+  std::unique_ptr<target> (*parse)(std::string_view url, config const& c) = nullptr;
+  /// Instead of parse: the URLs of several servers that vote.
+  std::vector<std::string> (*votes)(std::string_view url) = nullptr;
+};
+
+}  // namespace conch::servers

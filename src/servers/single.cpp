@@ -1,0 +1,24 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "base/entropy.hpp"
+#include "base/identity.hpp"
+#include "protocol/server.hpp"
+#include "servers/scheme.hpp"
+
+#include <utility>
+
+namespace conch::servers {
+
+deployment make_single(target const& t, lent const& client) {
+  deployment d;
+  if (t.needs_nonces()) d.nonces = std::make_unique<detail::system_entropy>();
+  else d.nonces = std::make_unique<detail::no_entropy>();
+  auto to_server = t.make_transport(client);
+  auto one = std::make_unique<protocol::server>(client.settings, detail::seed_of(client.client_id), *d.nonces, client.timers, *to_server, client.up,
+                                                client.log, client.stats);
+  to_server->report_to(one->receiver());
+  d.ways.push_back(std::move(to_server));
+  d.backend = std::move(one);
+  return d;
+}
+
+}  // namespace conch::servers
