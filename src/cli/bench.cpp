@@ -68,7 +68,7 @@ std::string in_trips(std::vector<duration> const& all, std::vector<duration> con
 }  // namespace
 
 int bench(arguments const& given, connection const& servers) {
-  duration const time = given.time.value_or(std::chrono::seconds{1});
+  duration const time = given.time;
   std::vector<duration> const cycles = measure_cycles(servers, time);  // first: the library knows most of what is wrong with a server
   std::vector<duration> const trips = ping(servers, time);
   std::vector<duration> const hand_overs = measure_hand_overs(servers, time, 5);

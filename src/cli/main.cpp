@@ -20,10 +20,18 @@ namespace conch::cli {
 
 namespace {
 
-using command = int (*)(arguments const&, connection const&);
-
-constexpr std::pair<std::string_view, command> commands[]{{"run", run},       {"status", status}, {"list", list},  {"watch", watch},
-                                                          {"unlock", unlock}, {"doctor", doctor}, {"bench", bench}};
+int carry_out(arguments const& given, connection const& servers) {
+  switch (given.command) {
+    case command_id::run: return run(given, servers);
+    case command_id::status: return status(given, servers);
+    case command_id::list: return list(given, servers);
+    case command_id::watch: return watch(given, servers);
+    case command_id::unlock: return unlock(given, servers);
+    case command_id::doctor: return doctor(given, servers);
+    case command_id::bench: return bench(given, servers);
+  }
+  return exit_code::internal;
+}
 
 int carry_out(std::vector<std::string> const& words) {
   arguments given;
@@ -38,13 +46,11 @@ int carry_out(std::vector<std::string> const& words) {
     given = *asked.command;
     connection const servers = read_connection(given.connect);
     // The commands ask each server by itself, and some ask it what a client does not.
-    bool const checks_by_itself = given.command == "doctor" || (given.command == "run" && !servers.quorum());
+    bool const is_run = given.command == command_id::run;
+    bool const checks_by_itself = given.command == command_id::doctor || (is_run && !servers.quorum());
     if (!checks_by_itself) require_valid(servers);
-    if (given.command != "run") std::signal(SIGPIPE, SIG_IGN);  // CMD would inherit it
-    for (auto const& [name, function] : commands) {
-      if (name == given.command) return function(given, servers);
-    }
-    return exit_code::internal;
+    if (!is_run) std::signal(SIGPIPE, SIG_IGN);  // CMD would inherit it
+    return carry_out(given, servers);
   } catch (failure const& error) {
     say(given, error.what(), error.code);
     return error.code;

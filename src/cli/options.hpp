@@ -1,10 +1,13 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include "cli/exit_code.hpp"
+#include "cli/option_table.hpp"
 #include "cli/settings.hpp"
 
 #include <conch/clock.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,7 +20,7 @@ enum class lock_kind { mutex, shared, exclusive, semaphore, striped };
 
 /// The command line, checked.
 struct arguments {
-  std::string command;
+  command_id command = command_id::run;
   connection_options connect;
   bool json = false;
   bool verbose = false;
@@ -34,7 +37,7 @@ struct arguments {
   bool fixed_lease = false;
   bool kill_child = true;
   bool keep_connection = false;
-  int conflict_exit_code = 0;
+  int conflict_exit_code = exit_code::not_granted;
   std::optional<int> events_fd = std::nullopt;
 
   // list
@@ -45,8 +48,8 @@ struct arguments {
   bool yes = false;
 
   // watch, bench
-  std::optional<duration> every = std::nullopt;
-  std::optional<duration> time = std::nullopt;
+  duration every = std::chrono::seconds{1};
+  duration time = std::chrono::seconds{1};
 };
 
 /// What is to be done: a command, or a text to print.

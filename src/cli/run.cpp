@@ -272,14 +272,15 @@ class runner {
       fences += (fences.empty() ? "" : " ") + std::to_string(locks_.fence(name));
     }
     std::uint32_t const segment = locks_.segment();
-    std::vector<std::pair<std::string, std::string>> all{
-        {"CONCH_LOCK", names}, {"CONCH_FENCE", fences}, {"CONCH_SEGMENT", segment == 0 ? std::string{} : std::to_string(segment)}};
+    std::vector<std::pair<std::string, std::string>> all{{child_variable::lock, names},
+                                                         {child_variable::fence, fences},
+                                                         {child_variable::segment, segment == 0 ? std::string{} : std::to_string(segment)}};
     // Not for the job: how this process reaches the server, with passwords; and what systemd addresses to one process id: its sockets and its
     // watchdog. Without WATCHDOG_PID any process of the service may report to the watchdog.
     if (!given_.keep_connection) {
-      for (char const* const name : connection_variables) all.emplace_back(name, "");
+      for (char const* const name : connection_variables()) all.emplace_back(name, "");
     }
-    for (char const* const name : {"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "WATCHDOG_PID"}) all.emplace_back(name, "");
+    for (char const* const name : variables_of_systemd) all.emplace_back(name, "");
     return all;
   }
 

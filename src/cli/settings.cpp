@@ -3,6 +3,7 @@
 
 #include "cli/duration.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/option_table.hpp"
 #include "cli/toml.hpp"
 #include "servers/login.hpp"
 
@@ -34,7 +35,7 @@ std::optional<std::string> folder_in(char const* variable) {
   return found;
 }
 
-/// `name`: one of connection_variables.
+/// `name`: one of connection_variables().
 std::optional<std::string> environment(char const* name) {
   char const* const found = std::getenv(name);
   if (found == nullptr) return std::nullopt;
@@ -139,22 +140,6 @@ struct file_settings {
   }
 };
 
-constexpr std::string_view known_keys[]{"url",
-                                        "user",
-                                        "password",
-                                        "password-file",
-                                        "key-prefix",
-                                        "tls-ca-file",
-                                        "tls-ca-path",
-                                        "tls-cert-file",
-                                        "tls-key-file",
-                                        "tls-server-name",
-                                        "sentinel-user",
-                                        "sentinel-password",
-                                        "sentinel-password-file",
-                                        "sync-replicas",
-                                        "sync-timeout"};
-
 std::optional<std::string> default_file() {
   std::optional<std::string> folder = folder_in("XDG_CONFIG_HOME");
   if (!folder) {
@@ -172,9 +157,7 @@ file_settings read_file(std::string const& given) {
   std::optional<std::string> const path = given.empty() ? default_file() : given;
   if (!path) return all;
   for (toml_entry& entry : parse_toml(read_private_file(*path, "the configuration file"), *path)) {
-    bool known = false;
-    for (std::string_view const key : known_keys) known = known || key == entry.key;
-    if (!known) refuse(*path + ':' + std::to_string(entry.line) + ": there is no setting " + entry.key);
+    if (find_setting(entry.key) == nullptr) refuse(*path + ':' + std::to_string(entry.line) + ": there is no setting " + entry.key);
     // As on the command line: what a template has left empty must not lead to another server than the one that is meant.
     if (entry.value.empty()) refuse(*path + ':' + std::to_string(entry.line) + ": " + entry.key + " is empty");
     bool const is_path = entry.key.ends_with("-file") || entry.key.ends_with("-path");
@@ -189,12 +172,11 @@ file_settings read_file(std::string const& given) {
 
 /// A setting: of the command line, else of a file that the command line names, else of the environment, else of the file that is always read. What
 /// somebody types goes before what happens to be set.
-std::optional<std::string> chosen(std::string const& option, char const* variable, connection_options const& given, file_settings const& file,
-                                  std::string const& key) {
+std::optional<std::string> chosen(std::string const& option, std::string const& key, connection_options const& given, file_settings const& file) {
   if (!option.empty()) return option;
   std::optional<std::string> in_file = file.get(key);
   if (in_file && !given.config_file.empty()) return in_file;
-  if (auto set = environment(variable)) return set;
+  if (auto set = environment(find_setting(key)->variable)) return set;
   return in_file;
 }
 
@@ -209,13 +191,13 @@ std::optional<std::string> password_of(connection_options const& given, file_set
   if (!given.config_file.empty()) {
     if (auto set = password_in_file(file)) return set;
   }
-  if (auto set = environment("CONCH_PASSWORD")) return set;
+  if (auto set = environment(find_setting("password")->variable)) return set;
   return password_in_file(file);
 }
 
 /// User and password, in the way in which this kind of server takes them.
 void read_login(connection_options const& given, file_settings const& file, connection& into) {
-  std::string const user = chosen(given.user, "CONCH_USER", given, file, "user").value_or("");
+  std::string const user = chosen(given.user, "user", given, file).value_or("");
   std::optional<std::string> password = password_of(given, file);
   if (!password && user.empty()) return;
   conch::servers::login_rules const rules = conch::servers::login_rules_of(into.settings.url);
@@ -308,7 +290,7 @@ connection read_connection(connection_options const& given) {
   }
   file_settings const file = read_file(given.config_file);
   connection all;
-  if (auto url = chosen(given.url, "CONCH_URL", given, file, "url")) all.settings.url = std::move(*url);
+  if (auto url = chosen(given.url, "url", given, file)) all.settings.url = std::move(*url);
   conch::servers::login_rules const rules = conch::servers::login_rules_of(all.settings.url);
   if (rules.in_this_process) {
     refuse(without_password(all.settings.url) +

@@ -12,9 +12,6 @@
 // Where the server is and how one gets in: from the command line, the environment and a file, in this order of importance.
 namespace conch::cli {
 
-/// All variables of the environment that say how to reach the server. Nothing else is read there for that, and `conch run` does not pass them on.
-constexpr char const* connection_variables[]{"CONCH_URL", "CONCH_USER", "CONCH_PASSWORD"};
-
 /// As the command line said it. Empty: it did not.
 struct connection_options {
   std::string url;

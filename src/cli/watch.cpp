@@ -71,8 +71,7 @@ class full_screen {
 
 class watcher {
  public:
-  watcher(arguments const& given, connection const& servers)
-      : given_{given}, servers_{servers}, every_{given.every.value_or(std::chrono::seconds{1})} {
+  watcher(arguments const& given, connection const& servers) : given_{given}, servers_{servers}, every_{given.every} {
     for (std::string const& url : servers.servers) scanners_.push_back(std::make_unique<lock_scanner>(servers, url, given.names));
   }
 

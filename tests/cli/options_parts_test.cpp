@@ -248,9 +248,9 @@ TEST_F(CliSettings, AFileThatTheCommandLineNamesGoesBeforeTheEnvironment) {
 }
 
 TEST_F(CliSettings, AVariableThatIsSetAndEmptyIsNamedAndDoesNotLeadToAnotherServer) {
-  for (char const* const name : connection_variables) {
+  for (char const* const name : connection_variables()) {
     SCOPED_TRACE(name);
-    for (char const* const one : connection_variables) ::unsetenv(one);
+    for (char const* const one : connection_variables()) ::unsetenv(one);
     ::setenv(name, "", 1);
     EXPECT_EQ(failure_of([] { read_connection({}); }), "78: " + std::string{name} + " is empty: give it a value, or unset it");
     write("conch.toml", "url = 'redis://file'\nuser = 'f'\npassword = 'f'\n");

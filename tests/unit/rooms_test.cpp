@@ -282,6 +282,7 @@ TEST(Rooms, NoMessageSendsItsReaderToAPageOfTheTree) {
   static std::regex const page{R"re("[^"\n]*docs/[^"\n]*")re"};
   std::size_t seen = 0;
   for (auto const& [file, includes] : sources()) {
+    if (file.starts_with("cli/texts/")) continue;  // its program writes such a page, and has the tree
     std::istringstream in{text_of(fs::path{CONCH_SOURCE_DIR} / "src" / file)};
     for (std::string line; std::getline(in, line); ++seen) {
       auto const comment = line.find("//");

@@ -1,0 +1,15 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "cli/option_table.hpp"
+
+#include <string>
+
+namespace conch::cli {
+
+/// Of `conch --help`.
+std::string help_of_all();
+/// Of `conch COMMAND --help`.
+std::string help_of(command_entry const&);
+
+}  // namespace conch::cli
