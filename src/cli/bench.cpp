@@ -36,7 +36,7 @@ std::vector<duration> ping(connection const& servers, duration time) {
 
 double in_us(duration d) { return std::chrono::duration<double, std::micro>(d).count(); }
 
-boost::json::object as_json(std::vector<duration> const& all) {
+boost::json::object percentiles(std::vector<duration> const& all) {
   boost::json::object o;
   o["count"] = all.size();
   o["p50_ns"] = quantile(all, 0.5).count();
@@ -80,10 +80,10 @@ int bench(arguments const& given, connection const& servers) {
     boost::json::object o;
     o["server"] = without_password(servers.settings.url);
     if (replicas != 0) o["sync_replicas"] = replicas;
-    o["round_trip"] = as_json(trips);
-    o["cycle"] = as_json(cycles);
+    o["round_trip"] = percentiles(trips);
+    o["cycle"] = percentiles(cycles);
     o["cycles_per_second"] = static_cast<std::int64_t>(per_second);
-    o["hand_over"] = as_json(hand_overs);
+    o["hand_over"] = percentiles(hand_overs);
     print(one_line(o));
     return exit_code::done;
   }

@@ -41,7 +41,7 @@ std::string state_of(lock_status const& s) {
   return "held";
 }
 
-boost::json::object as_json(lock_holder const& h) {
+boost::json::object holder_as_json(lock_holder const& h) {
   boost::json::object o;
   o["client"] = printable(h.client);
   o["fence"] = std::to_string(h.fence);
@@ -97,7 +97,7 @@ boost::json::object as_json(std::string const& name, lock_status const& s) {
   o["limit"] = s.limit;
   o["waiting"] = s.waiting;
   boost::json::array holders;
-  for (lock_holder const& h : s.holders) holders.push_back(as_json(h));
+  for (lock_holder const& h : s.holders) holders.push_back(holder_as_json(h));
   o["holders"] = std::move(holders);
   return o;
 }

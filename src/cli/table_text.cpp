@@ -73,6 +73,14 @@ std::string synopsis(command_entry const& command) {
 
 std::string code_of(exit_entry const& one) { return std::to_string(one.code).append(one.plus); }
 
+std::string names_of_connection_options() {
+  std::string all;
+  for (option_entry const* const one : options_of_every_command()) {
+    if (!one->argument.empty()) all.append(all.empty() ? "--" : " --").append(one->name);
+  }
+  return all;
+}
+
 std::string about_withheld_variables() {
   return "CMD does not get " + listed(connection_variables()) + " of conch, unless `--keep-connection` is given; nor systemd's " +
          listed(variables_of_systemd) + ", which are for the process of conch.";

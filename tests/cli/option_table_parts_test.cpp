@@ -8,7 +8,12 @@
 #include <cli/options.hpp>
 #include <cli/table_text.hpp>
 
+#include <conch/client.hpp>
 #include <conch/config.hpp>
+#include <conch/error.hpp>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/system/system_error.hpp>
 
 #include <algorithm>
 #include <cctype>
@@ -179,6 +184,34 @@ TEST(OptionTable, HasExamplesThatTheParserTakes) {
     EXPECT_EQ(all.front(), entry_of(one.command).name);
     EXPECT_EQ(refusal_of(all), "") << one.line;
   }
+}
+
+/// Is the URL one that the library knows? It may lack the component.
+bool is_url(std::string const& url) {
+  boost::asio::io_context context;
+  config settings;
+  settings.url = url;
+  try {
+    client const made{context.get_executor(), settings};
+  } catch (boost::system::system_error const& error) {
+    return error.code() == errc::not_supported;
+  }
+  return true;
+}
+
+TEST(OptionTable, HasExamplesOfUrlsThatTheLibraryKnows) {
+  EXPECT_TRUE(is_url(std::string{find_option("url")->initial}));
+  std::string const text{find_option("url")->more};
+  std::regex const url{"`([a-z]+://[^`]+)`"};
+  std::size_t count = 0;
+  for (std::sregex_iterator it{text.begin(), text.end(), url}, end; it != end; ++it, ++count) {
+    std::string one = (*it)[1];
+    for (char const* const host : {"a", "b", "c"}) one = std::regex_replace(one, std::regex{"HOST"}, host, std::regex_constants::format_first_only);
+    one = std::regex_replace(std::regex_replace(one, std::regex{"PORT"}, "1"), std::regex{"DB"}, "1");
+    EXPECT_TRUE(is_url(one)) << one;
+  }
+  EXPECT_GE(count, 5u);
+  EXPECT_FALSE(is_url("rediz://a"));
 }
 
 TEST(OptionTable, IsInTheHelp) {

@@ -1,5 +1,5 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include "cli/option_table.hpp"
+#include "cli/table_text.hpp"
 #include "cli/texts/generated.hpp"
 
 #include <string>
@@ -24,14 +24,6 @@ std::string names_of_commands(bool (*wanted)(command_entry const&)) {
 
 bool takes_locks(command_entry const& one) {
   return one.takes == operands::one_name || one.takes == operands::names || one.takes == operands::names_and_program;
-}
-
-std::string connection_options() {
-  std::string all;
-  for (option_entry const* const one : options_of_every_command()) {
-    if (!one->argument.empty()) add(all, "--" + std::string{one->name});
-  }
-  return all;
 }
 
 std::string options_function() {
@@ -70,7 +62,8 @@ std::string values_function() {
 blocks bash_completion() {
   return {{"commands and options", variable("_conch_commands", names_of_commands([](command_entry const&) { return true; })) +
                                        variable("_conch_commands_with_locks", names_of_commands(takes_locks)) +
-                                       variable("_conch_connection_options", connection_options()) + options_function() + values_function()}};
+                                       variable("_conch_connection_options", names_of_connection_options()) + options_function() +
+                                       values_function()}};
 }
 
 }  // namespace conch::cli::texts

@@ -78,14 +78,6 @@ std::string command_list() {
   return all + ")\n";
 }
 
-std::string connection_options() {
-  std::string all = "connection_options=(";
-  for (option_entry const* const one : options_of_every_command()) {
-    if (!one->argument.empty()) all.append(all.ends_with('(') ? "--" : " --").append(one->name);
-  }
-  return all + ")\n";
-}
-
 std::string cases() {
   std::string all = "case $words[2] in\n";
   for (command_entry const& one : commands()) {
@@ -99,8 +91,8 @@ std::string cases() {
 }  // namespace
 
 blocks zsh_completion() {
-  return {{"commands and options",
-           command_list() + connection_options() + "general=(\n" + specifications(options_of_every_command(), "  ") + ")\n" + cases()}};
+  return {{"commands and options", command_list() + "connection_options=(" + names_of_connection_options() + ")\n" + "general=(\n" +
+                                       specifications(options_of_every_command(), "  ") + ")\n" + cases()}};
 }
 
 }  // namespace conch::cli::texts
