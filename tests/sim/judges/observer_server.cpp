@@ -7,6 +7,7 @@
 #include "sim/worlds/world.hpp"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 namespace conch::sim {
@@ -419,7 +420,7 @@ void observer::judge_new_owner(step const& s, lock_state const& is) {
   for (auto const& [id, ticket] : s.was.line) {
     if (id == is.owner) break;
     if (s.releases && id == s.id) continue;
-    bool const asked_first = s.acquires && is.owner == s.id && s.ticket != 0 && s.ticket < ticket;
+    bool const asked_first = s.acquires && is.owner == s.id && s.ticket != 0 && std::tie(s.ticket, s.id) < std::tie(ticket, id);
     if (asked_first) break;
     if (receivers(id, s.name) != 0 || (comes_back(id) && is_wanted(id, s.name)))
       throw violation{5, who + ", before " + id + " who stood in line earlier"};

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <set>
 #include <sstream>
+#include <tuple>
 
 namespace conch::sim {
 
@@ -247,7 +248,7 @@ void permits_observer::judge_owners(permit_step const& s, permits_state const& i
     for (waiter const& earlier : is.line) {
       bool const before = place == s.was.line.end() ? earlier.id != id : earlier.ticket < place->ticket;
       bool const was_there = std::any_of(s.was.line.begin(), s.was.line.end(), [&](waiter const& x) { return x.id == earlier.id; });
-      bool const shown = s.acquires && id == s.id && s.ticket != 0 && s.ticket < earlier.ticket;
+      bool const shown = s.acquires && id == s.id && s.ticket != 0 && std::tie(s.ticket, id) < std::tie(earlier.ticket, earlier.id);
       if (!before || !was_there || shown || (receivers(earlier.id, s.name) == 0 && !comes_back(earlier.id))) continue;
       // Whoever owns it already does not wait behind those who wait for him; who is the first to own it must have been first.
       bool const reentrant = plan_.permits == engine::permit_kind::reentrant;
