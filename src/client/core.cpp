@@ -69,7 +69,7 @@ void client_core::enter(F&& f) {
     settle(now, batch);
     own_executor_.give_up_work(no_more_work);
   }
-  carry_out(batch);
+  for (ready& r : batch) complete(r);
   batch.clear();
   spare = std::move(batch);
 }
@@ -363,6 +363,23 @@ void client_core::enter_with(input& i) {
   enter([&](time_point now) { i.apply(now); });
 }
 
+void client_core::run(input&& i) {
+  try {
+    begin_turn();
+    try {
+      enter([&](time_point now) { i.apply(now); });
+    } catch (...) {
+      leave_turn();
+      throw;
+    }
+    end_turn();
+  } catch (...) {  // of a user's handler
+    i.carry_out();
+    throw;
+  }
+  i.carry_out();
+}
+
 void client_core::settle(time_point, std::vector<ready>& batch) {
   // settled() is cheap and comes first: idle() looks at every lock.
   if (closing_.under_way() && deployment_.backend->settled() && cohort_.idle()) {
@@ -408,19 +425,6 @@ void client_core::end_of_operation(ready& r, Call const& call) {
   call(std::move(handler), granted ? error_code{} : r.why, std::move(h));
 }
 
-void client_core::carry_out(std::vector<ready>& batch) {
-  for (ready& r : batch) {
-    switch (r.what) {
-      case ready::kind::granted:
-      case ready::kind::not_granted:
-      case ready::kind::released: complete_operation(r); break;
-      case ready::kind::call: r.call->complete(executor(), r.why, r.was_held); break;
-      case ready::kind::closed: close_call_.complete(executor(), r.why); break;
-      case ready::kind::observed: post_events(); break;
-    }
-  }
-}
-
 void hold_watcher::complete(asio::any_io_executor const& io, error_code why, bool) {
   post_completion(io, std::exchange(runs_on, {}), lost_handler{std::move(handler)}, why);
 }
@@ -439,7 +443,15 @@ void detach_call::complete(asio::any_io_executor const& io, error_code why, bool
 
 void detach_call::drop() { forget(*this); }
 
-void client_core::complete_operation(ready& r) {
+void client_core::complete(ready& r) {
+  switch (r.what) {
+    case ready::kind::granted:
+    case ready::kind::not_granted:
+    case ready::kind::released: break;
+    case ready::kind::call: return r.call->complete(executor(), r.why, r.was_held);
+    case ready::kind::closed: return close_call_.complete(executor(), r.why);
+    case ready::kind::observed: return post_events();
+  }
   if (r.node->runs_on) {
     auto runs_on = std::exchange(r.node->runs_on, {});
     end_of_operation(r, [&](auto handler, auto... args) { post_completion(executor(), std::move(runs_on), std::move(handler), std::move(args)...); });

@@ -122,8 +122,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
                    engine::permit permit);
   void begin(node_ref node, std::optional<duration> wait, time_point now);
   void settle(time_point now, std::vector<ready>& batch);
-  void carry_out(std::vector<ready>& batch);
-  void complete_operation(ready& r);
+  void complete(ready& r);
   void want_turn();
   void begin_close(time_point now, duration drain_for);
   void close_due(time_point now);
@@ -143,10 +142,12 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   void tell_events();
 
   // host
+  void run(input&& i) override;
   void enter_with(input& i) override;
-  void begin_turn() override;
-  void end_turn() override;
-  void leave_turn() override;
+
+  void begin_turn();
+  void end_turn();
+  void leave_turn();
 
   // engine::acquisition_events, engine::admin_events, engine::log_sink
   void on_admin_answered(engine::admin_request& i, engine::admin_result const& result, error_code why) override;

@@ -28,14 +28,15 @@ class alone final : public host {
   }
 
   // host
+  void run(input&& i) override {
+    i.apply(clock::now());
+    i.carry_out();
+  }
   std::shared_ptr<void> keep() override { return kept_; }
   void log(log_level, std::string_view) override {}
 
  protected:
   void enter_with(input& i) override { i.apply(clock::now()); }
-  void begin_turn() override {}
-  void end_turn() override {}
-  void leave_turn() override {}
 
  private:
   asio::io_context context_{1};

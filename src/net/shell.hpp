@@ -20,17 +20,18 @@ class shell {
   /// `on`: a strand, unless config::single_threaded.
   shell(host& h, asio::any_io_executor on) : host_{h}, on_{std::move(on)} {}
 
-  /// Runs f(time_point now), which may cause events of the protocol.
+  /// An input of the client: f(time_point now), which may cause events of the protocol, and then carry_out().
   template <class F>
-  void input(F f) {
-    try {
-      host_.enter_and_complete(f);
-    } catch (...) {  // of a user's handler
-      static_cast<Transport*>(this)->carry_out();
-      throw;
-    }
-    static_cast<Transport*>(this)->carry_out();
-  }
+  class step final : public host::input {
+   public:
+    step(shell& s, F f) : shell_{s}, f_{std::move(f)} {}
+    void apply(time_point now) override { f_(now); }
+    void carry_out() override { static_cast<Transport&>(shell_).carry_out(); }
+
+   private:
+    shell& shell_;
+    F f_;
+  };
 
   /// Wraps a handler: it keeps the client alive, and runs only if end_handlers() was not called since, nor in a child of a fork.
   template <class F>

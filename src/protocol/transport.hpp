@@ -15,7 +15,24 @@ namespace conch {
 /// What a transport sees of its client: a way to give the engine an input.
 class host {
  public:
-  /// Runs f(time_point now) with the engine locked, then carries out the outputs. Must not be called from within itself.
+  /// What happens to a client. The messages that one read has brought are one input.
+  class input {
+   public:
+    /// With the engine locked.
+    virtual void apply(time_point now) = 0;
+    /// What is to be done afterwards, with nothing locked. Also if a user's handler has thrown.
+    virtual void carry_out() {}
+
+   protected:
+    ~input() = default;
+  };
+
+  /// From a handler of the event loop: applies the input, carries out the engine's outputs, and then the input's. A `single_threaded` client also
+  /// calls the handlers that this completes, before the last, and what they throw comes out of it. Otherwise the handlers wait for a turn of the
+  /// event loop. Must not be called from within itself.
+  virtual void run(input&& i) = 0;
+
+  /// Runs f(time_point now) with the engine locked, then carries out the outputs: what completes waits for a turn of the event loop.
   template <class F>
   void enter(F&& f) {
     struct call final : input {
@@ -26,35 +43,12 @@ class host {
     enter_with(c);
   }
 
-  /// The same, from a handler of the event loop. A `single_threaded` client also calls the handlers that this completes, and what they
-  /// throw comes out of it. Otherwise the handlers wait for a turn of the event loop.
-  template <class F>
-  void enter_and_complete(F&& f) {
-    begin_turn();
-    try {
-      enter(std::forward<F>(f));
-    } catch (...) {
-      leave_turn();
-      throw;
-    }
-    end_turn();
-  }
-
   /// Keeps the client's core, and with it the transport, alive.
   virtual std::shared_ptr<void> keep() = 0;
   virtual void log(log_level level, std::string_view words) = 0;
 
  protected:
-  struct input {
-    virtual void apply(time_point now) = 0;
-
-   protected:
-    ~input() = default;
-  };
   virtual void enter_with(input& i) = 0;
-  virtual void begin_turn() = 0;
-  virtual void end_turn() = 0;
-  virtual void leave_turn() = 0;
   ~host() = default;
 };
 
@@ -69,7 +63,7 @@ class way {
 };
 
 /// The way to one server that keeps locks as Redis does. The client calls the functions of protocol::wire with the engine locked. The transport calls
-/// those of its protocol::wire_events with the engine locked too: from within host::enter.
+/// those of its protocol::wire_events with the engine locked too: from within host::run or host::enter.
 class transport : public protocol::wire, public way {
  public:
   /// Sets the receiver of the wire events. Call it once, before the first command.

@@ -23,9 +23,10 @@ struct no_client final : host {
   std::shared_ptr<void> keep() override { return kept; }
   void log(log_level, std::string_view) override {}
   void enter_with(input& i) override { i.apply(time_point{}); }
-  void begin_turn() override {}
-  void end_turn() override {}
-  void leave_turn() noexcept override {}
+  void run(input&& i) override {
+    i.apply(time_point{});
+    i.carry_out();
+  }
 
   std::shared_ptr<void> kept = std::make_shared<int>();
 };

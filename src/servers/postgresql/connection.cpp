@@ -89,7 +89,7 @@ void connection::shut_down() {
 // ------------------------------------------------------------------------------------------------- on the strand
 
 void connection::go_on_later() {
-  asio::post(on_, [this, keep = host_.keep()] { input([this](time_point now) { fsm_.due(now); }); });
+  asio::post(on_, [this, keep = host_.keep()] { host_.run(step{*this, [this](time_point now) { fsm_.due(now); }}); });
 }
 
 void connection::flush_later() {
@@ -143,13 +143,13 @@ void connection::sleep(time_point until) {
   }
   timer_.expires_after(until - clock::now());
   timer_.async_wait(bound([this](error_code ec) {
-    if (!ec) input([this](time_point now) { fsm_.due(now); });
+    if (!ec) host_.run(step{*this, [this](time_point now) { fsm_.due(now); }});
   }));
 }
 
 /// In a later turn, as an asynchronous operation would.
 void connection::fail(std::string words) {
-  asio::post(on_, bound([this, words = std::move(words)] { input([&](time_point now) { fsm_.failed(words, now); }); }));
+  asio::post(on_, bound([this, words = std::move(words)] { host_.run(step{*this, [&](time_point now) { fsm_.failed(words, now); }}); }));
 }
 
 void connection::resolve() {
@@ -195,7 +195,7 @@ void connection::tell_found(bool is_last) {
   }
   for (place const& one : all) f.addresses.push_back((one.address.empty() ? one.name : one.address) + ':' + one.port);
   if (fsm_.takes_addresses()) places_ = std::move(all);
-  input([&](time_point now) { fsm_.resolved(std::move(f), now); });
+  host_.run(step{*this, [&](time_point now) { fsm_.resolved(std::move(f), now); }});
 }
 
 void connection::connect() {
@@ -240,12 +240,12 @@ void connection::poll(PostgresPollingStatusType what) {
     case PGRES_POLLING_OK:
       if (PQsetnonblocking(connection_.get(), 1) != 0 || !watch_socket()) return fail(said());
       read();
-      input([this](time_point now) {
-        char const* const where = PQhost(connection_.get());
-        bool const over_tcp = where != nullptr && where[0] != '/' && where[0] != '@' && where[0] != '\0';
-        bool const by_name = places_[fsm_.address_number()].by_name;
-        fsm_.connected({PQserverVersion(connection_.get()), PQbackendPID(connection_.get()), over_tcp, by_name}, now);
-      });
+      host_.run(step{*this, [this](time_point now) {
+                       char const* const where = PQhost(connection_.get());
+                       bool const over_tcp = where != nullptr && where[0] != '/' && where[0] != '@' && where[0] != '\0';
+                       bool const by_name = places_[fsm_.address_number()].by_name;
+                       fsm_.connected({PQserverVersion(connection_.get()), PQbackendPID(connection_.get()), over_tcp, by_name}, now);
+                     }});
       return;
     case PGRES_POLLING_FAILED:
     case PGRES_POLLING_ACTIVE: return fail(said());
@@ -338,13 +338,13 @@ void connection::read() {
 void connection::hear() {
   bool more = false;
   auto const before = generation();
-  input([&](time_point now) { more = take_in(now); });
+  host_.run(step{*this, [&](time_point now) { more = take_in(now); }});
   if (before != generation()) return;
   if (more) asio::post(on_, bound([this] { hear(); }));
   else if (unread_ > most_unread + asked_)
-    input([this](time_point now) { fsm_.failed("an answer is longer than any that conch's functions give", now); });
+    host_.run(step{*this, [this](time_point now) { fsm_.failed("an answer is longer than any that conch's functions give", now); }});
   else if (is_open_) read();
-  else input([this](time_point now) { fsm_.failed(why_ended(), now); });
+  else host_.run(step{*this, [this](time_point now) { fsm_.failed(why_ended(), now); }});
 }
 
 void connection::note(void* self, PGresult const* r) {

@@ -75,7 +75,7 @@ void connection::shut_down() {
 // ------------------------------------------------------------------------------------------------- on the strand
 
 void connection::go_on_later() {
-  asio::post(on_, [this, keep = host_.keep()] { input([this](time_point now) { fsm_.due(now); }); });
+  asio::post(on_, [this, keep = host_.keep()] { host_.run(step{*this, [this](time_point now) { fsm_.due(now); }}); });
 }
 
 /// Not by the strand: what stands in its line would keep a flush() behind it that is due earlier.
@@ -123,7 +123,7 @@ void connection::sleep(time_point until) {
   }
   timer_.expires_after(until - clock::now());
   timer_.async_wait(bound([this](error_code ec) {
-    if (!ec) input([this](time_point now) { fsm_.due(now); });
+    if (!ec) host_.run(step{*this, [this](time_point now) { fsm_.due(now); }});
   }));
 }
 
@@ -136,7 +136,7 @@ void connection::ask() {
     auto posted = [this, keep, mine, why, c = std::move(found)] {
       if (mine != question_) return;
       ++question_;  // the next answer to it is ignored
-      input([&](time_point now) { why.empty() ? fsm_.credentials_found(c, now) : fsm_.no_credentials(why, now); });
+      host_.run(step{*this, [&](time_point now) { why.empty() ? fsm_.credentials_found(c, now) : fsm_.no_credentials(why, now); }});
     };
     // From within: then the io_context is still there.
     host_.enter([&](time_point) { asio::post(on_, std::move(posted)); });
@@ -154,31 +154,32 @@ void connection::ask() {
 void connection::resolve() {
   stream_.async_resolve(fsm_.where(), bound([this](error_code ec, net::stream::found_addresses const& found) {
                           if (!fsm_.is_up()) stream_.take(found);
-                          input([&](time_point now) {
-                            if (ec) fsm_.not_resolved("'" + fsm_.where().host + "': " + ec.message(), now);
-                            else fsm_.resolved(net::stream::shown(found), now);
-                          });
+                          host_.run(step{*this, [&](time_point now) {
+                                           if (ec) fsm_.not_resolved("'" + fsm_.where().host + "': " + ec.message(), now);
+                                           else fsm_.resolved(net::stream::shown(found), now);
+                                         }});
                         }));
 }
 
 void connection::connect() {
   stream_.async_connect(fsm_.where(), fsm_.address_number(), bound([this](error_code ec) {
                           if (!ec) stream_.connected();
-                          input([&](time_point now) { ec ? fsm_.refused(ec.message(), now) : fsm_.connected(now); });
+                          host_.run(step{*this, [&](time_point now) { ec ? fsm_.refused(ec.message(), now) : fsm_.connected(now); }});
                         }));
 }
 
 void connection::handshake() {
   std::string warning;
-  std::string const wrong = stream_.async_handshake(warning, bound([this](error_code ec) {
-                                                      input([&](time_point now) {
-                                                        peer_expires_ = stream_.peer_expires();
-                                                        ec ? fsm_.failed(stream_.words(ec), now, net::tls_fault(ec)) : fsm_.handshaken(now);
-                                                      });
-                                                    }));
+  std::string const wrong =
+      stream_.async_handshake(warning, bound([this](error_code ec) {
+                                host_.run(step{*this, [&](time_point now) {
+                                                 peer_expires_ = stream_.peer_expires();
+                                                 ec ? fsm_.failed(stream_.words(ec), now, net::tls_fault(ec)) : fsm_.handshaken(now);
+                                               }});
+                              }));
   if (!warning.empty()) host_.log(log_level::warning, fsm_.where().shown() + ": still using the previous files: " + warning);
   if (wrong.empty()) return;
-  asio::post(on_, bound([this, wrong] { input([&](time_point now) { fsm_.failed(wrong, now, protocol::fault::tls_failed); }); }));
+  asio::post(on_, bound([this, wrong] { host_.run(step{*this, [&](time_point now) { fsm_.failed(wrong, now, protocol::fault::tls_failed); }}); }));
 }
 
 /// Writes at once what the stream takes, which is nearly always all.
@@ -187,7 +188,7 @@ void connection::write() {
   if (taken != 0) return fsm_.written(taken);
   stream_.async_write_some(fsm_.bytes(), bound([this](error_code ec, std::size_t size) {
                              if (ec) {
-                               input([&](time_point now) { fsm_.write_failed("write: " + stream_.words(ec), now); });
+                               host_.run(step{*this, [&](time_point now) { fsm_.write_failed("write: " + stream_.words(ec), now); }});
                              } else {
                                fsm_.written(size);
                                carry_out();
@@ -196,10 +197,11 @@ void connection::write() {
 }
 
 void connection::read() {
-  stream_.async_read_some(
-      fsm_.room(), bound([this](error_code ec, std::size_t size) {
-        input([&](time_point now) { ec ? fsm_.failed("read: " + stream_.words(ec), now, net::tls_fault(ec)) : fsm_.received(size, now); });
-      }));
+  stream_.async_read_some(fsm_.room(), bound([this](error_code ec, std::size_t size) {
+                            host_.run(step{*this, [&](time_point now) {
+                                             ec ? fsm_.failed("read: " + stream_.words(ec), now, net::tls_fault(ec)) : fsm_.received(size, now);
+                                           }});
+                          }));
 }
 
 }  // namespace conch::redis

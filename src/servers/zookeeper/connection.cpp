@@ -59,11 +59,11 @@ void connection::shut_down() {
 /// An input, at the end of which everything is carried out that the session has asked for in it.
 template <class F>
 void connection::turn(F f) {
-  input([&](time_point now) {
-    in_turn_ = true;
-    f(now);
-    in_turn_ = false;
-  });
+  host_.run(step{*this, [&](time_point now) {
+                   in_turn_ = true;
+                   f(now);
+                   in_turn_ = false;
+                 }});
 }
 
 void connection::go_on_later() {
