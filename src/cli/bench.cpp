@@ -6,6 +6,7 @@
 #include "cli/output.hpp"
 #include "cli/show.hpp"
 #include "servers/probe.hpp"
+#include "servers/urls.hpp"
 
 #include <boost/system/system_error.hpp>
 
@@ -78,7 +79,7 @@ int bench(arguments const& given, connection const& servers) {
   std::size_t const replicas = servers.settings.sync_replicas;
   if (given.json) {
     boost::json::object o;
-    o["server"] = without_password(servers.settings.url);
+    o["server"] = conch::servers::without_login(servers.settings.url);
     if (replicas != 0) o["sync_replicas"] = replicas;
     o["round_trip"] = percentiles(trips);
     o["cycle"] = percentiles(cycles);
@@ -87,7 +88,7 @@ int bench(arguments const& given, connection const& servers) {
     print(one_line(o));
     return exit_code::done;
   }
-  print(without_password(servers.settings.url) + ", one client, each part for " + readable(time) + '\n');
+  print(conch::servers::without_login(servers.settings.url) + ", one client, each part for " + readable(time) + '\n');
   print_line("round trip", trips, "");
   print_line("acquire + release", cycles, one_digit(per_second) + " cycles/s, " + in_trips(cycles, trips, replicas == 0 ? 2 : 3, replicas));
   print_line("hand-over", hand_overs, in_trips(hand_overs, trips, replicas == 0 ? 1 : 2, replicas));

@@ -8,6 +8,7 @@
 #include "cli/show.hpp"
 #include "servers/judge.hpp"
 #include "servers/probe.hpp"
+#include "servers/urls.hpp"
 
 #include <boost/system/system_error.hpp>
 
@@ -36,7 +37,7 @@ class doctor_visit {
   int run() {
     for (std::string const& url : servers_.servers) look_at(url);
     if (clocks_.size() > 1) tell("", conch::servers::judge_clocks(clocks_));
-    if (servers_.quorum()) different_servers();
+    if (servers_.quorum) different_servers();
     hand_over();
     return static_cast<int>(worst_);
   }
@@ -57,13 +58,13 @@ class doctor_visit {
     } else {
       std::string line = name_of(f.how);
       line.resize(9, ' ');
-      if (!server.empty() && (servers_.quorum() || server != without_password(servers_.settings.url))) line += server + ": ";
+      if (!server.empty() && (servers_.quorum || server != conch::servers::without_login(servers_.settings.url))) line += server + ": ";
       print(line + f.what + ": " + f.words + '\n' + (f.advice.empty() ? "" : "         -> " + f.advice + '\n'));
     }
   }
 
   void look_at(std::string const& url) {
-    std::string const name = without_password(url);
+    std::string const name = conch::servers::without_login(url);
     bool const reached_another = std::exchange(reached_, false);
     try {
       auto const probe = conch::servers::open_probe(servers_.at(url));

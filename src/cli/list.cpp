@@ -5,6 +5,7 @@
 #include "cli/lock_scanner.hpp"
 #include "cli/output.hpp"
 #include "cli/show.hpp"
+#include "servers/urls.hpp"
 
 #include <boost/system/system_error.hpp>
 
@@ -23,10 +24,10 @@ int list(arguments const& given, connection const& servers) {
           print(conch::printable(name) + '\n');
         } else if (given.json) {
           boost::json::object o = as_json(name, status);
-          if (servers.quorum()) o["server"] = without_password(url);
+          if (servers.quorum) o["server"] = conch::servers::without_login(url);
           print(one_line(o));
         } else {
-          print((servers.quorum() ? without_password(url) + ": " : "") + as_text(name, status, std::chrono::system_clock::now()));
+          print((servers.quorum ? conch::servers::without_login(url) + ": " : "") + as_text(name, status, std::chrono::system_clock::now()));
         }
       }
       answered = true;

@@ -47,7 +47,7 @@ int carry_out(std::vector<std::string> const& words) {
     connection const servers = read_connection(given.connect);
     // The commands ask each server by itself, and some ask it what a client does not.
     bool const is_run = given.command == command_id::run;
-    bool const checks_by_itself = given.command == command_id::doctor || (is_run && !servers.quorum());
+    bool const checks_by_itself = given.command == command_id::doctor || (is_run && !servers.quorum);
     if (!checks_by_itself) require_valid(servers);
     if (!is_run) std::signal(SIGPIPE, SIG_IGN);  // CMD would inherit it
     return carry_out(given, servers);

@@ -5,7 +5,7 @@
 #include "cli/exit_code.hpp"
 #include "cli/option_table.hpp"
 #include "cli/toml.hpp"
-#include "servers/login.hpp"
+#include "servers/urls.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -93,42 +93,6 @@ std::string password_in(std::string const& path) {
   return text;
 }
 
-/// user:password@, user@ or :password@ in a URL, or in one of the servers of redlock://; or ?password= (also sslpassword=) of PostgreSQL.
-bool names_a_login(std::string const& url) {
-  auto const begin = url.find("://");
-  if (begin == std::string::npos) return false;
-  if (url.starts_with("postgres") && url.find("password=", begin) != std::string::npos) return true;
-  // As the library reads a URL: the '@' of unix:// stands in front of the path.
-  bool const of_path = url.starts_with("unix://");
-  auto const end = of_path ? url.find('/', begin + 3) : std::string::npos;
-  return url.substr(begin + 3, end == std::string::npos ? end : end - begin - 3).find('@') != std::string::npos;
-}
-
-/// In front of each '@', up to the ',' or the beginning: a ':' begins a password.
-bool names_a_password(std::string const& url) {
-  if (!names_a_login(url)) return false;
-  if (url.starts_with("postgres") && url.find("password=") != std::string::npos) return true;
-  auto const begin = url.find("://") + 3;
-  for (auto at = url.find('@', begin); at != std::string::npos; at = url.find('@', at + 1)) {
-    auto const comma = url.rfind(',', at);
-    auto const from = comma == std::string::npos || comma < begin ? begin : comma + 1;
-    if (url.substr(from, at - from).find(':') != std::string::npos) return true;
-  }
-  return false;
-}
-
-std::vector<std::string> servers_of(std::string const& url) {
-  constexpr std::string_view several = "redlock://";
-  if (!url.starts_with(several)) return {url};
-  std::vector<std::string> all;
-  for (std::string_view rest = std::string_view{url}.substr(several.size());;) {
-    auto const comma = rest.find(',');
-    all.push_back("redis://" + std::string{rest.substr(0, comma)});
-    if (comma == std::string_view::npos) return all;
-    rest.remove_prefix(comma + 1);
-  }
-}
-
 /// What a configuration file says. Paths in it are relative to its folder.
 struct file_settings {
   std::map<std::string, std::string> values;
@@ -211,7 +175,8 @@ void read_login(connection_options const& given, file_settings const& file, conn
     into.settings.credentials_provider = [login](std::string const&, credentials_handler const& done) { done({}, login); };
     return;
   }
-  if (!login.password.empty() && names_a_password(into.settings.url)) refuse("two passwords: one is in the URL, and one is given beside it");
+  if (!login.password.empty() && conch::servers::login_in(into.settings.url).password)
+    refuse("two passwords: one is in the URL, and one is given beside it");
   into.settings.url = conch::servers::with_login(into.settings.url, login);
 }
 
@@ -232,15 +197,6 @@ void read_sync(connection_options const& given, file_settings const& file, confi
   }
 }
 
-/// "?sentinelMasterId=NAME" as the URL has it; empty: it has none.
-std::string master_in(std::string_view url) {
-  constexpr std::string_view word = "sentinelMasterId=";
-  auto const query = url.find('?');
-  auto const at = query == std::string_view::npos ? query : url.find(word, query);
-  if (at == std::string_view::npos || (url[at - 1] != '?' && url[at - 1] != '&')) return {};
-  return "?" + std::string{url.substr(at, url.find('&', at) - at)};
-}
-
 }  // namespace
 
 config connection::at(std::string const& url) const {
@@ -256,33 +212,10 @@ std::string read_private_file(std::string const& path, std::string const& what) 
   return read_all(file.fd, path, what);
 }
 
-std::string without_password(std::string const& url) {
-  auto const begin = url.find("://");
-  if (begin == std::string::npos) return url;
-  std::string shown = url.substr(0, begin + 3);
-  std::string_view rest = std::string_view{url}.substr(begin + 3);
-  if (shown == "memory://") return url;
-  if (shown == "unix://") return shown.append(rest.substr(std::min(rest.find('/'), rest.size())));
-  // Behind '?' stand files, and for PostgreSQL perhaps the password. The name of a master is what tells two sets of servers apart.
-  std::string const master = master_in(rest);
-  rest = rest.substr(0, rest.find('?'));
-  bool const each_has_its_own = shown == "redlock://";  // elsewhere a password may contain a comma
-  for (;;) {
-    auto const comma = each_has_its_own ? rest.find(',') : std::string_view::npos;
-    std::string_view const one = rest.substr(0, comma);
-    shown += one.substr(one.rfind('@') + 1);  // npos + 1 is 0
-    if (comma == std::string_view::npos) break;
-    shown += ',';
-    rest.remove_prefix(comma + 1);
-  }
-  return shown + master;
-}
-
 connection read_connection(connection_options const& given) {
-  if (names_a_login(given.url) && !names_a_password(given.url)) {
-    throw failure{exit_code::usage, "--url: give the user with --user, not in the URL"};
-  }
-  if (names_a_password(given.url)) {
+  auto const in_argument = conch::servers::login_in(given.url);
+  if (in_argument.user && !in_argument.password) throw failure{exit_code::usage, "--url: give the user with --user, not in the URL"};
+  if (in_argument.password) {
     throw failure{
         exit_code::usage,
         "--url: other users of this machine can read arguments, so give the password in CONCH_PASSWORD, --password-file or the configuration "
@@ -293,7 +226,7 @@ connection read_connection(connection_options const& given) {
   if (auto url = chosen(given.url, "url", given, file)) all.settings.url = std::move(*url);
   conch::servers::login_rules const rules = conch::servers::login_rules_of(all.settings.url);
   if (rules.in_this_process) {
-    refuse(without_password(all.settings.url) +
+    refuse(conch::servers::without_login(all.settings.url) +
            " exists only inside one process, so no other program can reach its locks: this command needs a server");
   }
   if (!given.key_prefix.empty()) {
@@ -315,7 +248,8 @@ connection read_connection(connection_options const& given) {
 
   read_login(given, file, all);
   read_sync(given, file, all.settings);
-  all.servers = servers_of(all.settings.url);
+  all.servers = conch::servers::voters_of(all.settings.url);
+  all.quorum = conch::servers::names_voters(all.settings.url);
   all.settings.client_name = "conch-cli";
   all.settings.single_threaded = true;
   return all;

@@ -27,11 +27,10 @@ struct connection_options {
 struct connection {
   config settings;                   // url, credentials_provider, key_prefix, tls, sync_replicas are set; a URL may contain the login
   std::vector<std::string> servers;  // the URL of each server
+  bool quorum = false;               // the lock is kept by all of them, and a majority decides
 
   /// The settings for one of `servers`.
   config at(std::string const& url) const;
-  /// The lock is kept by several servers of which a majority decides.
-  bool quorum() const noexcept { return settings.url.starts_with("redlock://"); }
 };
 
 /// Reads the environment (CONCH_URL, CONCH_USER, CONCH_PASSWORD) and the configuration file: that of the options, which must exist, else
@@ -43,8 +42,5 @@ connection read_connection(connection_options const& given);
 /// A regular file that others than its owner may read is refused, and so is one that belongs to somebody else than the user or root.
 /// `what`: for the error. Throws failure.
 std::string read_private_file(std::string const& path, std::string const& what);
-
-/// The URL for messages: without user and password.
-std::string without_password(std::string const& url);
 
 }  // namespace conch::cli

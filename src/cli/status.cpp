@@ -6,6 +6,7 @@
 #include "cli/output.hpp"
 #include "cli/show.hpp"
 #include "servers/probe.hpp"
+#include "servers/urls.hpp"
 
 #include <conch/log.hpp>
 
@@ -31,10 +32,10 @@ log_hook log_of(arguments const& given) { return given.verbose ? log_to_stderr(l
 void print_status(arguments const& given, connection const& servers, std::string const& url, std::string const& name, lock_status const& s) {
   if (given.json) {
     boost::json::object o = as_json(name, s);
-    if (servers.quorum()) o["server"] = without_password(url);
+    if (servers.quorum) o["server"] = conch::servers::without_login(url);
     print(one_line(o));
   } else {
-    print((servers.quorum() ? without_password(url) + ": " : "") + as_text(name, s, std::chrono::system_clock::now()));
+    print((servers.quorum ? conch::servers::without_login(url) + ": " : "") + as_text(name, s, std::chrono::system_clock::now()));
   }
 }
 
@@ -79,8 +80,8 @@ int status(arguments const& given, connection const& servers) {
       for (std::string const& name : given.names) print_status(given, servers, url, name, questions.ask(name));
       answered = true;
     } catch (boost::system::system_error const& error) {
-      if (!servers.quorum()) throw;
-      why = without_password(url) + ": " + error.code().message();
+      if (!servers.quorum) throw;
+      why = conch::servers::without_login(url) + ": " + error.code().message();
       code = exit_code_of(error.code());
       say(given, why, code);
     }
@@ -109,7 +110,7 @@ class unlocking {
       std::string const whom = given_.fence ? "the holder with fence " + std::to_string(*given_.fence) : "all of its holders";
       if (!agreed("Take " + printable(name_) + " from " + whom + "?")) return exit_code::nothing_done;
     }
-    if (given_.fence && servers_.quorum()) {
+    if (given_.fence && servers_.quorum) {
       take_from_owner();
     } else {
       each([&](operator_client& client) { take(client, given_.fence); });
@@ -144,8 +145,8 @@ class unlocking {
         ask(*clients_[i]);
         ++answered_;
       } catch (boost::system::system_error const& error) {
-        if (!servers_.quorum()) throw;
-        say(given_, without_password(servers_.servers[i]) + ": " + error.code().message(), exit_code_of(error.code()));
+        if (!servers_.quorum) throw;
+        say(given_, conch::servers::without_login(servers_.servers[i]) + ": " + error.code().message(), exit_code_of(error.code()));
       }
     }
   }
@@ -161,7 +162,7 @@ class unlocking {
     } else {
       print(printable(name_) + ": taken from " + std::to_string(taken_) + (taken_ == 1 ? " holder\n" : " holders\n"));
     }
-    if (servers_.quorum() && answered_ <= servers_.servers.size() / 2) return exit_code::unreachable;
+    if (servers_.quorum && answered_ <= servers_.servers.size() / 2) return exit_code::unreachable;
     return taken_ == 0 ? exit_code::nothing_done : exit_code::done;
   }
 

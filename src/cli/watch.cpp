@@ -7,6 +7,7 @@
 #include "cli/output.hpp"
 #include "cli/show.hpp"
 #include "cli/watch_view.hpp"
+#include "servers/urls.hpp"
 
 #include <boost/system/system_error.hpp>
 
@@ -109,9 +110,9 @@ class watcher {
     trouble now;
     std::size_t answered = 0;
     for (auto const& scanner : scanners_) {
-      std::string const url = without_password(scanner->url());
+      std::string const url = conch::servers::without_login(scanner->url());
       try {
-        for (auto& [name, status] : scanner->look()) all.emplace_back(servers_.quorum() ? url + ": " + name : name, std::move(status));
+        for (auto& [name, status] : scanner->look()) all.emplace_back(servers_.quorum ? url + ": " + name : name, std::move(status));
         ++answered;
       } catch (boost::system::system_error const& error) {
         std::string const words = error.code().message();
@@ -123,7 +124,7 @@ class watcher {
       throw failure{now.code, now.words};
     }
     // What cannot be seen has not changed.
-    if (now.words.empty() || servers_.quorum()) changes_ = view_.look(std::move(all), clock::now());
+    if (now.words.empty() || servers_.quorum) changes_ = view_.look(std::move(all), clock::now());
     if (screen_) {
       show(now.words);
     } else {

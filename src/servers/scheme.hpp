@@ -6,8 +6,8 @@
 #include "base/url_text.hpp"
 #include "cohort/backend.hpp"
 #include "protocol/transport.hpp"
-#include "servers/login.hpp"
 #include "servers/probe.hpp"
+#include "servers/urls.hpp"
 
 #include <conch/config.hpp>
 #include <conch/detail/api.hpp>
@@ -100,7 +100,8 @@ struct scheme {
   url::shape shape = url::shape::hosts;
   login_rules login{};
   std::span<own_setting const> settings{};
-  std::string_view why_no_vote{};  // why it cannot be one of several servers of which a majority decides. Empty: it can
+  std::string_view shown_parameter{};  // behind '?': what tells two sets of servers apart
+  std::string_view why_no_vote{};      // why it cannot be one of several servers of which a majority decides. Empty: it can
   /// Throws errc::invalid_url, and errc::invalid_config where URL and settings do not go together. `url` is not ambiguous.
   std::unique_ptr<target> (*parse)(std::string_view url, config const& c) = nullptr;
   /// Instead of parse: the URLs of several servers that vote.

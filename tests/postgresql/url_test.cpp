@@ -3,6 +3,7 @@
 #include "servers/postgresql/url.hpp"
 #include "base/secrets.hpp"
 #include "registry/registry.hpp"
+#include "servers/urls.hpp"
 
 #include <conch/error.hpp>
 
@@ -39,7 +40,11 @@ TEST(PostgresqlUrl, ShowsNothingOfAPasswordThatStandsInTheWrongPlace) {
     EXPECT_NE(said.find(why), std::string::npos) << url << ": " << said;
     EXPECT_EQ(said.find("sek"), std::string::npos) << said;
   }
-  EXPECT_EQ(shown("postgresql://u:sekret@a:1,b/db?password=sekret"), "postgresql://a:1,b/db");
+  for (std::string const url : {"postgresql://u:sekret@a:1,b/db?password=sekret", "postgresql://u:sekret@a:1,b/db"}) {
+    EXPECT_EQ(shown(url), "postgresql://a:1,b/db");
+    EXPECT_EQ(servers::without_login(url), "postgresql://a:1,b/db");
+    EXPECT_TRUE(servers::login_in(url).password);
+  }
 }
 
 TEST(PostgresqlUrl, IsTakenAsItIs) {

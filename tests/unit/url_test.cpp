@@ -371,6 +371,45 @@ class dummy final : public servers::target {
   servers::deployment make(servers::lent const&) const override { return {}; }
 };
 
+TEST(Url, IsShownWithoutItsLogin) {
+  for (auto const& [url, shown] : std::vector<std::pair<std::string, std::string>>{
+           {"redis://u:p@h:1/2", "redis://h:1/2"},
+           {"redis://u@h", "redis://h"},
+           {"redlock://u:p@h,:q@i,j", "redlock://h,i,j"},
+           {"unix://u:p@/a", "unix:///a"},
+           {"unix://u:p@/a@b", "unix://***"},
+           {"unix:///a@b", "unix:///a@b"},
+           {"redis://u:p,q@h", "redis://h"},
+           {"rediss://h/2?cert=c&key=k", "rediss://h/2"},
+           {"redis-sentinel://u:p,@s,t/1?x=y&sentinelMasterId=m", "redis-sentinel://s,t/1?sentinelMasterId=m"},
+           {"redis-sentinel://s?xsentinelMasterId=m", "redis-sentinel://s"},
+           {"memory://a@b?c", "memory://a@b?c"},
+           {"zookeeper://u:p@a,b/x", "zookeeper://a,b/x"},
+           {"unknown://u:p@h?password=p", "unknown://h"},
+           {"redis://u:p?x@h", "redis://***"},
+           {"unknown://h?password=p@q", "unknown://***"},
+           {"no scheme", "no scheme"}}) {
+    EXPECT_EQ(servers::without_login(url), shown);
+  }
+}
+
+TEST(Url, SaysWhetherItContainsALogin) {
+  auto const in = [](std::string const& url) {
+    auto const found = servers::login_in(url);
+    return std::string{found.user ? "user " : ""} + (found.password ? "password" : "");
+  };
+  EXPECT_EQ(in("redis://h"), "");
+  EXPECT_EQ(in("redis://u@h"), "user ");
+  EXPECT_EQ(in("redis://u:p@h"), "user password");
+  EXPECT_EQ(in("redlock://a,:p@b"), "user password");
+  EXPECT_EQ(in("redlock://a:1,u@b:2"), "user ") << "a port is no password";
+  EXPECT_EQ(in("unix:///a@b:c"), "");
+  EXPECT_EQ(in("unix://u:p@/a"), "user password");
+  EXPECT_EQ(in("memory://a:b@c?password=x"), "");
+  EXPECT_EQ(in("postgresql://h/db?sslpassword=p"), "password") << "also without the component";
+  EXPECT_EQ(in(""), "");
+}
+
 TEST(Url, OfANewKindOfServerNeedsNothingButItsScheme) {
   static constexpr servers::scheme::name names[] = {{"dummy"}, {"dummies", true}};
   static constexpr servers::scheme kind{

@@ -2,8 +2,8 @@
 #include "servers/zookeeper/examination.hpp"
 
 #include "base/glob.hpp"
-#include "servers/login.hpp"
 #include "servers/probe.hpp"
+#include "servers/urls.hpp"
 #include "servers/zookeeper/line_status.hpp"
 #include "servers/zookeeper/names.hpp"
 

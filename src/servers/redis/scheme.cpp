@@ -233,6 +233,7 @@ std::span<servers::scheme const> schemes() noexcept {
       {.names = names_of_sentinels,
        .login = {.has_sentinels = true},
        .settings = own_to_sentinels,
+       .shown_parameter = "sentinelMasterId",
        .why_no_vote = "redis-sentinel:// is not allowed here: name each server of a quorum",
        .parse = parse_with_sentinels},
       {.names = names_of_cluster,
