@@ -205,6 +205,29 @@ TEST(Rooms, IncludeWhatTheTableAllowsAndNothingElse) {
   EXPECT_EQ(joined(wrong_arrows(sources())), "");
 }
 
+/// Lines of code, not of comments, that name something in the room of one kind of server.
+std::vector<std::string> named_rooms(std::string const& text) {
+  static std::regex const name{R"(\b(redis|zookeeper|postgresql|memory)::\w+)"};
+  std::vector<std::string> found;
+  std::istringstream lines{text};
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch m;
+    std::string const code = line.substr(0, line.find("//"));
+    if (std::regex_search(code, m, name)) found.push_back(m[0]);
+  }
+  return found;
+}
+
+TEST(Rooms, OnlyThoseOfTheServersAndTheRegistryNameAKindOfServer) {
+  for (auto const& [path, ignored] : sources()) {
+    std::string const mine = room_of(path);
+    if (mine.empty() || mine.starts_with("servers/") || mine == "registry") continue;
+    EXPECT_EQ(joined(named_rooms(text_of(fs::path{CONCH_SOURCE_DIR} / "src" / path))), "") << path;
+  }
+  EXPECT_EQ(joined(named_rooms("// redis::address\n  redis::address a;  // zookeeper::x\nauto t = \"memory\";\nmemory::store s;\n")),
+            "redis::address\nmemory::store");
+}
+
 TEST(Rooms, HaveNoArrowInTheTableThatNoFileNeeds) {
   for (room const& of : rooms()) {
     for (std::string const& use : of.uses) {
