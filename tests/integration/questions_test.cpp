@@ -94,13 +94,15 @@ TEST(Questions, ThrowTheServersErrorInPrintableWords) {
   asked a{"-NOPERM \x1b[2J no\r\n"};
   EXPECT_TRUE(a.questions.ask({"SCAN"}).is_error());
   EXPECT_EQ(error_of([&] { a.questions.answer_to({"SCAN"}); }), errc::access_denied);
-  EXPECT_EQ(error_of([&] { redis::names_of_locks(a.questions, "conch:", {}); }), errc::access_denied);
+  servers::found_locks none;
+  EXPECT_EQ(error_of([&] { redis::find_locks(a.questions, "conch:", {}, none); }), errc::access_denied);
 }
 
 TEST(Questions, AScanThatMakesNoSenseIsAnError) {
   for (char const* const wrong : {"+OK\r\n", "*2\r\n$1\r\n0\r\n$1\r\n0\r\n", "*0\r\n", ":1\r\n"}) {
     asked a{wrong};
-    EXPECT_EQ(error_of([&] { redis::names_of_locks(a.questions, "conch:", {}); }), errc::protocol) << wrong;
+    servers::found_locks none;
+    EXPECT_EQ(error_of([&] { redis::find_locks(a.questions, "conch:", {}, none); }), errc::protocol) << wrong;
   }
 }
 

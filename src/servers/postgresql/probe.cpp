@@ -5,6 +5,7 @@
 #include "base/glob.hpp"
 #include "base/hex.hpp"
 #include "base/numbers.hpp"
+#include "servers/found_locks.hpp"
 #include "servers/judge.hpp"
 #include "servers/postgresql/examination.hpp"
 #include "servers/postgresql/questions.hpp"
@@ -123,10 +124,10 @@ class probe final : public servers::probe {
 
 /// By pages, so that no answer is large.
 std::vector<seen_lock> probe::locks(std::vector<std::string> const& patterns) {
-  constexpr std::size_t a_page = 100, most = 1'000'000;
-  std::vector<seen_lock> all;
+  constexpr std::size_t a_page = 100;
+  servers::found_locks all;
   try {
-    if (only_row(server().ask("select to_regclass('conch.lock') is not null"), 1)[0] != "t") return all;
+    if (only_row(server().ask("select to_regclass('conch.lock') is not null"), 1)[0] != "t") return {};
     std::string const head = settings_.key_prefix + '{';
     for (std::string after;;) {
       questions::rows const page = server().ask(
@@ -138,18 +139,15 @@ std::vector<seen_lock> probe::locks(std::vector<std::string> const& patterns) {
         after = bytes_of(one[0]);
         bool const is_ours = after.starts_with(head) && after.ends_with('}');
         std::string const name = is_ours ? after.substr(head.size(), after.size() - head.size() - 1) : std::string{};
-        if (!name.empty() && matches_one(patterns, name)) all.push_back({name});
+        if (!name.empty() && matches_one(patterns, name)) all.add(name);
       }
-      if (all.size() > most)
-        throw boost::system::system_error{make_error_code(errc::server_refused, "more than a million locks: give a pattern that matches fewer")};
       if (page.size() < a_page) break;
     }
   } catch (boost::system::system_error const&) {
     server_.reset();  // the next call begins with another connection
     throw;
   }
-  std::sort(all.begin(), all.end(), [](seen_lock const& a, seen_lock const& b) { return a.name < b.name; });
-  return all;
+  return all.take();
 }
 
 void probe::examine(tell const& to) {

@@ -6,7 +6,6 @@
 
 #include <boost/system/system_error.hpp>
 
-#include <algorithm>
 #include <utility>
 
 namespace conch::redis {
@@ -36,11 +35,6 @@ std::string key_pattern(std::string_view prefix, std::string_view pattern) {
   return key + '}';
 }
 
-void in_order(std::vector<std::string>& names) {
-  std::sort(names.begin(), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());
-}
-
 std::string name_in_key(std::string_view prefix, std::string_view key) {
   if (!key.starts_with(prefix)) return {};
   key.remove_prefix(prefix.size());
@@ -49,34 +43,22 @@ std::string name_in_key(std::string_view prefix, std::string_view key) {
   return inside.find('}') == std::string_view::npos ? unescape_name(inside) : std::string{};
 }
 
-namespace {
-
-[[noreturn]] void stop_scan(errc why, questions const& at, std::string const& words) {
-  throw boost::system::system_error{make_error_code(why, at.where().shown() + ": " + words)};
-}
-
-}  // namespace
-
-std::vector<std::string> names_of_locks(questions& server, std::string const& prefix, std::vector<std::string> const& patterns) {
-  constexpr std::size_t most = 1'000'000;
-  std::vector<std::string> names;
+void find_locks(questions& server, std::string const& prefix, std::vector<std::string> const& patterns, servers::found_locks& to) {
   for (std::string const& pattern : patterns.empty() ? std::vector<std::string>{"*"} : patterns) {
     std::string cursor = "0";
     do {
       reply const r = server.answer_to({"SCAN", cursor, "MATCH", key_pattern(prefix, pattern), "COUNT", "1000"});
       // [cursor, [key, key ...]]
       auto const nodes = r.nodes();
-      if (nodes.size() < 3 || nodes[0].count != 2 || nodes[2].what != resp::kind::array) stop_scan(errc::protocol, server, "invalid answer to SCAN");
+      if (nodes.size() < 3 || nodes[0].count != 2 || nodes[2].what != resp::kind::array)
+        throw boost::system::system_error{make_error_code(errc::protocol, server.where().shown() + ": invalid answer to SCAN")};
       cursor = nodes[1].text;
       for (resp::node const& key : nodes.subspan(3)) {
         std::string name = name_in_key(prefix, key.text);
-        if (!name.empty() && matches(pattern, name)) names.push_back(std::move(name));
+        if (!name.empty() && matches(pattern, name)) to.add(std::move(name));
       }
-      if (names.size() > most) stop_scan(errc::server_refused, server, "more than a million locks: give a pattern that matches fewer");
     } while (cursor != "0");
   }
-  in_order(names);  // SCAN may show a key twice
-  return names;
 }
 
 }  // namespace conch::redis

@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include "servers/found_locks.hpp"
 #include "servers/redis/questions.hpp"
 
 #include <string>
@@ -16,10 +17,7 @@ std::string key_pattern(std::string_view prefix, std::string_view pattern);
 /// The name of the lock whose key this is; empty: it is no such key.
 std::string name_in_key(std::string_view prefix, std::string_view key);
 
-/// Sorted, and each once.
-void in_order(std::vector<std::string>& names);
-
-/// The names of the locks that the server has and that match one of the patterns (none: all), in order. By SCAN, 1000 keys at a time.
-std::vector<std::string> names_of_locks(questions& server, std::string const& prefix, std::vector<std::string> const& patterns);
+/// The locks that the server has and that match one of the patterns (none: all). By SCAN, 1000 keys at a time, which may show a key twice.
+void find_locks(questions& server, std::string const& prefix, std::vector<std::string> const& patterns, servers::found_locks& to);
 
 }  // namespace conch::redis

@@ -72,21 +72,17 @@ std::vector<address> probe::masters() const {
 /// What a client refuses is refused here too, with the same words: a replica, a Sentinel, an old version.
 std::vector<servers::seen_lock> probe::locks(std::vector<std::string> const& patterns) {
   introduction const how = in_cluster() ? introduction::as_cluster_client : introduction::as_client;
-  std::vector<std::string> names;
+  servers::found_locks all;  // a lock on its way from one master to another may be seen at both
   try {
     for (address const& one : masters()) {
       questions& server = scanned_.try_emplace(one.shown(), settings_, one, questions::usual_limit, how).first->second;
-      std::vector<std::string> const here = names_of_locks(server, settings_.key_prefix, patterns);
-      names.insert(names.end(), here.begin(), here.end());
+      find_locks(server, settings_.key_prefix, patterns, all);
     }
   } catch (boost::system::system_error const&) {
     scanned_.clear();  // the next call begins with other connections
     throw;
   }
-  in_order(names);  // a lock on its way from one master to another may be seen at both
-  std::vector<servers::seen_lock> all;
-  for (std::string& one : names) all.push_back({std::move(one)});
-  return all;
+  return all.take();
 }
 
 void probe::examine_one(address const& where, tell const& to) {

@@ -5,6 +5,7 @@
 #include "base/glob.hpp"
 #include "cohort/backend.hpp"
 #include "protocol/wire.hpp"
+#include "servers/found_locks.hpp"
 #include "servers/judge.hpp"
 #include "servers/zookeeper/examination.hpp"
 #include "servers/zookeeper/faults.hpp"
@@ -99,10 +100,9 @@ class probe final : public servers::probe {
 }
 
 std::vector<seen_lock> probe::locks_at(questions& at, std::vector<std::string> const& patterns) const {
-  constexpr std::size_t at_once = 200, most = 1'000'000;
+  constexpr std::size_t at_once = 200;
   reply const listed = at.ask(get_children{root_});
-  std::vector<seen_lock> all;
-  if (listed.what == status::no_node) return all;  // nobody has used a lock yet
+  if (listed.what == status::no_node) return {};  // nobody has used a lock yet
   auto const* const folders = std::get_if<children>(&listed.content);
   if (folders == nullptr) refuse(listed.what, "list " + root_, at);
   std::vector<std::string> wanted;
@@ -110,16 +110,15 @@ std::vector<seen_lock> probe::locks_at(questions& at, std::vector<std::string> c
     auto const name = decoded(one);
     if (name && matches_one(patterns, *name)) wanted.push_back(one);
   }
-  if (wanted.size() > most)
-    throw boost::system::system_error{make_error_code(errc::server_refused, "more than a million locks: give a pattern that matches fewer")};
+  servers::found_locks::check_count(wanted.size());  // before each of them is asked for
+  servers::found_locks all;
   for (std::size_t i = 0; i < wanted.size(); i += at_once) {
     auto const begin = wanted.begin() + static_cast<std::ptrdiff_t>(i),
                end = wanted.begin() + static_cast<std::ptrdiff_t>(std::min(wanted.size(), i + at_once));
     std::vector<lock_status> told = statuses(at, {begin, end});
-    for (std::size_t k = 0; k < told.size(); ++k) all.push_back({*decoded(*(begin + static_cast<std::ptrdiff_t>(k))), std::move(told[k])});
+    for (std::size_t k = 0; k < told.size(); ++k) all.add(*decoded(*(begin + static_cast<std::ptrdiff_t>(k))), std::move(told[k]));
   }
-  std::sort(all.begin(), all.end(), [](seen_lock const& a, seen_lock const& b) { return a.name < b.name; });
-  return all;
+  return all.take();
 }
 
 /// Of the locks with these folders. A folder that is not there is a free lock.
