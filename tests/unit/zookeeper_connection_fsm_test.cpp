@@ -148,13 +148,21 @@ TEST_F(ZookeeperConnection, GivesAnswersInTheOrderOfAskingAndPingsAndNoticesBetw
   EXPECT_EQ(done(), texts{"read"});
 }
 
-TEST_F(ZookeeperConnection, AnAnswerToSomethingElseIsMalformed) {
+TEST_F(ZookeeperConnection, AnAnswerThatOvertakesAnotherEndsTheConnectionAndNotTheWaits) {
   be_up();
   fsm.send(remove{"/a"});
+  fsm.send(remove{"/b"});
   fsm.go_on();
   done();
-  hear(answer_to(2));
-  EXPECT_EQ(take_told(), texts{"malformed: this server does not speak ZooKeeper's protocol: an answer to another request than was sent"});
+  hear(answer_to(2, status::no_node));
+  EXPECT_EQ(take_told(), texts{"an answer to request 2 (status -101), and the next is that to request 1"}) << "not malformed, which would be final";
+  EXPECT_EQ(done(), texts{"close"});
+}
+
+TEST_F(ZookeeperConnection, AnAnswerThatNobodyHasAskedForEndsTheConnection) {
+  be_up();
+  hear(answer_to(7));
+  EXPECT_EQ(take_told(), texts{"an answer to request 7 (status 0), and none is due"});
   EXPECT_EQ(done(), texts{"close"});
 }
 

@@ -189,12 +189,20 @@ void connection_fsm::hear(std::string_view frame, time_point now) {
     return events_->noticed(n, now);
   }
   if (header.xid == ping_xid) return events_->answered_ping(header.zxid, now);
-  if (asked_.empty() || asked_.front().xid != header.xid) return malformed("an answer to another request than was sent", now);
+  if (asked_.empty() || asked_.front().xid != header.xid) return out_of_order(header, now);
   op const what = asked_.front().what;
   asked_.pop_front();
   reply r;
   if (auto const wrong = read(frame, header, what, r); !wrong.empty()) return malformed(wrong, now);
   events_->answered(r, now);
+}
+
+/// A server that loses its leader may let a refusal overtake earlier answers. What was asked is asked again on a new connection, as ZooKeeper's own
+/// client does.
+void connection_fsm::out_of_order(reply_header const& header, time_point now) {
+  std::string const due = asked_.empty() ? "none is due" : "the next is that to request " + std::to_string(asked_.front().xid);
+  ended(fault::try_later,
+        "an answer to request " + std::to_string(header.xid) + " (status " + std::to_string(static_cast<int>(header.what)) + "), and " + due, now);
 }
 
 void connection_fsm::malformed(std::string_view why, time_point now) {

@@ -94,6 +94,7 @@ class connection_fsm {
   bool is_past() const noexcept { return dropping_ || moving_; }
   void was_refused(std::string_view why, time_point now);
   void hear(std::string_view frame, time_point now);
+  void out_of_order(reply_header const& header, time_point now);
   void ended(fault what, std::string_view why, time_point now);
   void malformed(std::string_view why, time_point now);
   void flush();
