@@ -36,6 +36,16 @@ bool can_be_host(std::string_view text) {
   return !text.empty() && text.size() <= longest && text.find_first_of(" []") == std::string_view::npos && printable(text) == text;
 }
 
+bool is_this_machine(std::string const& host) {
+  if (host == "localhost" || host.ends_with(".localhost")) return true;
+  in_addr four{};
+  if (::inet_pton(AF_INET, host.c_str(), &four) == 1) return (ntohl(four.s_addr) >> 24) == 127;
+  in6_addr six{};
+  if (::inet_pton(AF_INET6, host.c_str(), &six) != 1) return false;
+  bool const is_mapped_loopback = IN6_IS_ADDR_V4MAPPED(&six) && six.s6_addr[12] == 127;
+  return IN6_IS_ADDR_LOOPBACK(&six) || is_mapped_loopback;
+}
+
 std::string host_and_port(std::string const& host, std::uint16_t port) {
   return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + std::to_string(port);
 }

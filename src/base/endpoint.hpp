@@ -4,6 +4,7 @@
 #include "base/secrets.hpp"
 
 #include <conch/config.hpp>
+#include <conch/detail/api.hpp>
 
 #include <cstdint>
 #include <string>
@@ -37,6 +38,9 @@ tls_config tls_of(endpoint const& where, tls_config const& configured);
 
 /// Can this be the name or the address of a server? 1 to 255 bytes which can be seen. What a peer names is asked this, too.
 bool can_be_host(std::string_view text);
+
+/// A name or an address of this machine alone: nobody between this process and the server can listen.
+CONCH_API bool is_this_machine(std::string const& host);
 
 /// `host:port`, where an IPv6 address stands in brackets.
 std::string host_and_port(std::string const& host, std::uint16_t port);

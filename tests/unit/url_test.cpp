@@ -371,6 +371,13 @@ class dummy final : public servers::target {
   servers::deployment make(servers::lent const&) const override { return {}; }
 };
 
+TEST(Url, KnowsTheHostsThatAreThisMachine) {
+  for (std::string const host : {"localhost", "db.localhost", "127.0.0.1", "127.200.0.9", "::1", "0:0:0:0:0:0:0:1", "::ffff:127.0.0.1"})
+    EXPECT_TRUE(is_this_machine(host)) << host;
+  for (std::string const host : {"127.example.com", "localhost.example.com", "10.0.0.1", "::2", "::ffff:10.0.0.1", ""})
+    EXPECT_FALSE(is_this_machine(host)) << host;
+}
+
 TEST(Url, IsShownWithoutItsLogin) {
   for (auto const& [url, shown] : std::vector<std::pair<std::string, std::string>>{
            {"redis://u:p@h:1/2", "redis://h:1/2"},

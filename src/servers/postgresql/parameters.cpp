@@ -1,19 +1,16 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "servers/postgresql/parameters.hpp"
 
-#include "base/asio_compat.hpp"
+#include "base/endpoint.hpp"
 
 #include <conch/error.hpp>
 
-#include <boost/asio/ip/address.hpp>
 #include <boost/system/system_error.hpp>
 
 #include <algorithm>
 #include <memory>
 
 namespace conch::postgresql {
-
-using boost::system::error_code;
 
 namespace {
 
@@ -41,12 +38,7 @@ void must_match(char const* key, std::size_t count, std::size_t hosts) {
       errc::invalid_url, std::string{"the URL names "} + std::to_string(hosts) + " hosts, and " + std::to_string(count) + " of " + key)};
 }
 
-bool is_local(std::string const& host) {
-  if (host.empty() || host.starts_with('/') || host.starts_with('@') || host == "localhost" || host.ends_with(".localhost")) return true;
-  error_code ec;
-  auto const address = asio::ip::make_address(host, ec);
-  return !ec && address.is_loopback();
-}
+bool is_local(std::string const& host) { return host.empty() || host.starts_with('/') || host.starts_with('@') || is_this_machine(host); }
 
 }  // namespace
 

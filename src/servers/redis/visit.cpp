@@ -22,11 +22,6 @@ namespace conch::redis {
 
 namespace {
 
-/// Nobody between this process and the server can listen.
-bool is_on_this_machine(address const& one) {
-  return one.is_unix_socket() || one.host == "localhost" || one.host == "::1" || one.host.starts_with("127.");
-}
-
 /// Of a lock that nobody uses.
 std::string key_of_doctor(std::string const& prefix) {
   std::random_device random;
@@ -47,7 +42,7 @@ void visit::run() {
   questions server{settings_, where_};
   tell({verdict::ok, "reachable", where_.shown() + ", connected in " + duration_text(server.connected_in()), ""});
   bool const has_password = settings_.credentials_provider || !where_.password.empty();
-  tell(servers::judge_exposure({server.tls(), is_on_this_machine(where_), has_password, "use rediss://"}));
+  tell(servers::judge_exposure({server.tls(), where_.is_unix_socket() || is_this_machine(where_.host), has_password, "use rediss://"}));
   time_asked asked = ask_for_time(server);
   clock_ = std::move(asked.clock);
   tell(servers::judge_round_trip(std::move(asked.trips)));

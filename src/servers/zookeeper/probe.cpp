@@ -38,8 +38,7 @@ using servers::seen_lock;
 std::int64_t birth_of(stat const& root) { return root.created_ms * 1000 - protocol::fence_epoch_us; }
 
 bool is_on_this_machine(std::vector<address> const& servers) {
-  return std::all_of(servers.begin(), servers.end(),
-                     [](address const& one) { return one.host == "localhost" || one.host == "::1" || one.host.starts_with("127."); });
+  return std::all_of(servers.begin(), servers.end(), [](address const& one) { return is_this_machine(one.host); });
 }
 
 class probe final : public servers::probe {
