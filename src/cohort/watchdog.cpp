@@ -54,7 +54,10 @@ error_code watchdog::end_of(lock_entry const& e, time_point now) const {
   if (!s.renewable || now >= s.renew_until) return lost(a.fixed ? "its lease is fixed, and has ended" : "max_hold has passed");
   // Nobody could have renewed it while this process did not run.
   duration const late = now - e.watch.at();
-  if (late < validity_of(e) / 4) return lost(on_.servers->why_not_renewed(s, now));
+  if (late < validity_of(e) / 4) {
+    std::string const why = on_.servers->why_not_renewed(s, now);
+    return lost(why.empty() ? "its last confirmation is " + std::to_string(whole_ms(now - s.valid_from).count()) + " ms old" : why);
+  }
   return lost("this process had no time to renew it for " + std::to_string(whole_ms(late).count()) + " ms");
 }
 

@@ -364,6 +364,12 @@ TEST_F(EngineAttempt, ALossSaysWhatItsCauseWas) {
             },
             ": no answer from 10.0.0.1"},
            {"this process stood still", [&] { sleep(1600ms); }, ": this process had no time to renew it for "},
+           {"this process stood still, and is in time again",
+            [&] {
+              sleep(700ms);
+              advance(200ms);
+            },
+            ": its last confirmation is "},
            {"the server says that it is not ours",
             [&] {
               advance(400ms);
