@@ -86,4 +86,12 @@ std::vector<Address> read_hosts(std::string_view list, Address const& common, st
   }
 }
 
+/// All of them, for messages. `Address`: has shown().
+template <class Address>
+std::string shown(std::vector<Address> const& all) {
+  std::string names;
+  for (Address const& one : all) names += (names.empty() ? "" : ", ") + one.shown();
+  return names;
+}
+
 }  // namespace conch::url

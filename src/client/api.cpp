@@ -74,7 +74,7 @@ void check_tls(config const& c, servers::target const& target) {
   tls_config const& t = c.tls;
   detail::check_files("tls", t);
   bool const is_set = !t.verify || !(t.ca_file + t.ca_path + t.cert_file + t.server_name).empty();
-  require(!is_set || target.is_over_tls(), "tls is set, and no URL begins with " + registry::names_with_tls());
+  if (is_set && !target.is_over_tls()) refuse(errc::invalid_config, "tls is set, and no URL begins with " + registry::names_with_tls());
 }
 
 /// Lowers what depends on the lease, and throws for values out of range.

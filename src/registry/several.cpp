@@ -1,6 +1,5 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "base/checks.hpp"
-#include "base/entropy.hpp"
 #include "base/identity.hpp"
 #include "quorum/quorum.hpp"
 #include "registry/schemes.hpp"
@@ -43,8 +42,7 @@ class several final : public servers::target {
 
   servers::deployment make(servers::lent const& client) const override {
     servers::deployment d;
-    if (needs_nonces()) d.nonces = std::make_unique<detail::system_entropy>();
-    else d.nonces = std::make_unique<detail::no_entropy>();
+    d.nonces = servers::nonces_for(*this);
     auto votes = std::make_unique<quorum::quorum>(client.settings, client.client_id, detail::seed_of(client.client_id), *d.nonces, client.timers,
                                                   client.up, client.log, client.stats);
     for (auto const& one : all_) {

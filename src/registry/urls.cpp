@@ -20,11 +20,8 @@ scheme const* find_scheme(std::string_view url) {
   return name ? registry::find(*name) : nullptr;
 }
 
-/// An unknown scheme is taken for one that may have a login.
-url::shape shape_of(std::string_view url) {
-  scheme const* const found = find_scheme(url);
-  return found != nullptr ? found->shape : url::shape::hosts;
-}
+/// A scheme that is not known is taken for one that may have a login.
+url::shape shape_of(scheme const* found) { return found != nullptr ? found->shape : url::shape::hosts; }
 
 bool is_ambiguous(std::string_view rest, url::shape of) {
   try {
@@ -74,7 +71,7 @@ login_rules login_rules_of(std::string_view url) {
 login_in_url login_in(std::string_view url) {
   login_in_url all;
   std::string_view const rest = url::behind_scheme(url);
-  url::shape const of = shape_of(url);
+  url::shape const of = shape_of(find_scheme(url));
   take_logins(rest, of, [&](std::string_view login) {
     all.user = true;
     all.password = all.password || login.find(':') != npos;
@@ -104,13 +101,13 @@ std::string without_login(std::string_view url) {
   auto const name = url::scheme_of(url);
   if (!name) return std::string{url};
   std::string_view rest = url::behind_scheme(url);
-  url::shape const of = shape_of(url);
+  scheme const* const found = find_scheme(url);
+  url::shape const of = shape_of(found);
   if (is_ambiguous(rest, of)) return std::string{*name} + "://***";  // any part of it may be one of a password
   std::string_view query;
   // In a name or a path it is a character as any other.
   if (of == url::shape::hosts || of == url::shape::list_of_servers) query = url::take_query(rest).value_or("");
   std::string const left = take_logins(rest, of, [](std::string_view) {});
-  scheme const* const found = find_scheme(url);
   bool const shows_one = found != nullptr && !found->shown_parameter.empty();
   return std::string{*name} + "://" + left + (shows_one ? parameter_in(query, found->shown_parameter) : std::string{});
 }

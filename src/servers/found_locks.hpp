@@ -19,7 +19,7 @@ namespace conch::servers {
 /// What probe::locks() has found so far.
 class found_locks {
  public:
-  /// Throws errc::server_refused: a list of so many helps nobody, and its length is up to the server.
+  /// Throws errc::server_refused if there are too many: the server decides how long the list is, and must not fill our memory.
   static void check_count(std::size_t count) {
     constexpr std::size_t most = 1'000'000;
     if (count <= most) return;

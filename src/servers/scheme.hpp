@@ -80,6 +80,9 @@ class target {
   virtual std::optional<std::string> guard_key(config const&, std::string_view) const { return std::nullopt; }
 };
 
+/// For what asks this target.
+std::unique_ptr<engine::entropy> nonces_for(target const& t);
+
 /// The deployment of a target that has a transport.
 CONCH_API deployment make_single(target const& t, lent const& client);
 

@@ -8,10 +8,14 @@
 
 namespace conch::servers {
 
+std::unique_ptr<engine::entropy> nonces_for(target const& t) {
+  if (t.needs_nonces()) return std::make_unique<detail::system_entropy>();
+  return std::make_unique<detail::no_entropy>();
+}
+
 deployment make_single(target const& t, lent const& client) {
   deployment d;
-  if (t.needs_nonces()) d.nonces = std::make_unique<detail::system_entropy>();
-  else d.nonces = std::make_unique<detail::no_entropy>();
+  d.nonces = nonces_for(t);
   auto to_server = t.make_transport(client);
   auto one = std::make_unique<protocol::server>(client.settings, detail::seed_of(client.client_id), *d.nonces, client.timers, *to_server, client.up,
                                                 client.log, client.stats);

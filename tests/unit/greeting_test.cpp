@@ -1,5 +1,7 @@
 // The first exchange of a connection: what is sent, and what each answer to it means.
 
+#include "redis_address.hpp"
+
 #include "servers/redis/greeting.hpp"
 #include "support/messages.hpp"
 
@@ -49,15 +51,6 @@ std::string const time_of_1e9 = "*2\r\n" + bulk("1000000000") + bulk("17");
 std::string const no_eviction = bulk("# Memory\r\nused_memory:1\r\nmaxmemory_policy:noeviction\r\nx:y\r\n");
 std::string const server_info = bulk("# Server\r\nrun_id:abc\r\nuptime_in_seconds:12\r\nx:y\r\n");
 
-address server(std::string user, std::string password, int database = 0) {
-  address a;
-  a.host = "a";
-  a.user = std::move(user);
-  a.password = std::move(password);
-  a.database = database;
-  return a;
-}
-
 TEST(Greeting, SendsThis) {
   std::string const rest = "CLIENT INFO | TIME | INFO memory | INFO server";
   struct row {
@@ -65,12 +58,12 @@ TEST(Greeting, SendsThis) {
     std::string name, sent;
   };
   for (auto const& [where, name, sent] : std::vector<row>{
-           {server("", ""), "", "HELLO 3 | " + rest},
-           {server("", ""), "n", "HELLO 3 SETNAME n | " + rest},
-           {server("", "p"), "n", "HELLO 3 AUTH default p SETNAME n | " + rest},
-           {server("u", "p"), "", "HELLO 3 AUTH u p | " + rest},
-           {server("u", ""), "", "HELLO 3 | " + rest},
-           {server("", "", 4), "n", "HELLO 3 SETNAME n | SELECT 4 | " + rest},
+           {server_with("", ""), "", "HELLO 3 | " + rest},
+           {server_with("", ""), "n", "HELLO 3 SETNAME n | " + rest},
+           {server_with("", "p"), "n", "HELLO 3 AUTH default p SETNAME n | " + rest},
+           {server_with("u", "p"), "", "HELLO 3 AUTH u p | " + rest},
+           {server_with("u", ""), "", "HELLO 3 | " + rest},
+           {server_with("", "", 4), "n", "HELLO 3 SETNAME n | SELECT 4 | " + rest},
        }) {
     greeting g;
     EXPECT_EQ(words(g.begin(where, name)), sent);
@@ -79,7 +72,7 @@ TEST(Greeting, SendsThis) {
 
 TEST(Greeting, AWholeOneTellsEverything) {
   greeting g;
-  g.begin(server("", "", 4), "n");
+  g.begin(server_with("", "", 4), "n");
   std::vector<std::string> const answers{hello("7.0.15"), "+OK\r\n", info, time_of_1e9, no_eviction};
   for (std::string const& each : answers) EXPECT_EQ(feed(g, each), progress::more);
   EXPECT_EQ(feed(g, server_info), progress::done);
@@ -158,7 +151,7 @@ TEST(Greeting, WhatEndsIt) {
 
 TEST(Greeting, AnErrorOfSelectEndsIt) {
   greeting g;
-  g.begin(server("", "", 99), "");
+  g.begin(server_with("", "", 99), "");
   EXPECT_EQ(feed(g, hello("7.0.15")), progress::more);
   EXPECT_EQ(feed(g, "-ERR DB index is out of range\r\n"), progress::failed);
   EXPECT_EQ(g.fault(), fault::refused);

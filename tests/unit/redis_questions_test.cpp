@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "redis_address.hpp"
+
 #include "support/messages.hpp"
 #include "unit/connection_fsm_fixture.hpp"
 
@@ -35,15 +37,6 @@ struct conversation {
   resp::decoder in;
   question_talk talk;
 };
-
-address server_with(std::string user, std::string password, int database) {
-  address a;
-  a.host = "h";
-  a.user = std::move(user);
-  a.password = std::move(password);
-  a.database = database;
-  return a;
-}
 
 std::string command(std::vector<std::string> const& words) {
   std::string out = "*" + std::to_string(words.size()) + "\r\n";

@@ -166,11 +166,7 @@ class of_cluster final : public target {
  public:
   explicit of_cluster(cluster_url where) : where_{std::move(where)} {}
 
-  std::string shown() const override {
-    std::string all;
-    for (address const& one : where_.seeds) all += (all.empty() ? "" : ", ") + one.shown();
-    return all;
-  }
+  std::string shown() const override { return url::shown(where_.seeds); }
   bool is_over_tls() const noexcept override { return where_.seeds.front().over_tls; }
 
   void check(config& c) const override {

@@ -1,26 +1,19 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "servers/redis/sentinel_answers.hpp"
 
-#include "base/numbers.hpp"
 #include "base/readable.hpp"
 #include "servers/redis/questions.hpp"
 #include "servers/redis/topology/address_map.hpp"
+#include "servers/redis/topology/sentinel_talk.hpp"
 
 #include <boost/system/system_error.hpp>
 
 #include <algorithm>
-#include <cstdint>
 #include <string_view>
 
 namespace conch::redis {
 
 namespace {
-
-config as_asked_by_us(config c) {
-  c.credentials_provider = nullptr;  // it knows those of the servers
-  if (c.sentinel_tls) c.tls = *c.sentinel_tls;
-  return c;
-}
 
 error_code not_a_sentinel(address const& where) {
   return make_error_code(errc::server_refused, where.shown() + ": this is no Sentinel; the URL of a server begins with redis://");
@@ -30,13 +23,13 @@ error_code not_a_sentinel(address const& where) {
 sentinel_answer read_master(reply const& r, config const& settings, address const& sentinel) {
   sentinel_answer read;
   if (r.nodes()[0].what == resp::kind::null) return read;
-  auto const port = whole_number<std::uint16_t>(r.item(1));
-  if (r.items() != 2 || !can_be_host(r.item(0)) || !port || *port == 0) {
+  auto const named = read_named_master(r.nodes());
+  if (!named) {
     read.why = make_error_code(errc::protocol, sentinel.shown() + ": the answer is not the address of a master");
     return read;
   }
-  read.host = r.item(0);
-  read.port = *port;
+  read.host = named->host;
+  read.port = named->port;
   map_address(settings.address_map, read.host, read.port);
   return read;
 }
@@ -65,7 +58,7 @@ std::string role_at(config const& settings, address const& where) {
 }  // namespace
 
 std::vector<sentinel_answer> ask_sentinels(config const& settings, sentinel_url const& url) {
-  config const ours = as_asked_by_us(settings);
+  config const ours = settings_of_sentinels(settings);
   std::vector<sentinel_answer> answers;
   for (address const& one : url.sentinels) {
     try {

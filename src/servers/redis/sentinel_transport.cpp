@@ -7,16 +7,6 @@
 
 namespace conch::redis {
 
-namespace {
-
-config settings_of_sentinels(config c) {
-  c.credentials_provider = nullptr;  // it knows those of the servers
-  if (c.sentinel_tls) c.tls = *c.sentinel_tls;
-  return c;
-}
-
-}  // namespace
-
 /// To one Sentinel.
 class sentinel_transport::link final {
  public:

@@ -4,6 +4,7 @@
 #include "base/checks.hpp"
 #include "base/entropy.hpp"
 #include "base/identity.hpp"
+#include "base/url_text.hpp"
 #include "servers/zookeeper/connection.hpp"
 #include "servers/zookeeper/names.hpp"
 #include "servers/zookeeper/probe.hpp"
@@ -22,11 +23,7 @@ class target final : public servers::target {
  public:
   explicit target(ensemble_url where) : where_{std::move(where)} {}
 
-  std::string shown() const override {
-    std::string all;
-    for (address const& one : where_.servers) all += (all.empty() ? "" : ", ") + one.shown();
-    return all;
-  }
+  std::string shown() const override { return url::shown(where_.servers); }
 
   bool is_over_tls() const noexcept override { return where_.servers.front().over_tls; }
 

@@ -46,6 +46,21 @@ bool is_map(resp::node const& n) { return n.what == resp::kind::map || n.what ==
 
 }  // namespace
 
+config settings_of_sentinels(config c) {
+  c.credentials_provider = nullptr;  // it knows those of the servers
+  if (c.sentinel_tls) c.tls = *c.sentinel_tls;
+  return c;
+}
+
+std::optional<named_master> read_named_master(message_nodes message) {
+  if (message.size() != 3) return std::nullopt;
+  named_master found;
+  found.host = message[1].text;
+  found.port = port_of(message[2].text);
+  if (!can_be_host(found.host) || found.port == 0) return std::nullopt;
+  return found;
+}
+
 location sentinel_talk::locate(address& to, time_point) {
   core_.locate(number_, to);
   return {location::kind::here};
@@ -160,13 +175,9 @@ sentinel_talk::progress sentinel_talk::read_master(message_nodes message) {
     core_.answered(number_, std::nullopt);
     return progress::good;
   }
-  named_master found;
-  if (message.size() == 3) {
-    found.host = message[1].text;
-    found.port = port_of(message[2].text);
-  }
-  if (!can_be_host(found.host) || found.port == 0) return fail(protocol::fault::malformed, "the answer is not the address of a master");
-  found.epoch = epoch_;
+  auto found = read_named_master(message);
+  if (!found) return fail(protocol::fault::malformed, "the answer is not the address of a master");
+  found->epoch = epoch_;
   greeted();
   core_.answered(number_, found);
   return progress::good;

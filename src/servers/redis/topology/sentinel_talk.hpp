@@ -8,11 +8,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 namespace conch::redis {
+
+/// The settings of the connections to Sentinels.
+config settings_of_sentinels(config c);
+
+/// The master in an answer to SENTINEL GET-MASTER-ADDR-BY-NAME that is not null. None: the answer is not an address.
+std::optional<named_master> read_named_master(std::span<resp::node const> message);
 
 /// What is said with one Sentinel: HELLO, its id, a subscription to +switch-master, the other Sentinels, and the master, for which it is asked again
 /// and again. And where that Sentinel is: both roles of the connection to it. No I/O.
