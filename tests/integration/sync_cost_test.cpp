@@ -1,4 +1,4 @@
-// What config::sync_replicas costs. The figures are printed; docs/design/decisions.md says what they mean.
+// What config::sync_replicas costs. The figures are printed; docs/design/decisions/synced-server.md says what they mean.
 
 #include "integration/replicas_fixture.hpp"
 #include "support/tcp_proxy.hpp"
