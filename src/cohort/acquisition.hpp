@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/list.hpp"
+#include "base/reprieve.hpp"
 #include "base/timer_queue.hpp"
 #include "cohort/backend.hpp"
 
@@ -44,7 +45,7 @@ struct acquisition : list_hook<acquisition>, receipt {
   bool once = false;          // one attempt: busy instead of waiting
   bool busy_is_late = false;  // ... and busy is reported as timed_out; set by the engine
   bool fixed = false;         // the lease is not renewed
-  bool excused = false;       // its end has waited for answers that came in while this process was late itself
+  reprieve late{};            // of its end
   std::uint32_t segment = 0;  // of the grant
 
   // What is asked for.

@@ -155,8 +155,8 @@ class backend {
   virtual void detach(place&, time_point) {}
   /// Renews the places that are owned and renewable. Each ends in extended, lost or renewal_failed.
   virtual void renew(std::span<place* const> places, time_point now) = 0;
-  /// For how long the server of this place has had a renewal to answer. Zero: there is none.
-  virtual duration oldest_renewal(place const&, time_point) const { return duration::zero(); }
+  /// Has the server of this place so little to do that a hold which is not one of the first may be renewed?
+  virtual bool has_room_for_renewal(place const&) const noexcept { return true; }
   /// The answer is not late before this time: the server may still be answering what was written earlier.
   virtual time_point late_after(receipt const& r) const = 0;
   virtual bool connected() const noexcept = 0;

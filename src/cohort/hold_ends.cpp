@@ -62,7 +62,7 @@ void hold_ends::watch(lock_entry& e, time_point now) {
   if (watchdog::is_over_after_lease(a, s)) s.renewable = false;
   if (now >= s.renew_until) s.renewable = false;
   if (s.renewable && now >= e.renew_at) {
-    if (!watchdog_.comes_later(e, now)) watchdog_.renew_soon(&s);
+    if (!watchdog_.comes_later(e)) watchdog_.renew_soon(&s);
     e.renew_at = now + std::max<duration>(s.lease / 30, milliseconds{20});
   }
   on_.timers.arm(e.watch, s.renewable ? std::min(e.renew_at, watchdog_.lose_at(e)) : watchdog_.lose_at(e));

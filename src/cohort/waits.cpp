@@ -52,7 +52,7 @@ void waits::stop_waiting(acquisition& a, error_code why, cancel_type type, time_
   }
   why = tell_.refusal(a, why, e.name, now);
   a.ending = why;
-  a.excused = false;
+  a.late.heard();
   on_.timers.arm(a.due, given_up_at(a, now));
   if (type == cancel_type::partial) {
     tell_.observe_refusal(a, why, e.name, now);
@@ -74,10 +74,8 @@ time_point waits::given_up_at(acquisition const& a, time_point now) const {
 }
 
 void waits::give_up_staying(acquisition& a, time_point now) {
-  // This timer itself comes late, after a pause of this process. The answers that have come in meanwhile are read first.
-  duration const a_while = on_.servers->answers_within(*a.lock->place) / 4;
-  if (now - a.due.at() > a_while && !std::exchange(a.excused, true)) {
-    on_.timers.arm(a.due, now + a_while);
+  if (auto const until = a.late.grant(a.due.at(), milliseconds{1}, on_.servers->answers_within(*a.lock->place) / 4, now)) {
+    on_.timers.arm(a.due, *until);
     return;
   }
   a.ending = why_given_up(a, now);

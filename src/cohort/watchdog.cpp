@@ -28,8 +28,8 @@ time_point watchdog::lose_at(lock_entry const& e) const {
   return deadline - std::min(on_.settings.stop_margin, validity_of(e) / 4);
 }
 
-bool watchdog::comes_later(lock_entry const& e, time_point now) const {
-  return e.watch.has_rank(timer::rank::second) && on_.servers->oldest_renewal(*e.place, now) > validity_of(e) / 8;
+bool watchdog::comes_later(lock_entry const& e) const {
+  return e.watch.has_rank(timer::rank::second) && !on_.servers->has_room_for_renewal(*e.place);
 }
 
 /// A hold is renewed after a third of its validity, or with a full lease after `renew_every`. A claim

@@ -24,9 +24,9 @@ class watchdog {
     e.watch.cancel();
     e.watch.rank_is(r);
   }
-  /// Must this hold postpone its renewal? Yes for a later hold while the server still owes answers to older renewals: behind one more, those of the
-  /// first holds would come too late.
-  bool comes_later(lock_entry const& e, time_point now) const;
+  /// Must this hold postpone its renewal? Yes for a later hold while the server has enough to do: behind more, renewals of the first holds would
+  /// be answered too late.
+  bool comes_later(lock_entry const& e) const;
   /// Sets when to look at this hold again.
   void schedule(lock_entry& e, time_point now);
   /// When the loss is reported, if the hold is not renewed before.

@@ -9,10 +9,21 @@ void request_window::uses(duration lease, time_point now) noexcept {
   shortest_until_ = detail::later_by(now, lease);
 }
 
-/// A renewal is written after a third of the lease, and must be answered in the second half of it. So what is in flight may take a quarter of the
-/// lease beyond the way, and the window grows only while it takes less than half of that.
 void request_window::answered(std::size_t count, std::size_t together, time_point written, bool others_wait, time_point now) noexcept {
+  bool const is_used = in_flight() >= size_ / 2;
   in_flight_ -= std::min(in_flight_, count);
+  learn(count, together, written, others_wait && is_used, now);
+}
+
+void request_window::renewals_answered(std::size_t count, std::size_t together, time_point written, time_point now) noexcept {
+  renewals_ -= std::min(renewals_, count);
+  learn(count, together, written, false, now);
+}
+
+/// A renewal is written after a third of the lease, and must be answered in the second half of it. So what is in flight may take a quarter of the
+/// lease beyond the way. The window doubles in the time of an answer, so it grows only while that is less than a quarter of the limit. It does not
+/// grow while it is not used: nothing is known of a server that had less to do.
+void request_window::learn(std::size_t count, std::size_t together, time_point written, bool may_grow, time_point now) noexcept {
   duration const took = now - written;
   duration const late = shortest_ / 4;
   bool const is_least = size_ <= least;
@@ -25,7 +36,7 @@ void request_window::answered(std::size_t count, std::size_t together, time_poin
     double const share = static_cast<double>(late.count()) / 2 / static_cast<double>(waited.count());
     auto const in_time = static_cast<std::size_t>(static_cast<double>(together) * share);
     size_ = std::max(least, std::min(size_, in_time));
-  } else if (others_wait && waited <= std::min(late / 2, enough)) {
+  } else if (may_grow && waited <= std::min(late / 2, enough) / 2) {
     size_ += count;
   }
 }
@@ -51,7 +62,7 @@ void request_window::begins(time_point now) noexcept {
 }
 
 void request_window::connection_ended() noexcept {
-  in_flight_ = 0;
+  in_flight_ = renewals_ = 0;
   way_ = duration::max();
 }
 

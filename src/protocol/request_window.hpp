@@ -12,9 +12,10 @@ namespace conch::protocol {
 
 using namespace engine;
 
-/// How many requests may be in flight to a server: as many as it answers well before the shortest lease in use ends. The others wait in the
-/// client, so that a renewal never stands behind more than that, and a grant never arrives when its lease is over. The number is learned from
-/// how long answers take, as a congestion window is (RFC 5681; with the delay as the signal, as in RFC 6817). No I/O, no clock.
+/// How many requests and renewals may be in flight to a server: as many as it answers well before the shortest lease in use ends. The others wait
+/// in the client, so that the renewal of a first hold never stands behind more than that, and a grant never arrives when its lease is over. The
+/// number is learned from how long answers take, as a congestion window is (RFC 5681; with the delay as the signal, as in RFC 6817; it grows only
+/// while it is used, as in RFC 7661). No I/O, no clock.
 class request_window {
  public:
   /// However slow the server is: to wait for one answer after another would make a distant server seem a slow one.
@@ -30,17 +31,28 @@ class request_window {
 
   request_window() noexcept : size_{std::max(least, std::min(first, in_one_turn))} {}
 
-  /// May one more be written now?
-  bool has_room() const noexcept { return in_flight_ < size_; }
+  /// May one more request be written now? Renewals leave at least half of the window to requests.
+  bool has_room() const noexcept { return in_flight_ + std::min(renewals_, size_ / 2) < size_; }
+  /// May one more hold be renewed now, unless it is one of the first, which wait for nothing? Requests leave half of the window to renewals.
+  bool has_room_for_renewal() const noexcept { return renewals_ < size_ / 2; }
   std::size_t size() const noexcept { return size_; }
-  std::size_t in_flight() const noexcept { return in_flight_; }
+  std::size_t in_flight() const noexcept { return in_flight_ + renewals_; }
 
   /// A request with that lease is asked for, or a hold with that lease renewed.
   void uses(duration lease, time_point now) noexcept;
   /// Requests for so many locks are written. Returns how many are in flight now, which answered() needs.
-  std::size_t written(std::size_t count) noexcept { return in_flight_ += count; }
+  std::size_t written(std::size_t count) noexcept {
+    in_flight_ += count;
+    return in_flight();
+  }
   /// `count` of them are answered. `together`: what written() returned. `others_wait`: for room.
   void answered(std::size_t count, std::size_t together, time_point written, bool others_wait, time_point now) noexcept;
+  /// The same for renewals of so many holds.
+  std::size_t renewals_written(std::size_t count) noexcept {
+    renewals_ += count;
+    return in_flight();
+  }
+  void renewals_answered(std::size_t count, std::size_t together, time_point written, time_point now) noexcept;
   /// A renewal of so many holds was answered when so much was left of one of them, and no less of the others.
   void renewed(std::size_t count, duration lease, duration left, time_point now) noexcept;
   /// The renewals that are due at that time are not written yet.
@@ -55,10 +67,12 @@ class request_window {
   void connection_ended() noexcept;
 
  private:
+  void learn(std::size_t count, std::size_t together, time_point written, bool may_grow, time_point now) noexcept;
   void renewed_late(time_point now) noexcept { late_until_ = now + std::min(shortest_ / 3, pause); }
 
   std::size_t size_;
-  std::size_t in_flight_ = 0;
+  std::size_t in_flight_ = 0;                      // requests
+  std::size_t renewals_ = 0;                       // holds of renewals in flight
   duration shortest_ = duration::max();            // lease
   time_point shortest_until_ = time_point::min();  // a lease that nobody uses any more counts for its own length
   time_point many_until_ = time_point::min();      // there are many holds, as far as is known

@@ -65,7 +65,7 @@ class server final : public backend, public place_keeper {
   duration answers_within(engine::place const&) const noexcept override { return on_.sent.answers_within(); }
   error_code no_answer() const override { return on_.link.no_answer(); }
   error_code why_not_done(receipt const& r) const override { return owed_.why_not_done(r); }
-  duration oldest_renewal(engine::place const&, time_point now) const override { return on_.sent.oldest_renewal(now); }
+  bool has_room_for_renewal(engine::place const&) const noexcept override { return on_.sent.window().has_room_for_renewal(); }
   std::string why_not_renewed(engine::place const& s, time_point now) const override { return renews_.why_not(made_here(s), now); }
   capabilities offers() const noexcept override {
     return {.several_owners = true, .segments = true, .all_free = true, .inspection = true, .adoption = true};

@@ -158,7 +158,7 @@ time_point sharded::late_after(receipt const& r) const {
   return c == nullptr ? time_point::min() : c->in->late_after(r);
 }
 
-duration sharded::oldest_renewal(engine::place const& p, time_point now) const { return keeper_of(p).oldest_renewal(p, now); }
+bool sharded::has_room_for_renewal(engine::place const& p) const noexcept { return keeper_of(p).has_room_for_renewal(p); }
 
 std::string sharded::why_not_renewed(engine::place const& p, time_point now) const { return keeper_of(p).why_not_renewed(p, now); }
 

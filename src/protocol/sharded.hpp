@@ -53,7 +53,7 @@ class sharded final : public backend, public shard_events, private siblings {
   duration answers_within(engine::place const& s) const noexcept override;
   error_code no_answer() const override;
   error_code why_not_done(receipt const& r) const override;
-  duration oldest_renewal(engine::place const& p, time_point now) const override;
+  bool has_room_for_renewal(engine::place const& p) const noexcept override;
   std::string why_not_renewed(engine::place const& p, time_point now) const override;
   capabilities offers() const noexcept override { return nowhere_.offers(); }
   duration validity(milliseconds lease) const noexcept override { return good_for(lease); }

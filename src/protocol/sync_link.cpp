@@ -57,7 +57,7 @@ void sync_link::send(time_point now) {
   batch_.replicas = 0;
   out_.send(wait_command{static_cast<std::uint32_t>(settings_.sync_replicas), whole_ms(settings_.sync_timeout)});
   in_flight_.push_back({in_flight::kind::wait});
-  excused_ = false;
+  reprieve_.heard();
   timers_.arm(overdue_, now + answer_within());
 }
 
@@ -187,10 +187,8 @@ void sync_link::end_batch(time_point now) {
 // ----------------------------------------------------------------------------------------------------------- timers
 
 void sync_link::overdue(time_point now) {
-  // This timer itself comes late, after a long handler or a pause of the process. The answers that have come in meanwhile are read first.
-  duration const a_while = settings_.command_timeout / 4;
-  if (now - overdue_.at() > a_while && !std::exchange(excused_, true)) {
-    timers_.arm(overdue_, now + a_while);
+  if (auto const until = reprieve_.grant_connection(overdue_.at(), settings_.command_timeout, now)) {
+    timers_.arm(overdue_, *until);
     return;
   }
   out_.drop_connection("the server did not answer a WAIT in time");

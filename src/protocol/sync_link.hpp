@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include "base/reprieve.hpp"
 #include "base/timer_queue.hpp"
 #include "base/usual_time.hpp"
 #include "protocol/place.hpp"
@@ -116,7 +117,7 @@ class sync_link final : public wire_events {
   keep_alive keep_alive_{settings_.keep_alive};
   time_point last_heard_{};
   usual_time acknowledged_;
-  bool excused_ = false;  // a late answer was, because this process was late itself
+  engine::reprieve reprieve_;
   timer elsewhere_;
   timer overdue_;
   timer quiet_;

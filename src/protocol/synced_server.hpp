@@ -44,6 +44,7 @@ class synced_server final : public backend, private backend_events, private sync
   void release(engine::place& s, std::optional<milliseconds> again, receipt* r, time_point now) override;
   void detach(engine::place& s, time_point now) override;
   void renew(std::span<engine::place* const> places, time_point now) override;
+  bool has_room_for_renewal(engine::place const& p) const noexcept override { return server_.has_room_for_renewal(at_server(p)); }
   time_point late_after(receipt const& r) const override { return server_.late_after(r); }
   bool connected() const noexcept override { return server_.connected(); }
   error_code too_late(engine::place const& s, time_point now) const override;

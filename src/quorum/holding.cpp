@@ -24,6 +24,14 @@ void holding::renew(std::span<engine::place* const> places, time_point now) {
   for (auto const& m : servers_.all()) m->server->as_votes().renew(of[m->number], now);
 }
 
+bool holding::has_room_for_renewal(engine::place const& p) const noexcept {
+  std::size_t with_room = 0;
+  for (auto const& v : made_here(p).lock.votes) {
+    if (v->from.server->as_votes().has_room_for_renewal()) ++with_room;
+  }
+  return with_room >= servers_.needed();
+}
+
 /// Fewer servers than a quorum know of the lock, so another client may have it.
 void holding::lose(quorum_lock& b, time_point now) {
   BOOST_ASSERT_MSG(b.front != nullptr && b.at == quorum_lock::phase::held, "only what is held is lost");

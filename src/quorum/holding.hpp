@@ -16,6 +16,8 @@ class holding {
       : on_{on}, servers_{all}, requests_{requests}, releases_{given_back} {}
 
   void renew(std::span<engine::place* const> places, time_point now);
+  /// As backend::has_room_for_renewal: have as many servers as are needed so little to do?
+  bool has_room_for_renewal(engine::place const& p) const noexcept;
   void lose(quorum_lock& b, time_point now);
   /// Reports to the cohort how long the votes are valid now, if that has changed.
   void refresh(quorum_lock& b, time_point now);

@@ -45,6 +45,7 @@ class quorum final : public engine::backend {
   void give_up(engine::place& s, engine::receipt* r, time_point now) override;
   void release(engine::place& s, std::optional<engine::milliseconds> again, engine::receipt* r, time_point now) override;
   void renew(std::span<engine::place* const> places, time_point now) override { held_.renew(places, now); }
+  bool has_room_for_renewal(engine::place const& p) const noexcept override { return held_.has_room_for_renewal(p); }
   time_point late_after(engine::receipt const& r) const override { return releases_.late_after(r); }
   error_code why_not_done(engine::receipt const& r) const override { return releases_.why_not_done(r); }
   bool connected() const noexcept override { return servers_.connected(); }

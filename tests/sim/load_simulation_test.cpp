@@ -52,6 +52,35 @@ class LoadSimulation : public engine_test {
     return {};
   }
 
+  /// Far more is asked for at once than can be granted in a lease, all that is granted is kept, and the client is about as busy as the server, which
+  /// now and then has no processor. What went wrong; empty: nothing.
+  std::string run_flood(std::uint64_t seed) {
+    random_.seed(seed);
+    lease_ = milliseconds{pick(900, 1'500)};
+    each_ = std::chrono::microseconds{pick(60, 150)};
+    per_renewal_ = each_ / 3;
+    per_answer_ = each_ / 2;
+    way_ = std::chrono::microseconds{pick(50, 500)};
+    settings.keep_alive = 0s;
+    settings.lease = lease_;
+    settings.claim = std::min<duration>(settings.claim, lease_);
+    start_connected();
+    server_free_at_ = now;
+    for (int i = 0; i < 100; ++i) holding("kept", "kept" + std::to_string(i), {.lease = lease_});
+    heard();
+    serve(lease_);
+    auto const burst = static_cast<int>(lease_ / each_);
+    for (int i = 0; i < burst; ++i) ask("burst", "burst" + std::to_string(i), {.lease = lease_});
+    stalls_ = true;
+    serve(12 * lease_);
+    auto const told = [&](std::string_view what) {
+      return std::count_if(told_.begin(), told_.end(), [&](std::string const& one) { return one.starts_with(what); });
+    };
+    if (told("kept lost") != 0) return "P9: " + std::to_string(told("kept lost")) + " of the first holds are lost";
+    if (told("burst granted") < burst) return "P4: " + std::to_string(told("burst granted")) + " of " + std::to_string(burst) + " are granted";
+    return {};
+  }
+
   /// Three times as many are held as the server can renew in time. What went wrong; empty: nothing.
   std::string run_held(std::uint64_t seed) {
     random_.seed(seed);
@@ -91,6 +120,10 @@ class LoadSimulation : public engine_test {
       bool const renews = per_renewal_ != duration::zero() && c.text.starts_with("renew");
       duration const takes = renews ? per_renewal_ * (std::count(c.text.begin(), c.text.end(), ' ') / 2) : each_;
       server_free_at_ = std::max(server_free_at_, now + way_ / 2) + takes;
+      while (stalls_ && server_free_at_ >= next_stall_) {
+        server_free_at_ += lease_ / pick(20, 200);
+        next_stall_ = server_free_at_ + lease_ / pick(4, 100);
+      }
       answers_.push_back({server_free_at_ + way_ / 2, c.text});
     }
   }
@@ -119,6 +152,7 @@ class LoadSimulation : public engine_test {
       }
       now = std::max(now, next);
       if (answers_.empty() || answers_.front().arrives > until) break;
+      now += per_answer_;
       reply(answers_.front().what);
       answers_.pop_front();
       for (std::string& one : heard()) told_.push_back(std::move(one));
@@ -146,6 +180,9 @@ class LoadSimulation : public engine_test {
   milliseconds lease_{};
   duration each_{}, way_{};
   duration per_renewal_{};  // zero: a renewal takes as long as any other request
+  duration per_answer_{};   // time of the client
+  bool stalls_ = false;
+  time_point next_stall_{};
   time_point server_free_at_{};
   std::deque<under_way> answers_;
   texts told_;
@@ -171,6 +208,26 @@ std::string first_violation_held(std::uint64_t seeds) {
     if (!wrong.empty()) return "seed " + std::to_string(seed) + ": " + wrong;
   }
   return {};
+}
+
+std::string first_violation_flood(std::uint64_t seeds) {
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    LoadSimulation one;
+    std::string const wrong = one.run_flood(seed);
+    if (!wrong.empty()) return "seed " + std::to_string(seed) + ": " + wrong;
+  }
+  return {};
+}
+
+TEST(LoadSimulations, InAFloodOfNewHoldsTheFirstStay) {  // P4, P9
+  EXPECT_EQ(first_violation_flood(8), "");
+  for (sim::engine_mutant const one : {sim::engine_mutant::later_holds_renewed_first, sim::engine_mutant::later_renewals_ahead,
+                                       sim::engine_mutant::later_renewals_unbounded, sim::engine_mutant::window_doubles_too_long}) {
+    sim::active_engine_mutant = one;
+    std::string const wrong = first_violation_flood(8);
+    sim::active_engine_mutant = sim::engine_mutant::none;
+    EXPECT_NE(wrong, "") << static_cast<int>(one);
+  }
 }
 
 TEST(LoadSimulations, WhereTooManyAreHeldTheFirstStay) {  // P9

@@ -85,6 +85,17 @@ TEST_F(EngineBurst, WhatCameInWhileThisProcessStoodStillIsReadFirst) {
   EXPECT_TRUE(dropped().empty());
 }
 
+TEST_F(EngineBurst, WhatCameInWhileAHandlerRanForTheTimeOfAnAnswerIsReadFirst) {  // the timer is hardly late itself
+  start_connected();
+  ask("a");
+  sleep(3001ms);
+  EXPECT_TRUE(dropped().empty()) << "the answer may have been here for long";
+  advance(374ms);
+  EXPECT_TRUE(dropped().empty()) << "and may be read in a later turn";
+  advance(1ms);
+  EXPECT_EQ(dropped(), texts{"the server did not answer in time"});
+}
+
 TEST_F(EngineBurst, ButOnlyOnce) {  // P4: also if this process stands still again and again
   start_connected();
   ask("a");

@@ -89,6 +89,23 @@ TEST_F(EngineLoad, TheFirstHoldsAreRenewedHoweverManyLaterOnesAreDue) {  // P9: 
   EXPECT_EQ(later, 1'000u);
 }
 
+TEST_F(EngineLoad, LaterHoldsAreRenewedWhileTheServerHasAnsweredMostOfWhatIsInFlight) {  // P9: or it would come too late to the first ones
+  start_connected();
+  for (int i = 0; i < 5'000; ++i) {
+    ask("held", "held" + std::to_string(i), {.lease = 1s});
+    grant(100);
+  }
+  take_sent();
+  std::size_t const room = request_window::first / 2;
+  std::size_t renewed_now = 0;
+  for (int turn = 0; turn < 4; ++turn) {  // all of them are due
+    sleep(turn == 0 ? 340ms : 1ms);
+    for (auto const& one : sent()) renewed_now += static_cast<std::size_t>(std::count(one.begin(), one.end(), ' ')) / 2;
+  }
+  EXPECT_GE(renewed_now, watchdog::renewed_first + room);
+  EXPECT_LE(renewed_now, watchdog::renewed_first + room + in_one_turn) << "nothing is answered, so no more than those of one turn";
+}
+
 TEST_F(EngineLoad, OnANewConnectionTheHoldsComeFirst) {  // P9: they may be over before the others have been asked for
   start_connected();
   make_room(4000);

@@ -143,6 +143,56 @@ TEST(RequestWindow, GrowsAgainWhenTheServerIsFastAgain) {
   EXPECT_GE(s.done, 90'000u);
 }
 
+TEST(RequestWindow, DoesNotGrowWhileItIsNotUsed) {  // as long as only a few are begun, the server shows nothing of what it can do
+  request_window w;
+  time_point now{1h};
+  w.uses(1s, now);
+  for (int i = 0; i < 1'000; ++i) {
+    std::size_t together = 0;
+    for (int k = 0; k < 4; ++k) together = w.written(1);
+    now += 1ms;
+    for (int k = 0; k < 4; ++k) w.answered(1, together, now - 1ms, true, now);
+  }
+  EXPECT_EQ(w.size(), request_window::first);
+}
+
+TEST(RequestWindow, HowFarItGrowsIsBelowTheLimit) {  // what is in flight when it stops growing took half of the time of an answer before
+  busy_server s;
+  s.run(5s);
+  s.run(1s);
+  EXPECT_LE(s.longest, 110ms) << "of a lease of 1 s";
+  s.lease = 30s;
+  s.run(60s);
+  s.run(1s);
+  EXPECT_LE(s.longest, 110ms) << "of any lease";
+}
+
+TEST(RequestWindow, RequestsAndRenewalsLeaveHalfOfItToEachOther) {
+  request_window w;
+  while (w.has_room()) w.written(1);
+  EXPECT_EQ(w.in_flight(), request_window::first);
+  EXPECT_TRUE(w.has_room_for_renewal());
+  w.renewals_written(request_window::first / 2);
+  EXPECT_FALSE(w.has_room_for_renewal());
+
+  request_window of_renewals;
+  of_renewals.renewals_written(10 * request_window::first);  // of the first holds, which wait for nothing
+  std::size_t requests = 0;
+  for (; of_renewals.has_room(); ++requests) of_renewals.written(1);
+  EXPECT_EQ(requests, request_window::first / 2);
+}
+
+TEST(RequestWindow, ShrinksIfRenewalsAreAnsweredLate) {
+  request_window w;
+  time_point const written{1h};
+  w.uses(1s, written);
+  w.renewals_answered(1, w.renewals_written(1), written - 1ms, written);  // the way takes 1 ms
+  w.written(100);
+  w.renewals_answered(100, w.renewals_written(100), written, written + 501ms);
+  EXPECT_EQ(w.size(), 50u) << "half of a quarter of the lease is a quarter of what it took";
+  EXPECT_EQ(w.in_flight(), 100u);
+}
+
 TEST(RequestWindow, TheShortestLeaseInUseCounts) {  // a hold with a short lease is renewed while others are asked for
   busy_server s;
   s.lease = 30s;

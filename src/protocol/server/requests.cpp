@@ -21,7 +21,7 @@ requests::requests(environment const& env, wire& out, server_link& link)
 
 void requests::begin(session const& s, time_point now) {
   last_heard_ = last_answer_ = now;
-  excused_ = false;
+  reprieve_.heard();
   written_ = 0;
   sources_ = {};
   if (s.asked != time_point{}) usual_.sample(now - s.asked);
@@ -65,6 +65,8 @@ void requests::send_tries(command const& c, in_flight r, try_batch batch) {
 void requests::send_renewals(command const& c, in_flight r, renewal_batch batch) {
   out_.send(c);
   env_.timers.arm(overdue_, std::min(overdue_.at(), r.written + batch.answer_within));
+  r.renews = static_cast<std::uint32_t>(batch.places.size());
+  r.together = window_.renewals_written(r.renews);
   renewals_.push_back(std::move(batch));
   note(r);
 }
@@ -108,7 +110,7 @@ in_flight requests::take(fault what, bool others_wait, time_point now) {
   in_flight const r = in_flight_.front();
   in_flight_.pop_front();
   last_heard_ = last_answer_ = now;
-  excused_ = false;
+  reprieve_.heard();
   bool const of_a_lock =
       r.what == request_kind::acquire || r.what == request_kind::acquire_all || r.what == request_kind::leave || r.what == request_kind::cleanup;
   if (of_a_lock && (what == fault::none || what == fault::no_script)) ++progress_;
@@ -119,6 +121,7 @@ in_flight requests::take(fault what, bool others_wait, time_point now) {
     window_.answered(r.size, r.together, r.written, others_wait, now);
     window_.renewals_due(env_.timers.next_urgent(), now);
   }
+  if (r.renews != 0) window_.renewals_answered(r.renews, r.together, r.written, now);
   return r;
 }
 
@@ -196,10 +199,8 @@ void requests::overdue(time_point now) {
     env_.timers.arm(overdue_, due);
     return;
   }
-  // This timer itself comes late, after a long handler or a pause of the process. The answers that have come in meanwhile are read first.
-  duration const a_while = env_.settings.command_timeout / 4;
-  if (now - overdue_.at() > a_while && !std::exchange(excused_, true)) {
-    env_.timers.arm(overdue_, now + a_while);
+  if (auto const until = reprieve_.grant_connection(overdue_.at(), env_.settings.command_timeout, now)) {
+    env_.timers.arm(overdue_, *until);
     return;
   }
   link_.drop("the server did not answer in time");

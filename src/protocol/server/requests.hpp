@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/fifo.hpp"
+#include "base/reprieve.hpp"
 #include "base/usual_time.hpp"
 #include "protocol/request_window.hpp"
 #include "protocol/server/environment.hpp"
@@ -76,6 +77,7 @@ struct in_flight {
   std::uint64_t number = 0;  // counts the requests of a connection
   bool moved = false;        // its place has gone to another server since: it is asked for there
   std::uint32_t size = 0;    // for so many locks, of those that wait for room; 0: waits for none
+  std::uint32_t renews = 0;  // so many holds
   std::size_t together = 0;  // with so many others in flight, itself included (request_window)
 };
 
@@ -145,8 +147,6 @@ class requests {
   in_flight take(fault what, bool others_wait, time_point now);
   try_batch take_tries();
   renewal_batch take_renewals();
-  /// For how long one has been under way. Zero: there is none.
-  duration oldest_renewal(time_point now) const { return renewals_.empty() ? duration::zero() : now - renewals_.front().written; }
   /// The server does not know the script of a request: is the source to be sent?
   bool source_is_due(in_flight const& r);
 
@@ -157,6 +157,7 @@ class requests {
   void mark_moved(my_slots const& mine);
 
   request_window& window() noexcept { return window_; }
+  request_window const& window() const noexcept { return window_; }
   time_point last_heard() const noexcept { return last_heard_; }
   time_point last_answer() const noexcept { return last_answer_; }
   /// The smoothed time from a command to its answer; zero: not known yet.
@@ -186,7 +187,7 @@ class requests {
   std::array<std::uint64_t, static_cast<std::size_t>(script_kind::count)> sources_{};  // the number of the request that last carried each source
   time_point last_heard_{};
   time_point last_answer_{};
-  bool excused_ = false;  // a late answer was excused once, because this process was late itself
+  reprieve reprieve_;
   duration round_trip_{};
   usual_time usual_;
   keep_alive keep_alive_;

@@ -19,6 +19,7 @@ class votes {
   /// The lock is held with this vote, or may soon be. A renewal of the vote, also by a new connection, carries these terms and this lease.
   static void hold(place& s, vote_terms const& terms, milliseconds lease) noexcept;
   void renew(std::span<place* const> all, time_point now);
+  bool has_room_for_renewal() const noexcept { return on_.sent.window().has_room_for_renewal(); }
   /// Gives back a place that is not idle; it is idle at once. Ends in released for `r`, if there is one.
   void give_back(place& s, vote_terms const& terms, receipt* r, time_point now);
   void leave_unless_granted(place& s, time_point now) { asks_.leave_unless_granted(s, now); }

@@ -350,8 +350,8 @@ void session::answer_overdue(time_point now) {
   oldest = std::max(oldest, last_answer_);
   if (now < oldest + answer_within()) {
     timers_.arm(overdue_, oldest + answer_within());
-  } else if (now - overdue_.at() > answer_within() / 4 && !std::exchange(excused_, true)) {
-    timers_.arm(overdue_, now + answer_within() / 4);  // this process stood still: the answer may be there already
+  } else if (auto const until = reprieve_.grant_connection(overdue_.at(), answer_within(), now)) {
+    timers_.arm(overdue_, *until);
   } else {
     drop_silent(oldest, now);
   }
@@ -367,7 +367,7 @@ duration session::asked_timeout() const { return std::max(settings_.lease, least
 /// A message that was sent at `sent` is answered now.
 void session::sampled(time_point sent, time_point now) {
   heard_.push_back({sent, now});
-  excused_ = false;
+  reprieve_.heard();
 }
 
 /// When the newest message was sent of which a write of now can prove that the leader has heard of it; min(): there is none.

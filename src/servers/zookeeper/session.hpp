@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/back_off.hpp"
+#include "base/reprieve.hpp"
 #include "base/timer_queue.hpp"
 #include "base/usual_time.hpp"
 #include "servers/zookeeper/wire.hpp"
@@ -197,8 +198,8 @@ class session final : public wire_events {
   time_point greeted_at_{};
   std::deque<unanswered> unanswered_;
   std::deque<time_point> pings_;  // sent and not answered
-  bool excused_ = false;          // this process stood still, and answers may be there that were not read yet
-  std::deque<heard> heard_;       // sent later: answered later
+  engine::reprieve reprieve_;
+  std::deque<heard> heard_;  // sent later: answered later
   time_point last_ping_{};
   time_point last_answer_ = time_point::min();
   engine::usual_time usual_;
