@@ -45,7 +45,7 @@ struct acquisition : list_hook<acquisition>, receipt {
   bool once = false;          // one attempt: busy instead of waiting
   bool busy_is_late = false;  // ... and busy is reported as timed_out; set by the engine
   bool fixed = false;         // the lease is not renewed
-  reprieve late{};            // of its end
+  reprieve late{};            // its end waits once for answers that came in while this process was late itself
   std::uint32_t segment = 0;  // of the grant
 
   // What is asked for.

@@ -2,7 +2,6 @@
 #include "cohort/waits.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace conch::engine {
 
@@ -52,7 +51,7 @@ void waits::stop_waiting(acquisition& a, error_code why, cancel_type type, time_
   }
   why = tell_.refusal(a, why, e.name, now);
   a.ending = why;
-  a.late.heard();
+  a.late = {};
   on_.timers.arm(a.due, given_up_at(a, now));
   if (type == cancel_type::partial) {
     tell_.observe_refusal(a, why, e.name, now);

@@ -47,7 +47,7 @@ class request_window {
   }
   /// `count` of them are answered. `together`: what written() returned. `others_wait`: for room.
   void answered(std::size_t count, std::size_t together, time_point written, bool others_wait, time_point now) noexcept;
-  /// The same for renewals of so many holds.
+  /// As written() and answered(), for renewals of `count` holds.
   std::size_t renewals_written(std::size_t count) noexcept {
     renewals_ += count;
     return in_flight();

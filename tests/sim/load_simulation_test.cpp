@@ -23,26 +23,17 @@ class LoadSimulation : public engine_test {
     bool const slow = pick(0, 3) == 0;
     each_ = slow ? lease_ / pick(8, 50) : std::chrono::microseconds{pick(20, static_cast<int>(lease_.count()))};
     way_ = std::chrono::microseconds{pick(50, static_cast<int>(lease_.count()) * 50)};  // up to 1/20
-    settings.keep_alive = 0s;
-    settings.lease = lease_;
-    settings.claim = std::min<duration>(settings.claim, lease_);
-    start_connected();
-    server_free_at_ = now;
     int const held = pick(0, 20);
-    for (int i = 0; i < held; ++i) holding("kept", "kept" + std::to_string(i), {.lease = lease_});
-    heard();
+    begin_holding(held);
     int const burst = slow ? pick(300, 400) : static_cast<int>(std::clamp<std::int64_t>(lease_ * pick(1, 10) / each_, 300, 4'000));
     milliseconds const lease_of_burst = lease_ * (pick(0, 1) == 0 ? 1 : 10);
-    for (int i = 0; i < burst; ++i) ask("burst", "burst" + std::to_string(i), {.fixed = true, .lease = lease_of_burst});
+    ask_burst(burst, {.fixed = true, .lease = lease_of_burst});
     if (pick(0, 1) == 0) {
       serve(lease_ / 2);
       reconnect();
     }
     // Each is asked for and released, and a late one once more.
     serve(8 * burst * each_ + 40 * lease_ + 40 * way_);
-    auto const told = [&](std::string_view what) {
-      return std::count_if(told_.begin(), told_.end(), [&](std::string const& one) { return one.starts_with(what); });
-    };
     if (auto const granted = told("burst granted"); granted != burst) {
       return "P4: " + std::to_string(granted) + " of " + std::to_string(burst) + " are granted";
     }
@@ -61,21 +52,12 @@ class LoadSimulation : public engine_test {
     per_renewal_ = each_ / 3;
     per_answer_ = each_ / 2;
     way_ = std::chrono::microseconds{pick(50, 500)};
-    settings.keep_alive = 0s;
-    settings.lease = lease_;
-    settings.claim = std::min<duration>(settings.claim, lease_);
-    start_connected();
-    server_free_at_ = now;
-    for (int i = 0; i < 100; ++i) holding("kept", "kept" + std::to_string(i), {.lease = lease_});
-    heard();
+    begin_holding(100);
     serve(lease_);
     auto const burst = static_cast<int>(lease_ / each_);
-    for (int i = 0; i < burst; ++i) ask("burst", "burst" + std::to_string(i), {.lease = lease_});
+    ask_burst(burst, {.lease = lease_});
     stalls_ = true;
     serve(12 * lease_);
-    auto const told = [&](std::string_view what) {
-      return std::count_if(told_.begin(), told_.end(), [&](std::string const& one) { return one.starts_with(what); });
-    };
     if (told("kept lost") != 0) return "P9: " + std::to_string(told("kept lost")) + " of the first holds are lost";
     if (told("burst granted") < burst) return "P4: " + std::to_string(told("burst granted")) + " of " + std::to_string(burst) + " are granted";
     return {};
@@ -88,21 +70,12 @@ class LoadSimulation : public engine_test {
     each_ = std::chrono::microseconds{pick(20, 60)};
     per_renewal_ = each_ / 2;
     way_ = std::chrono::microseconds{pick(50, 2'000)};
-    settings.keep_alive = 0s;
-    settings.lease = lease_;
-    settings.claim = std::min<duration>(settings.claim, lease_);
-    start_connected();
-    server_free_at_ = now;
-    for (int i = 0; i < 100; ++i) holding("kept", "kept" + std::to_string(i), {.lease = lease_});
-    heard();
+    begin_holding(100);
     auto const most = static_cast<int>(lease_ / 3 / per_renewal_);
-    for (int i = 0; i < 3 * most; ++i) ask("burst", "burst" + std::to_string(i), {.lease = lease_});
+    ask_burst(3 * most, {.lease = lease_});
     serve(12 * lease_);
-    auto const lost = [&](std::string_view what) {
-      return std::count_if(told_.begin(), told_.end(), [&](std::string const& one) { return one.starts_with(what); });
-    };
-    if (lost("kept lost") != 0) return "P9: " + std::to_string(lost("kept lost")) + " of the first holds are lost";
-    if (lost("burst lost") == 0) return "nothing is lost: there were not too many";
+    if (told("kept lost") != 0) return "P9: " + std::to_string(told("kept lost")) + " of the first holds are lost";
+    if (told("burst lost") == 0) return "nothing is lost: there were not too many";
     return {};
   }
 
@@ -113,6 +86,26 @@ class LoadSimulation : public engine_test {
   };
 
   int pick(int least, int most) { return std::uniform_int_distribution<int>{least, most}(random_); }
+
+  /// With so many holds of that lease.
+  void begin_holding(int count) {
+    settings.keep_alive = 0s;
+    settings.lease = lease_;
+    settings.claim = std::min<duration>(settings.claim, lease_);
+    start_connected();
+    server_free_at_ = now;
+    for (int i = 0; i < count; ++i) holding("kept", "kept" + std::to_string(i), {.lease = lease_});
+    heard();
+  }
+
+  void ask_burst(int count, wanted const& w) {
+    for (int i = 0; i < count; ++i) ask("burst", "burst" + std::to_string(i), w);
+  }
+
+  /// How often the callers have heard what begins like this.
+  int told(std::string_view what) const {
+    return static_cast<int>(std::count_if(told_.begin(), told_.end(), [&](std::string const& one) { return one.starts_with(what); }));
+  }
 
   /// The server takes one request after another.
   void take_in() {
@@ -189,54 +182,38 @@ class LoadSimulation : public engine_test {
   int answered_ = 0;  // acquires of the burst
 };
 
-/// The first seed of these that shows it.
-std::string first_violation(std::uint64_t seeds) {
+/// The first of so many seeds that shows it.
+std::string first_violation(std::string (LoadSimulation::*run)(std::uint64_t), std::uint64_t seeds) {
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     LoadSimulation one;
-    std::string const wrong = one.run(seed);
+    std::string const wrong = (one.*run)(seed);
     if (!wrong.empty()) return "seed " + std::to_string(seed) + ": " + wrong;
   }
   return {};
 }
 
-TEST(LoadSimulations, EveryWaitEndsInAGrantAndNoHoldIsLost) { EXPECT_EQ(first_violation(60), ""); }  // P4, P9
-
-std::string first_violation_held(std::uint64_t seeds) {
-  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
-    LoadSimulation one;
-    std::string const wrong = one.run_held(seed);
-    if (!wrong.empty()) return "seed " + std::to_string(seed) + ": " + wrong;
-  }
-  return {};
+/// The same with a deliberate fault.
+std::string first_violation(std::string (LoadSimulation::*run)(std::uint64_t), std::uint64_t seeds, sim::engine_mutant with) {
+  sim::active_engine_mutant = with;
+  std::string const wrong = first_violation(run, seeds);
+  sim::active_engine_mutant = sim::engine_mutant::none;
+  return wrong;
 }
 
-std::string first_violation_flood(std::uint64_t seeds) {
-  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
-    LoadSimulation one;
-    std::string const wrong = one.run_flood(seed);
-    if (!wrong.empty()) return "seed " + std::to_string(seed) + ": " + wrong;
-  }
-  return {};
-}
+TEST(LoadSimulations, EveryWaitEndsInAGrantAndNoHoldIsLost) { EXPECT_EQ(first_violation(&LoadSimulation::run, 60), ""); }  // P4, P9
 
 TEST(LoadSimulations, InAFloodOfNewHoldsTheFirstStay) {  // P4, P9
-  EXPECT_EQ(first_violation_flood(8), "");
+  EXPECT_EQ(first_violation(&LoadSimulation::run_flood, 8), "");
   for (sim::engine_mutant const one : {sim::engine_mutant::later_holds_renewed_first, sim::engine_mutant::later_renewals_ahead,
                                        sim::engine_mutant::later_renewals_unbounded, sim::engine_mutant::window_doubles_too_long}) {
-    sim::active_engine_mutant = one;
-    std::string const wrong = first_violation_flood(8);
-    sim::active_engine_mutant = sim::engine_mutant::none;
-    EXPECT_NE(wrong, "") << static_cast<int>(one);
+    EXPECT_NE(first_violation(&LoadSimulation::run_flood, 8, one), "") << static_cast<int>(one);
   }
 }
 
 TEST(LoadSimulations, WhereTooManyAreHeldTheFirstStay) {  // P9
-  EXPECT_EQ(first_violation_held(4), "");
+  EXPECT_EQ(first_violation(&LoadSimulation::run_held, 4), "");
   for (sim::engine_mutant const one : {sim::engine_mutant::later_holds_renewed_first, sim::engine_mutant::later_renewals_ahead}) {
-    sim::active_engine_mutant = one;
-    std::string const wrong = first_violation_held(1);
-    sim::active_engine_mutant = sim::engine_mutant::none;
-    EXPECT_NE(wrong, "") << static_cast<int>(one);
+    EXPECT_NE(first_violation(&LoadSimulation::run_held, 1, one), "") << static_cast<int>(one);
   }
 }
 
@@ -247,12 +224,7 @@ struct fault_of_load {
 
 class LoadMutants : public testing::TestWithParam<fault_of_load> {};
 
-TEST_P(LoadMutants, IsFound) {
-  sim::active_engine_mutant = GetParam().point;
-  std::string const wrong = first_violation(60);
-  sim::active_engine_mutant = sim::engine_mutant::none;
-  EXPECT_NE(wrong, "") << GetParam().what;
-}
+TEST_P(LoadMutants, IsFound) { EXPECT_NE(first_violation(&LoadSimulation::run, 60, GetParam().point), "") << GetParam().what; }
 
 INSTANTIATE_TEST_SUITE_P(All, LoadMutants,
                          testing::Values(fault_of_load{"what is in flight is not bounded", sim::engine_mutant::window_ignored},

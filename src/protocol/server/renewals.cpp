@@ -82,7 +82,7 @@ void renewals::send_kind(std::span<place* const> places, bool permits, bool keep
 }
 
 void renewals::answered(in_flight const& r, answer const& a, time_point now) {
-  renewal_batch const sent = on_.sent.take_renewals();
+  renewal_batch const sent = on_.sent.take_renewals(r, now);
   std::vector<renewed> const& batch = sent.places;
   auto const reply = read_renew(a, batch.size(), r.what == request_kind::confirm);
   if (a.what == fault::none && !reply) on_.link.drop("an answer of the renew script that has the wrong length");

@@ -65,8 +65,7 @@ void requests::send_tries(command const& c, in_flight r, try_batch batch) {
 void requests::send_renewals(command const& c, in_flight r, renewal_batch batch) {
   out_.send(c);
   env_.timers.arm(overdue_, std::min(overdue_.at(), r.written + batch.answer_within));
-  r.renews = static_cast<std::uint32_t>(batch.places.size());
-  r.together = window_.renewals_written(r.renews);
+  r.together = window_.renewals_written(batch.places.size());
   renewals_.push_back(std::move(batch));
   note(r);
 }
@@ -121,7 +120,6 @@ in_flight requests::take(fault what, bool others_wait, time_point now) {
     window_.answered(r.size, r.together, r.written, others_wait, now);
     window_.renewals_due(env_.timers.next_urgent(), now);
   }
-  if (r.renews != 0) window_.renewals_answered(r.renews, r.together, r.written, now);
   return r;
 }
 
@@ -132,10 +130,11 @@ try_batch requests::take_tries() {
   return batch;
 }
 
-renewal_batch requests::take_renewals() {
+renewal_batch requests::take_renewals(in_flight const& r, time_point now) {
   BOOST_ASSERT_MSG(!renewals_.empty(), "an answer to renewals that were not sent");
   renewal_batch batch = std::move(renewals_.front());
   renewals_.pop_front();
+  window_.renewals_answered(batch.places.size(), r.together, r.written, now);
   return batch;
 }
 

@@ -77,7 +77,6 @@ struct in_flight {
   std::uint64_t number = 0;  // counts the requests of a connection
   bool moved = false;        // its place has gone to another server since: it is asked for there
   std::uint32_t size = 0;    // for so many locks, of those that wait for room; 0: waits for none
-  std::uint32_t renews = 0;  // so many holds
   std::size_t together = 0;  // with so many others in flight, itself included (request_window)
 };
 
@@ -146,7 +145,8 @@ class requests {
   /// The request that is answered now; there is one. `others_wait`: for room.
   in_flight take(fault what, bool others_wait, time_point now);
   try_batch take_tries();
-  renewal_batch take_renewals();
+  /// The renewals that `r` asked for.
+  renewal_batch take_renewals(in_flight const& r, time_point now);
   /// The server does not know the script of a request: is the source to be sent?
   bool source_is_due(in_flight const& r);
 
