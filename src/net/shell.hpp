@@ -3,22 +3,26 @@
 
 #include "base/asio_compat.hpp"
 #include "base/process.hpp"
+#include "net/lifecycle.hpp"
 #include "protocol/transport.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
 
 #include <cstdint>
+#include <string_view>
 #include <utility>
 
 namespace conch::net {
 
 /// What every transport does around its state machine: it gives it inputs with the client locked, and carries out what that has led to. `Transport`
-/// derives from this, and has carry_out(). On the transport's strand only.
+/// derives from this, and has carry_out(), and life(). On the transport's strand only.
 template <class Transport>
 class shell {
  protected:
   /// `on`: a strand, unless config::single_threaded.
-  shell(host& h, asio::any_io_executor on) : host_{h}, on_{std::move(on)} {}
+  shell(host& h, asio::any_io_executor on) : host_{h}, on_{std::move(on)}, timer_{on_} {}
 
   /// An input of the client: f(time_point now), which may cause events of the protocol, and then carry_out().
   template <class F>
@@ -41,8 +45,41 @@ class shell {
     };
   }
 
-  /// The stream is closed: the handlers of its operations find nothing to do any more.
-  void end_handlers() noexcept { ++generation_; }
+  void want() {
+    if (life().want()) go_on_later();
+  }
+  void drop(std::string_view why) {
+    if (life().drop(why)) go_on_later();
+  }
+
+  // ---- net::steps
+  void log_lines() {
+    for (auto const& [level, words] : life().take_log()) host_.log(level, words);
+  }
+  void sleep(time_point until) {
+    if (until == time_point::max()) {
+      timer_.cancel();
+      return;
+    }
+    timer_.expires_after(until - clock::now());
+    timer_.async_wait(bound([this](boost::system::error_code ec) {
+      if (!ec) host_.run(step{*this, [this](time_point now) { life().due(now); }});
+    }));
+  }
+  void go_on_later() {
+    asio::post(on_, [this, keep = host_.keep()] { host_.run(step{*this, [this](time_point now) { life().due(now); }}); });
+  }
+  void close_life() {
+    asio::post(on_, [this, keep = host_.keep()] {
+      host_.enter([this](time_point) { life().shut_down(); });
+      static_cast<Transport&>(*this).carry_out();
+    });
+  }
+  /// The stream is closed: the handlers of its operations, and of a sleep, find nothing to do any more.
+  void end_handlers() noexcept {
+    ++generation_;
+    timer_.cancel();
+  }
   /// Counts the calls of end_handlers().
   std::uint64_t generation() const noexcept { return generation_; }
 
@@ -50,6 +87,9 @@ class shell {
   asio::any_io_executor const on_;
 
  private:
+  lifecycle& life() noexcept { return static_cast<Transport&>(*this).life(); }
+
+  asio::steady_timer timer_;
   std::uint64_t generation_ = 0;
   made_here const made_;
 };

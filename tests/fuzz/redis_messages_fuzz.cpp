@@ -65,11 +65,11 @@ class session final : engine::acquisition_events, protocol::wire, protocol::wire
     acts_ = acts;
     act(acts[3]);
     want_connection();
-    input([&] { fsm_.due(now_); });
+    input([&] { fsm_.life().due(now_); });
     require(next_.resolve, "a connection that nobody looks for");
-    input([&] { fsm_.resolved({"address"}, now_); });
+    input([&] { fsm_.life().resolved({.addresses = {"address"}}, now_); });
     require(next_.connect, "a connection that nobody makes");
-    input([&] { fsm_.connected(now_); });
+    input([&] { fsm_.life().connected(now_); });
     if (choice % 2 != 0) take_in(greeting);
     take_in(stream);
     if (open_) input([&] { fsm_.failed("the stream is over", now_); });
@@ -87,8 +87,8 @@ class session final : engine::acquisition_events, protocol::wire, protocol::wire
   void input(F const& what) {
     what();
     next_ = {};
-    for (redis::connection_actions todo = fsm_.take(); todo.any(); todo = fsm_.take()) {
-      (void)fsm_.take_log();
+    for (net::steps todo = fsm_.life().take(); todo.any(); todo = fsm_.life().take()) {
+      (void)fsm_.life().take_log();
       require(!todo.close || !(todo.read || todo.write || todo.flush || todo.go_on), "something is done with what is closed");
       if (todo.close) {
         open_ = false;
@@ -101,7 +101,7 @@ class session final : engine::acquisition_events, protocol::wire, protocol::wire
       next_.read = next_.read || todo.read;
       if (todo.flush) fsm_.flush();
       if (todo.write) write();
-      if (todo.go_on) fsm_.due(now_);
+      if (todo.go_on) fsm_.life().due(now_);
     }
   }
 
@@ -126,7 +126,7 @@ class session final : engine::acquisition_events, protocol::wire, protocol::wire
       std::copy_n(stream.begin(), size, room.begin());
       stream.remove_prefix(size);
       input([&] { fsm_.received(size, now_); });
-      if (!next_.read && open_) input([&] { fsm_.due(now_); });  // it is to be dropped
+      if (!next_.read && open_) input([&] { fsm_.life().due(now_); });  // it is to be dropped
     }
   }
 
@@ -241,8 +241,8 @@ class session final : engine::acquisition_events, protocol::wire, protocol::wire
   }
   void note(bool, std::string_view) override {}
   void send(protocol::command const& c) override { (void)fsm_.send(c); }
-  void want_connection() override { (void)fsm_.want_connection(); }
-  void drop_connection(std::string_view why) override { (void)fsm_.drop_connection(why); }
+  void want_connection() override { (void)fsm_.life().want(); }
+  void drop_connection(std::string_view why) override { (void)fsm_.life().drop(why); }
 
   config const settings_ = [] {
     config c;
@@ -253,7 +253,7 @@ class session final : engine::acquisition_events, protocol::wire, protocol::wire
   std::size_t piece_ = 0;  // 0: everything at once
   std::array<std::uint8_t, 4> acts_{};
   std::size_t messages_ = 0;
-  redis::connection_actions next_;
+  net::steps next_;
   bool open_ = false, connected_ = false;
   resp::decoder written_;
   statistics stats_;

@@ -54,23 +54,23 @@ class PostgresqlConnection : public testing::Test {
   }
 
   void connect() {
-    EXPECT_TRUE(fsm.want_connection());
-    fsm.due(now);
-    EXPECT_TRUE(fsm.take().resolve);
-    fsm.resolved({{"a:5432"}}, now);
-    EXPECT_TRUE(fsm.take().connect);
+    EXPECT_TRUE(fsm.life().want());
+    fsm.life().due(now);
+    EXPECT_TRUE(fsm.life().take().resolve);
+    fsm.life().resolved({{"a:5432"}}, now);
+    EXPECT_TRUE(fsm.life().take().connect);
     fsm.connected({150018, 77, false, false}, now);
-    EXPECT_TRUE(fsm.take().query);
+    EXPECT_TRUE(fsm.life().take().write);
   }
 
   void come_up() {
     connect();
     fsm.queried(row({"77", "f", "t", "", ""}), now);
-    EXPECT_TRUE(fsm.take().query);
+    EXPECT_TRUE(fsm.life().take().write);
     EXPECT_NE(fsm.query().find("listen conch_c1"), std::string::npos);
     fsm.queried(row({std::to_string(schema_version), "1800000000000000", "5.6", "12345"}), now);
-    connection_actions const todo = fsm.take();
-    EXPECT_TRUE(todo.pipeline && todo.flush && todo.sleep);
+    net::steps const todo = fsm.life().take();
+    EXPECT_TRUE(todo.read && todo.flush && todo.sleep);
     EXPECT_EQ(seen.take(), "up 77@12345 5.6;");
   }
 
@@ -86,17 +86,17 @@ TEST_F(PostgresqlConnection, ComesUpInTwoQuestions) {
   EXPECT_EQ(fsm.send(protocol::ping_command{}), connection_fsm::flush_due::no) << "the flush of the greeting is due";
   EXPECT_EQ(fsm.take_statements().size(), 1u);
   fsm.answered(row({"{}"}), now);
-  EXPECT_TRUE(fsm.take().flush);
+  EXPECT_TRUE(fsm.life().take().flush);
   EXPECT_EQ(seen.take(), "answer 0;");
 }
 
 TEST_F(PostgresqlConnection, MakesTheSchemaOnceWhereThereIsNone) {
   connect();
   fsm.queried(row({"77", "f", "f", ""}), now);
-  EXPECT_TRUE(fsm.take().query);
+  EXPECT_TRUE(fsm.life().take().write);
   EXPECT_NE(fsm.query().find(schema()), std::string::npos);
   fsm.queried({}, now);
-  EXPECT_TRUE(fsm.take().query);
+  EXPECT_TRUE(fsm.life().take().write);
   fsm.queried({"42883", "function conch.x does not exist", {}}, now);
   EXPECT_EQ(seen.take(), failed(fault::reconnect, "function conch.x does not exist")) << "not again and again";
 }
@@ -105,7 +105,7 @@ TEST_F(PostgresqlConnection, MakesTheSchemaAnewWhereItIsOlder) {
   connect();
   fsm.queried(row({"77", "f", "t", ""}), now);
   fsm.queried(row({"0", "1", "2", "3"}), now);
-  EXPECT_TRUE(fsm.take().query);
+  EXPECT_TRUE(fsm.life().take().write);
   EXPECT_NE(fsm.query().find(schema()), std::string::npos);
 }
 
@@ -116,7 +116,7 @@ TEST_F(PostgresqlConnection, SaysWhatARoleLacks) {
   EXPECT_EQ(seen.take(), failed(fault::access_denied,
                                 "permission denied for database d; a role that may create a schema runs the schema script "
                                 "postgresql.sql once"));
-  EXPECT_TRUE(fsm.take().close);
+  EXPECT_TRUE(fsm.life().take().close);
 }
 
 /// Something is missing in a schema that is there.
@@ -124,7 +124,7 @@ TEST_F(PostgresqlConnection, MakesWhatIsMissingInTheSchema) {
   connect();
   fsm.queried(row({"77", "f", "t", ""}), now);
   fsm.queried({"42883", "function conch.connect(unknown) does not exist", {}}, now);
-  EXPECT_TRUE(fsm.take().query);
+  EXPECT_TRUE(fsm.life().take().write);
   EXPECT_NE(fsm.query().find(schema()), std::string::npos);
 }
 
@@ -139,10 +139,10 @@ TEST_F(PostgresqlConnection, RunsNothingOfASchemaThatOthersControl) {
   std::string const why = "the schema conch is owned by mallory: drop it" + std::string(300, 'x') + " and say so";
   fsm.queried(row({"77", "f", "t", why}), now);
   EXPECT_EQ(seen.take(), failed(fault::refused, why));
-  EXPECT_FALSE(fsm.take().query);
+  EXPECT_FALSE(fsm.life().take().write);
   now += 1s;
-  fsm.due(now);
-  fsm.resolved({{"a:5432"}}, now);
+  fsm.life().due(now);
+  fsm.life().resolved({{"a:5432"}}, now);
   fsm.connected({150018, 77, false, false}, now);
   fsm.queried(row({"77", "f", "f", ""}), now);
   fsm.queried({"CN003", "the table conch.lock is owned by mallory", {}}, now);
@@ -168,29 +168,29 @@ TEST_F(PostgresqlConnection, MakesTheSchemaNewerOnceAndNotAgainAndAgain) {
   fsm.queried(row({"1", "1800000000000000", "5.6", "12345"}), now);
   EXPECT_NE(fsm.query().find(schema()), std::string::npos);
   fsm.queried({}, now);
-  fsm.take();
+  fsm.life().take();
   fsm.queried(row({"1", "1800000000000000", "5.6", "12345"}), now);
   EXPECT_EQ(seen.take(), failed(fault::malformed, "the schema conch is older than it was just made"));
-  EXPECT_FALSE(fsm.take().query);
+  EXPECT_FALSE(fsm.life().take().write);
 }
 
 TEST_F(PostgresqlConnection, WarnsOnceBeforeTheFirstAttempt) {
   connection_fsm other{settings, id, "db", 1, "anybody can read it"};
   other.report_to(seen);
-  EXPECT_TRUE(other.want_connection());
+  EXPECT_TRUE(other.life().want());
   for (int attempt = 0; attempt < 2; ++attempt) {
     now += 10s;
-    other.due(now);
-    auto const lines = other.take_log();
+    other.life().due(now);
+    auto const lines = other.life().take_log();
     ASSERT_EQ(lines.size(), attempt == 0 ? 1u : 0u);
     if (attempt == 0) {
       EXPECT_EQ(lines[0].words, "db: anybody can read it");
       EXPECT_EQ(lines[0].level, log_level::warning);
     }
-    EXPECT_TRUE(other.take().resolve);
+    EXPECT_TRUE(other.life().take().resolve);
     other.failed("no such host\n", now);
-    other.take_log();
-    other.take();
+    other.life().take_log();
+    other.life().take();
   }
 }
 
@@ -204,16 +204,16 @@ TEST_F(PostgresqlConnection, BelievesNoGreetingThatCannotBe) {
                                                          {"2", "1800000000000000", too_long, "12345"},
                                                          {"2", "1800000000000000", "5.6", too_long},
                                                          {"2", "1800000000000000", "5.6"}};
-  EXPECT_TRUE(fsm.want_connection());
+  EXPECT_TRUE(fsm.life().want());
   for (auto const& one : wrong) {
     now += 1s;
-    fsm.due(now);
-    fsm.resolved({{"a:5432"}}, now);
+    fsm.life().due(now);
+    fsm.life().resolved({{"a:5432"}}, now);
     fsm.connected({150018, 77, false, false}, now);
     fsm.queried(row({"77", "f", "t", ""}), now);
     fsm.queried(row(one), now);
     EXPECT_TRUE(seen.take().starts_with("failed " + std::to_string(static_cast<int>(fault::malformed)))) << one[1];
-    fsm.take();
+    fsm.life().take();
   }
 }
 
@@ -222,25 +222,25 @@ TEST_F(PostgresqlConnection, RefusesAPoolAStandbyAndAnOldServer) {
   fsm.queried(row({"78", "f", "t", ""}), now);
   EXPECT_NE(seen.take().find("PgBouncer"), std::string::npos);
   now += 1s;
-  fsm.take();
-  fsm.due(now);
-  fsm.resolved({{"a:5432"}}, now);
+  fsm.life().take();
+  fsm.life().due(now);
+  fsm.life().resolved({{"a:5432"}}, now);
   fsm.connected({150018, 77, false, false}, now);
   fsm.queried(row({"77", "t", "t", ""}), now);
   EXPECT_EQ(seen.take(), failed(fault::reconnect, "the server is a standby"));
   now += 1s;
-  fsm.due(now);
-  fsm.resolved({{"a:5432"}}, now);
+  fsm.life().due(now);
+  fsm.life().resolved({{"a:5432"}}, now);
   fsm.connected({110005, 77, false, false}, now);
   EXPECT_EQ(seen.take(), failed(fault::refused, "the server's version is 11, 12 is needed"));
 }
 
 TEST_F(PostgresqlConnection, AnAttemptThatTakesTooLongIsGivenUp) {
   connect();
-  fsm.due(now + 1s);
+  fsm.life().due(now + 1s);
   EXPECT_EQ(seen.take(), "");
-  EXPECT_EQ(fsm.unfinished_attempt(), "db: no answer to the greeting yet");
-  fsm.due(now + settings.connect_timeout);
+  EXPECT_EQ(fsm.life().unfinished_attempt(), "db: no answer to the greeting yet");
+  fsm.life().due(now + settings.connect_timeout);
   EXPECT_EQ(seen.take(), failed(fault::try_later, "no answer to the greeting within connect_timeout"));
 }
 
@@ -251,23 +251,23 @@ class PostgresqlHosts : public PostgresqlConnection {
 
   /// "close, 2500 ms, connect 0"
   std::string todo() {
-    connection_actions const all = fsm.take();
+    net::steps const all = fsm.life().take();
     texts words;
     if (all.close) words.emplace_back("close");
     if (all.sleep && all.until != time_point::max()) {
       words.push_back(std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(all.until - now).count()) + " ms");
     }
     if (all.resolve) words.emplace_back("resolve");
-    if (all.connect) words.push_back("connect " + std::to_string(fsm.address_number()));
-    if (all.query) words.emplace_back("query");
+    if (all.connect) words.push_back("connect " + std::to_string(fsm.life().address_number()));
+    if (all.write) words.emplace_back("query");
     std::string text;
     for (std::string const& word : words) text += (text.empty() ? "" : ", ") + word;
     return text;
   }
 
   void begin() {
-    if (!fsm.want_connection()) now += 10s;
-    fsm.due(now);
+    if (!fsm.life().want()) now += 10s;
+    fsm.life().due(now);
     EXPECT_EQ(todo(), "5000 ms, resolve");
   }
 
@@ -280,17 +280,17 @@ class PostgresqlHosts : public PostgresqlConnection {
 
 TEST_F(PostgresqlHosts, ThePrimaryIsFoundThoughTheMachineOfTheFirstSaysNothing) {
   begin();
-  fsm.resolved({{"a:1", "b:1", "c:1"}}, now);
+  fsm.life().resolved({{"a:1", "b:1", "c:1"}}, now);
   EXPECT_EQ(todo(), "1666 ms, connect 0");
   now += 1667ms;
-  fsm.due(now);
+  fsm.life().due(now);
   EXPECT_EQ(todo(), "close, 1666 ms, connect 1");
   settle("t");
   EXPECT_EQ(todo(), "close, 3333 ms, connect 2");
   settle("f");
   fsm.queried(row({"3", "1800000000000000", "5.6", "12345"}), now);
   EXPECT_EQ(seen.take(), "up 77@12345 5.6;");
-  auto const log = fsm.take_log();
+  auto const log = fsm.life().take_log();
   ASSERT_EQ(log.size(), 1u);
   EXPECT_EQ(log[0].words, "connected to db at c:1; passed over a:1: no connection within its share of connect_timeout; b:1: the server is a standby");
   todo();
@@ -298,13 +298,13 @@ TEST_F(PostgresqlHosts, ThePrimaryIsFoundThoughTheMachineOfTheFirstSaysNothing) 
   fsm.failed("server closed the connection\n", now);
   todo();
   begin();
-  fsm.resolved({{"a:1", "b:1", "c:1"}}, now);
+  fsm.life().resolved({{"a:1", "b:1", "c:1"}}, now);
   EXPECT_EQ(todo(), "1666 ms, connect 2") << "the last primary first";
 }
 
 TEST_F(PostgresqlHosts, WhenNoneIsThePrimaryTheErrorTellsOfEach) {
   begin();
-  fsm.resolved({{"a:1", "b:1"}}, now);
+  fsm.life().resolved({{"a:1", "b:1"}}, now);
   fsm.failed("connection refused\n", now);
   settle("t");
   EXPECT_EQ(seen.take(), failed(fault::reconnect, "a:1: connection refused; b:1: the server is a standby"));
@@ -312,59 +312,59 @@ TEST_F(PostgresqlHosts, WhenNoneIsThePrimaryTheErrorTellsOfEach) {
 
 TEST_F(PostgresqlHosts, AWrongPasswordIsToldAtOnce) {
   begin();
-  fsm.resolved({{"a:1", "b:1"}}, now);
+  fsm.life().resolved({{"a:1", "b:1"}}, now);
   fsm.failed("FATAL:  28P01: password authentication failed\n", now);
   EXPECT_EQ(seen.take(), failed(fault::access_denied, "a:1: password authentication failed"));
 }
 
 TEST_F(PostgresqlHosts, ANameThatHangsKeepsTheOthersWaitingForAShareOnly) {
   begin();
-  fsm.resolved({{"b:1"}, false}, now);
+  fsm.life().resolved({{"b:1"}, false}, now);
   EXPECT_EQ(todo(), "1000 ms");
   now += 1s;
-  fsm.due(now);
+  fsm.life().due(now);
   EXPECT_EQ(todo(), "4000 ms, connect 0");
-  fsm.resolved({{"a:1", "b:1"}}, now);
+  fsm.life().resolved({{"a:1", "b:1"}}, now);
   EXPECT_EQ(todo(), "") << "too late for this attempt";
 }
 
 TEST_F(PostgresqlHosts, ThatHaveNoAddressAreToldOf) {
   begin();
-  fsm.resolved({{}, false, "'a': not found"}, now);
+  fsm.life().resolved({{}, false, "'a': not found"}, now);
   EXPECT_EQ(todo(), "");
-  fsm.resolved({{}, true, "'b': not found"}, now);
+  fsm.life().resolved({{}, true, "'b': not found"}, now);
   EXPECT_EQ(seen.take(), failed(fault::try_later, "'b': not found"));
   todo();
   begin();
   now += 5s;
-  fsm.due(now);
+  fsm.life().due(now);
   EXPECT_EQ(seen.take(), failed(fault::try_later, "no connection within connect_timeout"));
 }
 
 TEST_F(PostgresqlHosts, WhoseNameMeansAnotherServerAreLeft) {
   begin();
-  fsm.resolved({{"a:1"}}, now);
+  fsm.life().resolved({{"a:1"}}, now);
   settle("f");
   EXPECT_EQ(todo(), "query");
   fsm.queried(row({"3", "1800000000000000", "5.6", "12345"}), now);
   seen.take();
   EXPECT_EQ(todo(), "10000 ms");
   now += 10s;
-  fsm.due(now);
+  fsm.life().due(now);
   EXPECT_EQ(todo(), "10000 ms, resolve");
-  fsm.resolved({{"z:1"}, false}, now);
-  fsm.resolved({{"z:1"}, true, "'b': no answer"}, now);
-  fsm.resolved({{"z:1", "a:1"}}, now);
+  fsm.life().resolved({{"z:1"}, false}, now);
+  fsm.life().resolved({{"z:1"}, true, "'b': no answer"}, now);
+  fsm.life().resolved({{"z:1", "a:1"}}, now);
   EXPECT_EQ(seen.take(), "") << "of some hosts nothing is known, or it is one of them";
-  fsm.resolved({{"z:1"}}, now);
+  fsm.life().resolved({{"z:1"}}, now);
   EXPECT_EQ(seen.take(), "down the name of the server means another address now: z:1;");
   EXPECT_EQ(todo(), "close, 0 ms");
 }
 
 TEST_F(PostgresqlConnection, WhatTheServerRefusesForGoodIsTold) {
-  EXPECT_TRUE(fsm.want_connection());
-  fsm.due(now);
-  fsm.resolved({{"a:5432"}}, now);
+  EXPECT_TRUE(fsm.life().want());
+  fsm.life().due(now);
+  fsm.life().resolved({{"a:5432"}}, now);
   fsm.failed("FATAL:  28P01: password authentication failed\n", now);
   EXPECT_EQ(seen.take(), failed(fault::access_denied, "password authentication failed"));
 }
@@ -375,17 +375,17 @@ TEST_F(PostgresqlConnection, WhatWasSentOnALostConnectionIsNotSentOnTheNext) {
   EXPECT_EQ(fsm.send(protocol::acquire_command{.name = "a", .id = 7, .lease = 30s}), connection_fsm::flush_due::at_once);
   fsm.failed("server closed the connection\n", now);
   EXPECT_EQ(seen.take(), "down server closed the connection;");
-  connection_actions const todo = fsm.take();
+  net::steps const todo = fsm.life().take();
   EXPECT_TRUE(todo.close && todo.sleep);
-  fsm.due(now);
-  EXPECT_TRUE(fsm.take().resolve) << "at once after a connection that stood";
-  fsm.resolved({{"a:5432"}}, now);
-  fsm.take();
+  fsm.life().due(now);
+  EXPECT_TRUE(fsm.life().take().resolve) << "at once after a connection that stood";
+  fsm.life().resolved({{"a:5432"}}, now);
+  fsm.life().take();
   fsm.connected({150018, 78, false}, now);
   fsm.queried(row({"78", "f", "t", ""}), now);
   fsm.queried(row({"3", "1800000000000000", "5.6", "12346"}), now);
   EXPECT_EQ(seen.take(), "up 78@12346 5.6;");
-  EXPECT_TRUE(fsm.take().flush);
+  EXPECT_TRUE(fsm.life().take().flush);
   EXPECT_TRUE(fsm.take_statements().empty()) << "the acquire was asked on a connection that has ended; the protocol repeats it if it still wants it";
   EXPECT_EQ(fsm.send(protocol::ping_command{}), connection_fsm::flush_due::at_once) << "nobody owes an answer on this connection";
   auto const sent = fsm.take_statements();
@@ -396,29 +396,29 @@ TEST_F(PostgresqlConnection, WhatWasSentOnALostConnectionIsNotSentOnTheNext) {
 TEST_F(PostgresqlConnection, AConnectionThatIsDroppedReportsNothingMore) {
   come_up();
   EXPECT_TRUE(fsm.is_up());
-  EXPECT_TRUE(fsm.drop_connection("no answer"));
+  EXPECT_TRUE(fsm.life().drop("no answer"));
   EXPECT_FALSE(fsm.is_up());
-  EXPECT_FALSE(fsm.drop_connection("once more"));
-  fsm.due(now);
+  EXPECT_FALSE(fsm.life().drop("once more"));
+  fsm.life().due(now);
   EXPECT_EQ(seen.take(), "down no answer;");
 }
 
 TEST_F(PostgresqlConnection, ForeignNotificationsAreLoggedOnce) {
   come_up();
-  fsm.take_log();
+  fsm.life().take_log();
   fsm.notified("hello", now);
   fsm.notified("hello", now);
-  EXPECT_EQ(fsm.take_log().size(), 1u);
+  EXPECT_EQ(fsm.life().take_log().size(), 1u);
   fsm.notified("! c1.7 636f6e63683a7b617d", now);
   EXPECT_EQ(seen.take(), "revoked a;");
 }
 
 TEST_F(PostgresqlConnection, EndsWhenItIsShutDown) {
   come_up();
-  fsm.shut_down();
-  EXPECT_TRUE(fsm.take().close);
-  fsm.due(now + 1h);
-  EXPECT_FALSE(fsm.take().any());
+  fsm.life().shut_down();
+  EXPECT_TRUE(fsm.life().take().close);
+  fsm.life().due(now + 1h);
+  EXPECT_FALSE(fsm.life().take().any());
 }
 
 }  // namespace

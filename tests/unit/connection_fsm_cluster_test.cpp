@@ -151,7 +151,7 @@ TEST_F(ConnectionFsmCluster, ANewConnectionHearsNothingYet) {
   until_up();
   ask("L");
   (void)sent();
-  EXPECT_TRUE(m.fsm.drop_connection("for a test"));
+  EXPECT_TRUE(m.fsm.life().drop("for a test"));
   m.due();
   m.now += 10s;
   node.home_slot = 6;
@@ -197,7 +197,7 @@ TEST_F(ConnectionFsmCluster, TellsItsSubscriptionFromItsCredentials) {
     std::string const auth = "+OK\r\n", refused = "-MOVED 1 h:1\r\n";
     one.received(auth_first ? auth + refused + ":1\r\n" : refused + ":1\r\n" + auth);
     EXPECT_EQ(one.heard(), texts{"answer 1"}) << auth_first;
-    EXPECT_EQ(one.fsm.counted().renewals, 1u) << auth_first;
+    EXPECT_EQ(one.fsm.renewal().successes(), 1u) << auth_first;
     EXPECT_EQ(its.told, texts{"put off: MOVED 1 h:1"}) << auth_first;
   }
 }
@@ -223,7 +223,7 @@ TEST_F(ConnectionFsmCluster, TellsTheProtocolsSubscriptionFromItsCredentials) {
   one.written();
   one.received(push({"ssubscribe", channel(5u), "1"}) + "+PONG\r\n+OK\r\n");
   EXPECT_EQ(one.heard(), (texts{"answer", "answer"}));
-  EXPECT_EQ(one.fsm.counted().renewals, 1u);
+  EXPECT_EQ(one.fsm.renewal().successes(), 1u);
 }
 
 TEST_F(ConnectionFsmCluster, RefusesWhatIsNoNodeOrTooOld) {

@@ -99,14 +99,14 @@ struct machine : protocol::wire_events {
 
   /// What was to be done, in words; sleeps with their length in ms.
   std::string todo() {
-    last = fsm.take();
+    last = fsm.life().take();
     std::string text;
     auto const add = [&](bool yes, std::string const& word) {
       if (yes) text += (text.empty() ? "" : " ") + word;
     };
     add(last.log, "log");
     if (last.log) {
-      for (auto const& line : fsm.take_log()) log.push_back(line.words);
+      for (auto const& line : fsm.life().take_log()) log.push_back(line.words);
     }
     add(last.close, "close");
     if (last.sleep) {
@@ -117,7 +117,7 @@ struct machine : protocol::wire_events {
     }
     add(last.ask, "ask");
     add(last.resolve, "resolve");
-    add(last.connect, last.connect ? "connect(" + std::to_string(fsm.address_number()) + ")" : "");
+    add(last.connect, last.connect ? "connect(" + std::to_string(fsm.life().address_number()) + ")" : "");
     add(last.handshake, "handshake");
     add(last.flush, "flush");
     add(last.write, "write");
@@ -127,11 +127,11 @@ struct machine : protocol::wire_events {
   }
 
   std::string want() {
-    EXPECT_TRUE(fsm.want_connection());
+    EXPECT_TRUE(fsm.life().want());
     return due();
   }
-  std::string due() { return fsm.due(now), todo(); }
-  std::string resolved(texts found) { return fsm.resolved(std::move(found), now), todo(); }
+  std::string due() { return fsm.life().due(now), todo(); }
+  std::string resolved(texts found) { return fsm.life().resolved({std::move(found)}, now), todo(); }
   /// One: as of a host that is an address in numbers. Several: "a0", "a1" ...
   std::string resolved(std::size_t n) {
     if (n == 1) return resolved(texts{host_and_port(fsm.where().host, fsm.where().port)});
@@ -139,9 +139,9 @@ struct machine : protocol::wire_events {
     for (std::size_t i = 0; i < n; ++i) all.push_back("a" + std::to_string(i));
     return resolved(all);
   }
-  std::string connected() { return fsm.connected(now), todo(); }
-  std::string refused(std::string_view why) { return fsm.refused(why, now), todo(); }
-  std::string handshaken() { return fsm.handshaken(now), todo(); }
+  std::string connected() { return fsm.life().connected(now), todo(); }
+  std::string refused(std::string_view why) { return fsm.failed(why, now), todo(); }
+  std::string handshaken() { return fsm.life().handshaken(now), todo(); }
   std::string found(credentials c) { return fsm.credentials_found(std::move(c), now), todo(); }
   std::string not_found(std::string_view why) { return fsm.no_credentials(why, now), todo(); }
   std::string failed(std::string_view why) { return fsm.failed(why, now), todo(); }
@@ -166,7 +166,7 @@ struct machine : protocol::wire_events {
 
   /// Up to the greeting that is answered.
   void until_greeting() {
-    (void)(fsm.want_connection() ? due() : due());
+    (void)(fsm.life().want() ? due() : due());
     if (!fsm.where().is_unix_socket()) resolved(1);
     connected();
     written();
@@ -182,7 +182,7 @@ struct machine : protocol::wire_events {
   std::string id = "me";
   config settings;
   time_point now{1000s};
-  connection_actions last;
+  net::steps last;
   duration slept{};
   texts told, log;
   std::function<void()> on_event;

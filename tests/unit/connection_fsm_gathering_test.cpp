@@ -124,7 +124,7 @@ TEST_F(ConnectionFsmGathering, EachHasItsOwnAnswerWhereverCredentialsAreRenewed)
     }
     one.received(answers);
     EXPECT_EQ(one.heard(), (texts{"answer 5", "answer 5", "answer", "answer 5", "answer 5", "answer", "answer 5"})) << before;
-    EXPECT_EQ(one.fsm.counted().renewals, 1u) << before;
+    EXPECT_EQ(one.fsm.renewal().successes(), 1u) << before;
     EXPECT_EQ(one.log, texts{}) << before;
   }
 }
@@ -214,7 +214,7 @@ TEST_F(ConnectionFsmGathering, WhatTheFirstAnswerCausesIsNotHeardBehindAnEnd) {
   ask("a");
   ask("b");
   (void)sent();
-  m.on_event = [&] { EXPECT_TRUE(m.fsm.drop_connection("enough")); };
+  m.on_event = [&] { EXPECT_TRUE(m.fsm.life().drop("enough")); };
   m.received("*2\r\n:1\r\n:2\r\n");
   EXPECT_EQ(m.heard(), texts{"answer 1"});
 }

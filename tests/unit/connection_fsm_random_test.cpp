@@ -35,7 +35,7 @@ struct random_world {
     time_point const began = m.now;
     time_point attempt = m.now;
     std::string todo = m.want();
-    for (int steps = 0; !m.fsm.is_up() && steps < 10'000; ++steps) {
+    for (int steps = 0; !m.fsm.life().is_up() && steps < 10'000; ++steps) {
       if (m.last.sleep) until = m.last.until;
       if (todo.find("resolve") != std::string::npos) attempt = m.now;
       EXPECT_LE(m.now - attempt, m.settings.connect_timeout + m.settings.reconnect_max) << "an attempt has taken longer than it may";
@@ -48,12 +48,12 @@ struct random_world {
         todo = sleep();  // a look-up hangs, or it pauses
       }
     }
-    EXPECT_TRUE(m.fsm.is_up());
+    EXPECT_TRUE(m.fsm.life().is_up());
     return m.now - began;
   }
 
   std::string dial() {
-    std::size_t const number = m.fsm.address_number();
+    std::size_t const number = m.fsm.life().address_number();
     time_point const given_up = m.last.sleep ? m.last.until : until;
     until = given_up;
     if (number == good) {
@@ -109,7 +109,7 @@ TEST(ConnectionFsmRandom, P4AQuickServerIsFoundWithinTwoAttempts) {
     w.slowness = 100ms;
     w.m.want();
     std::string todo = w.m.resolved(w.all);
-    for (int attempts = 1; !w.m.fsm.is_up() && attempts <= 2;) {
+    for (int attempts = 1; !w.m.fsm.life().is_up() && attempts <= 2;) {
       if (w.m.last.sleep) w.until = w.m.last.until;
       if (todo.find("connect(") != std::string::npos) {
         todo = w.dial();
@@ -120,7 +120,7 @@ TEST(ConnectionFsmRandom, P4AQuickServerIsFoundWithinTwoAttempts) {
         todo = w.sleep();
       }
     }
-    EXPECT_TRUE(w.m.fsm.is_up());
+    EXPECT_TRUE(w.m.fsm.life().is_up());
     if (HasFailure()) return;
   }
 }

@@ -36,8 +36,8 @@ struct moving : testing::Test {
   machine m{of_master(), {}, {}, {nullptr, &where}};
 
   std::string moved() {
-    EXPECT_TRUE(m.fsm.moved());
-    EXPECT_FALSE(m.fsm.moved()) << "once is enough";
+    EXPECT_TRUE(m.fsm.life().moved());
+    EXPECT_FALSE(m.fsm.life().moved()) << "once is enough";
     return m.due();
   }
   /// Connected to "a".
@@ -105,7 +105,7 @@ TEST_F(ConnectionFsmMoving, KeepsItsConnectionWhenTheServerIsNamedAgain) {
   until_up();
   EXPECT_EQ(moved(), nothing);
   EXPECT_EQ(m.heard(), texts{});
-  EXPECT_TRUE(m.fsm.is_up());
+  EXPECT_TRUE(m.fsm.life().is_up());
 }
 
 TEST_F(ConnectionFsmMoving, EndsAnAttemptAtAnotherServerAtEveryStep) {
@@ -118,7 +118,7 @@ TEST_F(ConnectionFsmMoving, EndsAnAttemptAtAnotherServerAtEveryStep) {
     if (step > 1) one.refused("no");
     if (step > 2) one.connected();
     at.is_at("b");
-    EXPECT_TRUE(one.fsm.moved());
+    EXPECT_TRUE(one.fsm.life().moved());
     EXPECT_EQ(one.due(), "log close sleep(0)") << step;
     EXPECT_EQ(one.heard(), texts{"failed 3: redis://a:6379: redis://b:6379 has taken its place"}) << step;
     EXPECT_EQ(one.due(), "sleep(5000) resolve") << step;
@@ -174,7 +174,7 @@ TEST_F(ConnectionFsmMoving, BeforeItIsWantedAndBehindItsEndNothingHappens) {
   where.is_at("a");
   EXPECT_EQ(moved(), nothing);
   EXPECT_EQ(m.want(), "sleep(5000) resolve");
-  m.fsm.shut_down();
+  m.fsm.life().shut_down();
   EXPECT_EQ(m.todo(), "close");
   EXPECT_EQ(moved(), nothing);
 }
@@ -214,9 +214,9 @@ TEST_F(ConnectionFsmDialogue, IsSpokenInsteadOfTheProtocol) {
   EXPECT_EQ(m.fsm.bytes(), "hello h from conch");
   m.written();
   EXPECT_EQ(m.received("+one\r\n" + push({"event"}) + "+two\r\n"), "read");
-  EXPECT_FALSE(m.fsm.is_up());
+  EXPECT_FALSE(m.fsm.life().is_up());
   EXPECT_EQ(m.received("+good\r\n" + push({"event"})), "log wake flush read");
-  EXPECT_TRUE(m.fsm.is_up());
+  EXPECT_TRUE(m.fsm.life().is_up());
   m.flush();
   EXPECT_EQ(talk.words, (texts{"one", "push event", "two", "good", "push event"}));
   EXPECT_EQ(m.heard(), texts{}) << "there are no events of a wire";

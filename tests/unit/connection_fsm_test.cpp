@@ -10,8 +10,8 @@ namespace {
 TEST(ConnectionFsm, ConnectsWhenFirstWanted) {
   machine m;
   EXPECT_EQ(m.due(), nothing) << "nobody wants it";
-  EXPECT_TRUE(m.fsm.want_connection());
-  EXPECT_FALSE(m.fsm.want_connection()) << "it is under way";
+  EXPECT_TRUE(m.fsm.life().want());
+  EXPECT_FALSE(m.fsm.life().want()) << "it is under way";
   EXPECT_EQ(m.due(), "sleep(5000) resolve");
   m.now += 10ms;
   EXPECT_EQ(m.resolved(1), "connect(0)");
@@ -163,7 +163,7 @@ TEST(ConnectionFsm, LooksUpItsNameAgainWhileItIsConnectedAndGoesWhereItPointsTo)
   EXPECT_EQ(m.resolved(texts{"2.2.2.2:6379", "1.1.1.1:6379"}), nothing) << "one of its addresses is the present one";
   m.now += 10s;
   EXPECT_EQ(m.due(), "sleep(10000) resolve");
-  m.fsm.not_resolved("no answer", m.now);
+  m.fsm.life().resolved({{}, true, "no answer"}, m.now);
   EXPECT_EQ(m.todo(), nothing) << "without an answer all stays as it is";
   m.now += 10s;
   EXPECT_EQ(m.due(), "sleep(10000) resolve");
@@ -361,18 +361,18 @@ TEST(ConnectionFsm, PausesOfTwoClientsAreNotAlike) {
   machine b;
   connection_fsm other{b.settings, b.id, machine::tcp(), 2};
   other.report_to(b);
-  (void)other.want_connection();
-  other.due(b.now);
+  (void)other.life().want();
+  other.life().due(b.now);
   a.want();
   int alike = 0;
   for (int i = 0; i < 10; ++i) {
     a.failed("x");
     other.failed("x", b.now);
-    time_point const until = other.take().until;
+    time_point const until = other.life().take().until;
     alike += a.last.until == until ? 1 : 0;
     a.now = b.now = std::max(a.last.until, until);
     a.due();
-    other.due(b.now);
+    other.life().due(b.now);
   }
   EXPECT_LE(alike, 2);
 }
@@ -691,8 +691,8 @@ TEST(ConnectionFsm, DropsAConnectionWhenToldAndHearsNoMoreOfIt) {
   machine m;
   m.until_up();
   m.on_event = [&] {
-    EXPECT_TRUE(m.fsm.drop_connection("it is a replica"));
-    EXPECT_FALSE(m.fsm.drop_connection("once more"));
+    EXPECT_TRUE(m.fsm.life().drop("it is a replica"));
+    EXPECT_FALSE(m.fsm.life().drop("once more"));
   };
   EXPECT_EQ(m.received(":1\r\n:2\r\n:3\r\n"), "flush");
   EXPECT_EQ(m.heard(), texts{"answer 1"});
@@ -706,7 +706,7 @@ TEST(ConnectionFsm, DropsAConnectionWhileItIsWriting) {
   m.ping();
   m.flush();
   m.written(2);
-  EXPECT_TRUE(m.fsm.drop_connection("late"));
+  EXPECT_TRUE(m.fsm.life().drop("late"));
   EXPECT_EQ(m.due(), "log close sleep(0)");
   EXPECT_EQ(m.heard(), texts{"disconnected: late"});
 }
@@ -721,14 +721,14 @@ TEST(ConnectionFsm, DropsNoConnectionThatIsNotThereYet) {
     machine m;
     m.want();
     go(m);
-    EXPECT_TRUE(m.fsm.drop_connection("the one before"));
+    EXPECT_TRUE(m.fsm.life().drop("the one before"));
     EXPECT_EQ(m.due(), "sleep(5000)") << "goes on";
     if (&go == &steps[0]) m.resolved(1);
     if (&go != &steps[2]) m.connected();
     m.written();
     EXPECT_EQ(m.received(greeting_answer), "log wake flush read");
     EXPECT_EQ(m.due(), nothing) << "the next one is not meant";
-    EXPECT_TRUE(m.fsm.drop_connection("this one")) << "and may be dropped itself";
+    EXPECT_TRUE(m.fsm.life().drop("this one")) << "and may be dropped itself";
   }
 }
 
@@ -759,7 +759,7 @@ TEST(ConnectionFsm, IsShutDownInAnyStateForGood) {
       {"dropping",
        [](machine& m) {
          m.until_up();
-         (void)m.fsm.drop_connection("x");
+         (void)m.fsm.life().drop("x");
        }},
       {"pausing",
        [](machine& m) {
@@ -771,11 +771,11 @@ TEST(ConnectionFsm, IsShutDownInAnyStateForGood) {
     machine m;
     go(m);
     m.heard();
-    m.fsm.shut_down();
+    m.fsm.life().shut_down();
     EXPECT_EQ(m.todo(), "close") << name;
     m.now += 1h;
     EXPECT_EQ(m.due(), nothing) << name;
-    (void)m.fsm.want_connection();
+    (void)m.fsm.life().want();
     EXPECT_EQ(m.due(), nothing) << name;
     m.ping();
     EXPECT_EQ(m.flush(), nothing) << name;

@@ -71,22 +71,22 @@ TEST(ConnectionFsmTls, SaysWhatAnUnfinishedAttemptWaitsFor) {
   config c;
   c.credentials_provider = [](std::string const&, credentials_handler const&) {};
   machine m{machine::tcp(), over_tls, c};
-  EXPECT_EQ(m.fsm.unfinished_attempt(), "");
+  EXPECT_EQ(m.fsm.life().unfinished_attempt(), "");
   m.want();
-  EXPECT_EQ(m.fsm.unfinished_attempt(), "redis://h:6379: credentials_provider has not answered yet");
+  EXPECT_EQ(m.fsm.life().unfinished_attempt(), "redis://h:6379: credentials_provider has not answered yet");
   m.found({"u", "p"});
-  EXPECT_EQ(m.fsm.unfinished_attempt(), "redis://h:6379: the name is not looked up yet");
+  EXPECT_EQ(m.fsm.life().unfinished_attempt(), "redis://h:6379: the name is not looked up yet");
   m.resolved(1);
-  EXPECT_EQ(m.fsm.unfinished_attempt(), "redis://h:6379: not connected yet");
+  EXPECT_EQ(m.fsm.life().unfinished_attempt(), "redis://h:6379: not connected yet");
   m.connected();
-  EXPECT_EQ(m.fsm.unfinished_attempt(), "redis://h:6379: no answer to the TLS handshake yet; is this a TLS port?");
+  EXPECT_EQ(m.fsm.life().unfinished_attempt(), "redis://h:6379: no answer to the TLS handshake yet; is this a TLS port?");
   m.handshaken();
   m.written();
-  EXPECT_EQ(m.fsm.unfinished_attempt(), "redis://h:6379: no answer to the greeting yet");
+  EXPECT_EQ(m.fsm.life().unfinished_attempt(), "redis://h:6379: no answer to the greeting yet");
   m.received(greeting_answer);
-  EXPECT_EQ(m.fsm.unfinished_attempt(), "");
+  EXPECT_EQ(m.fsm.life().unfinished_attempt(), "");
   m.failed("read: end");
-  EXPECT_EQ(m.fsm.unfinished_attempt(), "") << "it pauses: why the connection has ended was told";
+  EXPECT_EQ(m.fsm.life().unfinished_attempt(), "") << "it pauses: why the connection has ended was told";
 }
 
 TEST(ConnectionFsmTls, D30ASentinelThatIsAskedWithoutTlsIsNamedByItsOwnScheme) {
@@ -116,13 +116,13 @@ TEST(ConnectionFsmTls, D30APlainConnectionThatEndsBeforeAWordIsAskedWhetherItSho
 
 TEST(ConnectionFsmTls, AnAttemptIsCountedOnce) {
   machine m{machine::tcp(), over_tls};
-  auto const counts = [&] { return std::pair{m.fsm.counted().handshakes, m.fsm.counted().handshakes_failed}; };
+  auto const counts = [&] { return std::pair{m.fsm.life().counted().handshakes, m.fsm.life().counted().handshakes_failed}; };
   auto const begin = [&] {
     m.due();
     m.resolved(1);
     m.connected();
   };
-  EXPECT_TRUE(m.fsm.want_connection());
+  EXPECT_TRUE(m.fsm.life().want());
   begin();
   m.fsm.failed("wrong", m.now, protocol::fault::tls_failed);
   EXPECT_EQ(counts(), std::pair(std::uint64_t{0}, std::uint64_t{1}));
@@ -151,7 +151,7 @@ TEST(ConnectionFsmTls, NothingIsCountedWithoutIt) {
   machine m;
   m.until_up();
   m.failed("read: end");
-  EXPECT_EQ(m.fsm.counted().handshakes + m.fsm.counted().handshakes_failed, 0u);
+  EXPECT_EQ(m.fsm.life().counted().handshakes + m.fsm.life().counted().handshakes_failed, 0u);
 }
 
 // ------------------------------------------------------------------------------------------------------ credentials
@@ -174,7 +174,7 @@ struct asking_machine : machine {
 
   /// Greeted with these.
   void up_with(credentials c) {
-    (void)(fsm.want_connection() ? due() : due());
+    (void)(fsm.life().want() ? due() : due());
     found(std::move(c));
     resolved(1);
     connected();
@@ -254,8 +254,8 @@ TEST(ConnectionFsmCredentials, D34AreRenewedOnTheLiveConnectionAndTheAnswerIsNob
   EXPECT_EQ(m.received("+OK\r\n"), "flush read");
   m.now += 1h;
   EXPECT_EQ(m.due(), nothing) << "these are good until the connection ends";
-  EXPECT_EQ(m.fsm.counted().renewals, 2u);
-  EXPECT_EQ(m.fsm.counted().renewals_failed, 0u);
+  EXPECT_EQ(m.fsm.renewal().successes(), 2u);
+  EXPECT_EQ(m.fsm.renewal().failures(), 0u);
 }
 
 TEST(ConnectionFsmCredentials, ThatCannotBeRenewedLeaveTheConnectionAndAreTriedAgain) {
@@ -279,8 +279,8 @@ TEST(ConnectionFsmCredentials, ThatCannotBeRenewedLeaveTheConnectionAndAreTriedA
   EXPECT_EQ(m.received("-WRONGPASS invalid\r\n"), "log sleep(3000) flush read");
   EXPECT_EQ(m.log, texts{"redis://h:6379: cannot renew the credentials: WRONGPASS invalid"});
   EXPECT_EQ(m.heard(), texts{}) << "the connection is kept";
-  EXPECT_EQ(m.fsm.counted().renewals_failed, 3u);
-  EXPECT_EQ(m.fsm.counted().renewals, 0u);
+  EXPECT_EQ(m.fsm.renewal().failures(), 3u);
+  EXPECT_EQ(m.fsm.renewal().successes(), 0u);
 }
 
 TEST(ConnectionFsmCredentials, ARenewalEndsWithItsConnection) {

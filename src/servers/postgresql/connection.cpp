@@ -53,7 +53,7 @@ reply reply_of(PGresult const* r) {
 connection::connection(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, std::string const& url)
     : shell{h, on}, settings_{settings}, parameters_{parameters_of(url, settings, secrets_)}, fsm_{settings, client_id, shown_of(parameters_),
                                                                                                    std::random_device{}(), warning_of(parameters_)},
-      in_one_thread_{settings.single_threaded}, socket_{on}, timer_{on}, again_{on} {
+      in_one_thread_{settings.single_threaded}, socket_{on}, again_{on} {
   for (named_place& one : places_of(parameters_)) {
     bool const is_name = one.must_be_looked_up();
     hosts_.push_back({std::move(one.name), std::move(one.address), std::move(one.port)});
@@ -71,26 +71,7 @@ void connection::send(protocol::command const& c) {
   }
 }
 
-void connection::want_connection() {
-  if (fsm_.want_connection()) go_on_later();
-}
-
-void connection::drop_connection(std::string_view why) {
-  if (fsm_.drop_connection(why)) go_on_later();
-}
-
-void connection::shut_down() {
-  asio::post(on_, [this, keep = host_.keep()] {
-    host_.enter([this](time_point) { fsm_.shut_down(); });
-    carry_out();
-  });
-}
-
 // ------------------------------------------------------------------------------------------------- on the strand
-
-void connection::go_on_later() {
-  asio::post(on_, [this, keep = host_.keep()] { host_.run(step{*this, [this](time_point now) { fsm_.due(now); }}); });
-}
 
 void connection::flush_later() {
   asio::post(on_, [this, keep = host_.keep()] { flush(); });
@@ -102,16 +83,14 @@ void connection::flush() {
 }
 
 void connection::carry_out() {
-  for (connection_actions todo = fsm_.take(); todo.any(); todo = fsm_.take()) {
-    if (todo.log) {
-      for (auto const& [level, words] : fsm_.take_log()) host_.log(level, words);
-    }
+  for (net::steps todo = fsm_.life().take(); todo.any(); todo = fsm_.life().take()) {
+    if (todo.log) log_lines();
     if (todo.close) close();
     if (todo.sleep) sleep(todo.until);
     if (todo.resolve) resolve();
     if (todo.connect) connect();
-    if (todo.query) query();
-    if (todo.pipeline) begin_pipeline();
+    if (todo.write) query();
+    if (todo.read) begin_pipeline();
     if (todo.flush) in_one_thread_ ? send_all() : flush_later();  // behind the handlers of this turn, which were posted
     if (todo.go_on) go_on_later();
   }
@@ -122,7 +101,6 @@ void connection::close() {
   for (named_host& one : hosts_) {
     if (one.lookup) one.lookup->cancel();
   }
-  timer_.cancel();
   again_.cancel();
   own_.is(-1);
   of_libpq_.is(-1);
@@ -134,17 +112,6 @@ void connection::close() {
   is_open_ = in_pipeline_ = is_querying_ = write_waits_ = at_end_ = false;
   unanswered_.clear();
   asked_ = unread_ = 0;
-}
-
-void connection::sleep(time_point until) {
-  if (until == time_point::max()) {
-    timer_.cancel();
-    return;
-  }
-  timer_.expires_after(until - clock::now());
-  timer_.async_wait(bound([this](error_code ec) {
-    if (!ec) host_.run(step{*this, [this](time_point now) { fsm_.due(now); }});
-  }));
 }
 
 /// In a later turn, as an asynchronous operation would.
@@ -182,9 +149,9 @@ void connection::look_up(std::size_t number) {
 /// What is known by now. `is_last`: no more is waited for.
 void connection::tell_found(bool is_last) {
   std::vector<place> all;
-  connection_fsm::found f;
+  net::lifecycle::found f;
   // Of the host that this connection leads to all must be known; of the others, what they say.
-  named_host const* const present = fsm_.is_up() ? &hosts_[places_[fsm_.address_number()].host] : nullptr;
+  named_host const* const present = fsm_.is_up() ? &hosts_[places_[fsm_.life().address_number()].host] : nullptr;
   for (named_host const& one : hosts_) {
     bool const counts = present == nullptr || present == &one;
     if (one.is_asked && (counts || !is_last)) f.is_all = false;
@@ -194,12 +161,12 @@ void connection::tell_found(bool is_last) {
     for (std::string const& address : one.found) all.push_back({one.name, address, one.port, address != one.name, host});
   }
   for (place const& one : all) f.addresses.push_back((one.address.empty() ? one.name : one.address) + ':' + one.port);
-  if (fsm_.takes_addresses()) places_ = std::move(all);
-  host_.run(step{*this, [&](time_point now) { fsm_.resolved(std::move(f), now); }});
+  if (fsm_.life().at() == net::lifecycle::state::resolving) places_ = std::move(all);
+  host_.run(step{*this, [&](time_point now) { fsm_.life().resolved(std::move(f), now); }});
 }
 
 void connection::connect() {
-  place const& to = places_[fsm_.address_number()];
+  place const& to = places_[fsm_.life().address_number()];
   guard_ = {};
   connection_.reset(begin_connection(parameters_, {to.name, to.address, to.port}));
   if (!connection_) return fail("no memory");
@@ -243,7 +210,7 @@ void connection::poll(PostgresPollingStatusType what) {
       host_.run(step{*this, [this](time_point now) {
                        char const* const where = PQhost(connection_.get());
                        bool const over_tcp = where != nullptr && where[0] != '/' && where[0] != '@' && where[0] != '\0';
-                       bool const by_name = places_[fsm_.address_number()].by_name;
+                       bool const by_name = places_[fsm_.life().address_number()].by_name;
                        fsm_.connected({PQserverVersion(connection_.get()), PQbackendPID(connection_.get()), over_tcp, by_name}, now);
                      }});
       return;

@@ -39,12 +39,12 @@ class connection final : public transport, private net::shell<connection> {
 
   // protocol::wire, with the client locked
   void send(protocol::command const& c) override;
-  void want_connection() override;
-  void drop_connection(std::string_view why) override;
-  std::string unfinished_attempt() const override { return fsm_.unfinished_attempt(); }
+  void want_connection() override { want(); }
+  void drop_connection(std::string_view why) override { drop(why); }
+  std::string unfinished_attempt() const override { return fsm_.life().unfinished_attempt(); }
 
   void report_to(protocol::wire_events& e) noexcept override { fsm_.report_to(e); }
-  void shut_down() override;
+  void shut_down() override { close_life(); }
 
  private:
   friend net::shell<connection>;
@@ -57,12 +57,11 @@ class connection final : public transport, private net::shell<connection> {
   };
   using result = std::unique_ptr<PGresult, clears_result>;
 
-  void go_on_later();
+  net::lifecycle& life() noexcept { return fsm_.life(); }
   void flush_later();
   void flush();
   void carry_out();
   void close();
-  void sleep(time_point until);
   void resolve();
   void look_up(std::size_t number);
   void tell_found(bool is_last);
@@ -94,7 +93,7 @@ class connection final : public transport, private net::shell<connection> {
   bool const in_one_thread_;
   asio::posix::stream_descriptor socket_;  // a duplicate of libpq's, so that each closes its own
   own_descriptor own_, of_libpq_;
-  asio::steady_timer timer_, again_;
+  asio::steady_timer again_;
 
   /// Of the URL.
   struct named_host {

@@ -27,7 +27,7 @@ asio::any_io_executor below(asio::any_io_executor const& on) {
 connection::connection(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, address const& where,
                        connection_fsm::roles const& r)
     : shell{h, on}, settings_{settings}, fsm_{settings, client_id, where, std::random_device{}(), {.handshakes = where.over_tls}, r},
-      turns_{below(this->on_)}, in_one_thread_{settings.single_threaded}, stream_{on, where, settings.tls}, timer_{on} {}
+      turns_{below(this->on_)}, in_one_thread_{settings.single_threaded}, stream_{on, where, settings.tls} {}
 
 // ---------------------------------------------------------------------------------------------- from the protocol
 
@@ -44,39 +44,19 @@ void connection::say(std::string_view bytes) {
 }
 
 void connection::moved() {
-  if (fsm_.moved()) go_on_later();
-}
-
-void connection::want_connection() {
-  if (fsm_.want_connection()) go_on_later();
-}
-
-void connection::drop_connection(std::string_view why) {
-  if (fsm_.drop_connection(why)) go_on_later();
+  if (fsm_.life().moved()) go_on_later();
 }
 
 void connection::report(statistics& s) const noexcept {
-  connection_fsm::counts const& all = fsm_.counted();
-  s.tls_handshakes += all.handshakes;
-  s.tls_handshakes_failed += all.handshakes_failed;
-  s.reauthentications += all.renewals;
-  s.reauthentications_failed += all.renewals_failed;
+  s.tls_handshakes += fsm_.life().counted().handshakes;
+  s.tls_handshakes_failed += fsm_.life().counted().handshakes_failed;
+  s.reauthentications += fsm_.renewal().successes();
+  s.reauthentications_failed += fsm_.renewal().failures();
   constexpr std::chrono::sys_seconds none{};
   if (peer_expires_ != none && (s.tls_peer_expires == none || peer_expires_ < s.tls_peer_expires)) s.tls_peer_expires = peer_expires_;
 }
 
-void connection::shut_down() {
-  asio::post(on_, [this, keep = host_.keep()] {
-    host_.enter([this](time_point) { fsm_.shut_down(); });
-    carry_out();
-  });
-}
-
 // ------------------------------------------------------------------------------------------------- on the strand
-
-void connection::go_on_later() {
-  asio::post(on_, [this, keep = host_.keep()] { host_.run(step{*this, [this](time_point now) { fsm_.due(now); }}); });
-}
 
 /// Not by the strand: what stands in its line would keep a flush() behind it that is due earlier.
 void connection::flush_later() {
@@ -89,10 +69,8 @@ void connection::flush() {
 }
 
 void connection::carry_out() {
-  for (connection_actions todo = fsm_.take(); todo.any(); todo = fsm_.take()) {
-    if (todo.log) {
-      for (auto const& [level, words] : fsm_.take_log()) host_.log(level, words);
-    }
+  for (net::steps todo = fsm_.life().take(); todo.any(); todo = fsm_.life().take()) {
+    if (todo.log) log_lines();
     if (todo.close) close();
     if (todo.sleep) sleep(todo.until);
     if (todo.ask) ask();
@@ -102,7 +80,7 @@ void connection::carry_out() {
     if (todo.flush && !in_one_thread_) flush_later();  // behind the handlers of this turn, which were posted
     if (todo.flush && in_one_thread_) {
       fsm_.flush();
-      todo.write = fsm_.take().write || todo.write;  // before the next read, so that the server gets it first
+      todo.write = fsm_.life().take().write || todo.write;  // before the next read, so that the server gets it first
     }
     if (todo.write) write();
     if (todo.read) read();
@@ -113,18 +91,6 @@ void connection::carry_out() {
 void connection::close() {
   end_handlers();
   stream_.close();
-  timer_.cancel();
-}
-
-void connection::sleep(time_point until) {
-  if (until == time_point::max()) {
-    timer_.cancel();
-    return;
-  }
-  timer_.expires_after(until - clock::now());
-  timer_.async_wait(bound([this](error_code ec) {
-    if (!ec) host_.run(step{*this, [this](time_point now) { fsm_.due(now); }});
-  }));
 }
 
 /// The provider may answer from any thread, at once, late, twice or never; the client may be gone by then.
@@ -153,18 +119,18 @@ void connection::ask() {
 
 void connection::resolve() {
   stream_.async_resolve(fsm_.where(), bound([this](error_code ec, net::stream::found_addresses const& found) {
-                          if (!fsm_.is_up()) stream_.take(found);
+                          if (!fsm_.life().is_up()) stream_.take(found);
                           host_.run(step{*this, [&](time_point now) {
-                                           if (ec) fsm_.not_resolved("'" + fsm_.where().host + "': " + ec.message(), now);
-                                           else fsm_.resolved(net::stream::shown(found), now);
+                                           std::string const why = ec ? "'" + fsm_.where().host + "': " + ec.message() : std::string{};
+                                           fsm_.life().resolved({net::stream::shown(found), true, why}, now);
                                          }});
                         }));
 }
 
 void connection::connect() {
-  stream_.async_connect(fsm_.where(), fsm_.address_number(), bound([this](error_code ec) {
+  stream_.async_connect(fsm_.where(), fsm_.life().address_number(), bound([this](error_code ec) {
                           if (!ec) stream_.connected();
-                          host_.run(step{*this, [&](time_point now) { ec ? fsm_.refused(ec.message(), now) : fsm_.connected(now); }});
+                          host_.run(step{*this, [&](time_point now) { ec ? fsm_.failed(ec.message(), now) : fsm_.life().connected(now); }});
                         }));
 }
 
@@ -174,7 +140,7 @@ void connection::handshake() {
       stream_.async_handshake(warning, bound([this](error_code ec) {
                                 host_.run(step{*this, [&](time_point now) {
                                                  peer_expires_ = stream_.peer_expires();
-                                                 ec ? fsm_.failed(stream_.words(ec), now, net::tls_fault(ec)) : fsm_.handshaken(now);
+                                                 ec ? fsm_.failed(stream_.words(ec), now, net::tls_fault(ec)) : fsm_.life().handshaken(now);
                                                }});
                               }));
   if (!warning.empty()) host_.log(log_level::warning, fsm_.where().shown() + ": still using the previous files: " + warning);

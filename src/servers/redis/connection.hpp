@@ -11,7 +11,6 @@
 #include <conch/config.hpp>
 
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/steady_timer.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -29,9 +28,9 @@ class connection final : public transport, private net::shell<connection> {
 
   // protocol::wire, with the client locked
   void send(protocol::command const& c) override;
-  void want_connection() override;
-  void drop_connection(std::string_view why) override;
-  std::string unfinished_attempt() const override { return fsm_.unfinished_attempt(); }
+  void want_connection() override { want(); }
+  void drop_connection(std::string_view why) override { drop(why); }
+  std::string unfinished_attempt() const override { return fsm_.life().unfinished_attempt(); }
 
   /// As of connection_fsm, with the client locked.
   void say(std::string_view bytes);
@@ -39,19 +38,18 @@ class connection final : public transport, private net::shell<connection> {
 
   void report_to(protocol::wire_events& e) noexcept override { fsm_.report_to(e); }
   void report(statistics& s) const noexcept override;
-  void shut_down() override;
+  void shut_down() override { close_life(); }
   /// "TLSv1.3, TLS_AES_256_GCM_SHA384"; empty: no TLS. On the strand.
   std::string version_and_cipher() const { return stream_.version_and_cipher(); }
 
  private:
   friend net::shell<connection>;
 
-  void go_on_later();
+  net::lifecycle& life() noexcept { return fsm_.life(); }
   void flush_later();
   void flush();
   void carry_out();
   void close();
-  void sleep(time_point until);
   void ask();
   void resolve();
   void connect();
@@ -66,7 +64,6 @@ class connection final : public transport, private net::shell<connection> {
   asio::any_io_executor const turns_;        // of the event loop: what on_ runs on
   bool const in_one_thread_;
   net::stream stream_;
-  asio::steady_timer timer_;
 };
 
 }  // namespace conch::redis

@@ -30,6 +30,7 @@ void reauthentication::send(address const& as, std::int64_t answers_before, std:
 }
 
 bool reauthentication::accepted(time_point now) noexcept {
+  if (at_ == step::sent) ++successes_;
   end();
   if (!settings_.credentials_provider || good_for_ == duration::max() || !renews_) return false;
   at_ = step::due_later;
@@ -38,6 +39,7 @@ bool reauthentication::accepted(time_point now) noexcept {
 }
 
 void reauthentication::refused(time_point now) noexcept {
+  ++failures_;
   at_ = step::due_later;
   due_ = detail::later_by(now, settings_.reconnect_max);
 }

@@ -42,6 +42,10 @@ class reauthentication {
   /// The connection has ended.
   void end() noexcept;
 
+  /// How often credentials were renewed on a live connection, and how often that failed. Over all connections.
+  std::uint64_t successes() const noexcept { return successes_; }
+  std::uint64_t failures() const noexcept { return failures_; }
+
  private:
   enum class step : std::uint8_t { none, due_later, asking, sent };
 
@@ -51,6 +55,7 @@ class reauthentication {
   duration good_for_ = duration::max();  // the credentials
   time_point due_ = time_point::max();
   std::int64_t answers_before_ = 0;  // while AUTH is sent
+  std::uint64_t successes_ = 0, failures_ = 0;
 };
 
 }  // namespace conch::redis

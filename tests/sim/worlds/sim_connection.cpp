@@ -54,21 +54,21 @@ void sim_connection::send(protocol::command const& c) {
     return;
   }
   fsm_.flush();
-  if (fsm_.take().write) write_at_most(habits_.slowest_write);
+  if (fsm_.life().take().write) write_at_most(habits_.slowest_write);
 }
 
 void sim_connection::want() {
-  if (fsm_.want_connection()) shell_.later(0, [this](time_point now) { input(now, [&] { fsm_.due(now); }); });
+  if (fsm_.life().want()) shell_.later(0, [this](time_point now) { input(now, [&] { fsm_.life().due(now); }); });
 }
 
 bool sim_connection::drop(std::string_view why) {
-  if (!fsm_.drop_connection(why)) return false;
-  shell_.later(0, [this](time_point now) { input(now, [&] { fsm_.due(now); }); });
+  if (!fsm_.life().drop(why)) return false;
+  shell_.later(0, [this](time_point now) { input(now, [&] { fsm_.life().due(now); }); });
   return true;
 }
 
 void sim_connection::moved() {
-  if (fsm_.moved()) shell_.later(0, [this](time_point now) { input(now, [&] { fsm_.due(now); }); });
+  if (fsm_.life().moved()) shell_.later(0, [this](time_point now) { input(now, [&] { fsm_.life().due(now); }); });
 }
 
 void sim_connection::say(std::string_view bytes) {
@@ -79,7 +79,7 @@ bool sim_connection::end_of_turn() {
   if (!std::exchange(flush_due_, false)) return false;
   if (std::exchange(sent_, 0) >= gives_with_ && gives_ == giving::before_a_write) give_while_busy(asked_at_);
   fsm_.flush();
-  if (fsm_.take().write) write_at_most(habits_.slowest_write);
+  if (fsm_.life().take().write) write_at_most(habits_.slowest_write);
   if (gives_ == giving::behind_a_write) {
     shell_.later(0, [this](time_point at) {
       if (gives_ == giving::behind_a_write) input(at, [&] { give_while_busy(at); });
@@ -97,11 +97,11 @@ void sim_connection::input(time_point now, F const& what) {
 
 void sim_connection::opened(time_point now) {
   open_ = true;
-  input(now, [&] { fsm_.connected(now); });
+  input(now, [&] { fsm_.life().connected(now); });
 }
 
 void sim_connection::ended(std::string_view why, time_point now) {
-  if (!open_) return input(now, [&] { fsm_.refused(why, now); });
+  if (!open_) return input(now, [&] { fsm_.failed(why, now); });
   end_ = why;
   take_in(now);
 }
@@ -152,10 +152,10 @@ void sim_connection::pauses(duration length, time_point now) {
 }
 
 void sim_connection::carry_out(time_point now) {
-  for (redis::connection_actions todo = fsm_.take(); todo.any(); todo = fsm_.take()) {
-    if (fsm_.is_up() && up_since_ == time_point{}) up_since_ = now;
+  for (net::steps todo = fsm_.life().take(); todo.any(); todo = fsm_.life().take()) {
+    if (fsm_.life().is_up() && up_since_ == time_point{}) up_since_ = now;
     if (todo.log) {
-      for (auto const& [level, words] : fsm_.take_log()) shell_.note(*this, level, words);
+      for (auto const& [level, words] : fsm_.life().take_log()) shell_.note(*this, level, words);
     }
     if (todo.close) {
       ++generation_;
@@ -175,7 +175,7 @@ void sim_connection::carry_out(time_point now) {
       ++sleep_;
       if (todo.until != time_point::max()) {
         shell_.later(shell_.until(todo.until), [this, mine = sleep_](time_point at) {
-          if (mine == sleep_) input(at, [&] { fsm_.due(at); });
+          if (mine == sleep_) input(at, [&] { fsm_.life().due(at); });
         });
       }
     }
@@ -185,7 +185,7 @@ void sim_connection::carry_out(time_point now) {
     flush_due_ = flush_due_ || todo.flush;
     if (todo.write) write_at_most(habits_.slowest_write);
     reading_ = reading_ || todo.read;
-    if (todo.go_on) shell_.later(0, [this](time_point at) { input(at, [&] { fsm_.due(at); }); });
+    if (todo.go_on) shell_.later(0, [this](time_point at) { input(at, [&] { fsm_.life().due(at); }); });
   }
   credentials_checked();
 }
@@ -196,7 +196,7 @@ void sim_connection::carry_out(time_point now) {
 void sim_connection::give_credentials(time_point now) {
   ++asked_;
   gives_ = giving::nothing;
-  if (!fsm_.is_up()) return give_new_credentials(now);
+  if (!fsm_.life().is_up()) return give_new_credentials(now);
   if (credentials_.chance(5)) return;
   if (credentials_.chance(5)) return fsm_.no_credentials("the vault is sealed", now);
   if (credentials_.chance(20)) return give_new_credentials(now);
@@ -216,11 +216,11 @@ void sim_connection::give_credentials(time_point now) {
 
 void sim_connection::give_while_busy(time_point now) {
   gives_ = giving::nothing;
-  if (fsm_.is_up()) give_new_credentials(now);
+  if (fsm_.life().is_up()) give_new_credentials(now);
 }
 
 void sim_connection::give_new_credentials(time_point now) {
-  bool const of_live = fsm_.is_up();
+  bool const of_live = fsm_.life().is_up();
   bool const refused = of_live && credentials_.chance(10);
   password_ = std::string{password_begins} + std::to_string(++given_) + '.';
   good_for_ = credentials_.chance(30) ? duration::max() : duration{credentials_.between(10, credentials_.chance(50) ? 30 : 300) * millisecond};
@@ -239,17 +239,17 @@ void sim_connection::renewals_are_due(duration within, std::string_view words) {
   constexpr nanos slack = 100 * millisecond;
   shell_.later(within.count() * 102 / 100 + slack, [this, mine = ++watch_, asked = asked_, words](time_point) {
     bool const done = words.starts_with("new") ? shown_ : asked != asked_;
-    if (mine == watch_ && fsm_.is_up() && !done) throw violation{10, std::string{words}};
+    if (mine == watch_ && fsm_.life().is_up() && !done) throw violation{10, std::string{words}};
   });
 }
 
 /// The provider is asked again when the credentials that the server knows are no good any more, and a while after it had none.
 void sim_connection::credentials_checked() {
   if (!settings_.credentials_provider || talks_) return;
-  bool const is_up = fsm_.is_up();
-  std::uint64_t const answered = fsm_.counted().renewals + fsm_.counted().renewals_failed;
-  bool const failed = fsm_.counted().renewals_failed != failed_;
-  failed_ = fsm_.counted().renewals_failed;
+  bool const is_up = fsm_.life().is_up();
+  std::uint64_t const answered = fsm_.renewal().successes() + fsm_.renewal().failures();
+  bool const failed = fsm_.renewal().failures() != failed_;
+  failed_ = fsm_.renewal().failures();
   bool const is_news = is_up && (!was_up_ || answered != answered_);
   was_up_ = is_up;
   answered_ = answered;
@@ -263,7 +263,7 @@ void sim_connection::credentials_checked() {
 void sim_connection::written_with_credentials() {
   if (shown_ || fsm_.bytes().find(password_) != std::string_view::npos) {
     shown_ = true;
-  } else if (!fsm_.is_up()) {
+  } else if (!fsm_.life().is_up()) {
     throw violation{10, "a greeting does not show the credentials that the provider gave for it"};
   }
 }
@@ -271,7 +271,7 @@ void sim_connection::written_with_credentials() {
 /// Of a host with several addresses somebody is at one. At the others nobody is: they refuse, or say nothing. A look-up may say nothing, too. What is
 /// well is tried at the latest in the attempt behind one that met silence: so the bounds of the judges count two.
 void sim_connection::look_up(time_point now) {
-  if (fsm_.is_up()) return fsm_.resolved(found_, now);
+  if (fsm_.life().is_up()) return fsm_.life().resolved({found_}, now);
   attempt_began_ = now;
   tried_ = 0;
   tried_alive_ = false;
@@ -288,11 +288,11 @@ void sim_connection::look_up(time_point now) {
                 : alive_;
   found_.clear();
   for (std::int64_t i = 0; i < found; ++i) found_.push_back("address " + std::to_string(i));
-  fsm_.resolved(found_, now);
+  fsm_.life().resolved({found_}, now);
 }
 
 void sim_connection::dial() {
-  std::size_t const number = fsm_.address_number();
+  std::size_t const number = fsm_.life().address_number();
   ++tried_;
   if (number == alive_) {
     tried_alive_ = true;
@@ -305,7 +305,7 @@ void sim_connection::dial() {
   shell_.later(0, [this, mine = generation_](time_point at) {
     if (mine != generation_) return;
     was_refused_ = true;
-    input(at, [&] { fsm_.refused("nobody is there", at); });
+    input(at, [&] { fsm_.failed("nobody is there", at); });
     was_refused_ = false;
   });
 }
@@ -331,7 +331,7 @@ void sim_connection::write_at_most(nanos left) {
     if (habits_.slowest_write == 0 || random_.chance(50)) {
       shell_.write(*this, std::string{bytes});
       fsm_.written(bytes.size());
-      if (!fsm_.take().write) return;
+      if (!fsm_.life().take().write) return;
       continue;
     }
     under_way_ = bytes.substr(0, static_cast<std::size_t>(random_.between(1, static_cast<std::int64_t>(bytes.size()))));
@@ -342,7 +342,7 @@ void sim_connection::write_at_most(nanos left) {
       std::size_t const size = under_way_.size();
       shell_.write(*this, std::exchange(under_way_, {}));
       fsm_.written(size);
-      if (fsm_.take().write) write_at_most(left);
+      if (fsm_.life().take().write) write_at_most(left);
     });
     return;
   }

@@ -58,7 +58,7 @@ class sim_connection {
   // ---- from the protocol
   void send(protocol::command const& c);
   void want();
-  bool is_up() const { return fsm_.is_up(); }
+  bool is_up() const { return fsm_.life().is_up(); }
   // False: it is to be dropped already.
   bool drop(std::string_view why);
   // The locator has another answer.
