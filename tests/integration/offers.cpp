@@ -316,6 +316,17 @@ std::vector<std::string> cells(std::string const& line) {
   return all;
 }
 
+/// A cell may list several names.
+std::vector<std::string> names_in(std::string const& cell) {
+  std::vector<std::string> all;
+  for (std::size_t from = 0; from <= cell.size();) {
+    auto const to = std::min(cell.find(", ", from), cell.size());
+    all.push_back(cell.substr(from, to - from));
+    from = to + 2;
+  }
+  return all;
+}
+
 }  // namespace
 
 std::vector<feature> const& all_features() {
@@ -365,13 +376,16 @@ std::vector<std::pair<std::string, bool>> offered_by_the_page(std::string const&
     if (row.empty()) {
       column = -1;
     } else if (row[0] == "feature") {
-      auto const found = std::find(row.begin(), row.end(), kind_of_server);
+      auto const found = std::find_if(row.begin(), row.end(), [&](std::string const& cell) {
+        auto const names = names_in(cell);
+        return std::find(names.begin(), names.end(), kind_of_server) != names.end();
+      });
       if (found == row.end()) throw std::runtime_error{"docs/deployments.md has no column " + kind_of_server};
       column = found - row.begin();
     } else if (column >= 0 && !row[0].starts_with("---")) {
       std::string const& says = row.at(static_cast<std::size_t>(column));
       if (says != "yes" && says != "no") throw std::runtime_error{"docs/deployments.md says '" + says + "' of " + row[0]};
-      all.emplace_back(row[0], says == "yes");
+      for (std::string const& name : names_in(row[0])) all.emplace_back(name, says == "yes");
     }
   }
   return all;
