@@ -2,6 +2,7 @@
 #include "cli/table_text.hpp"
 #include "cli/texts/generated.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -27,6 +28,14 @@ std::string table(std::vector<std::string> const& heads, std::vector<std::vector
   all += '\n';
   for (auto const& one : rows) all += row(one);
   return all + '\n';
+}
+
+/// Without those of the table of settings.
+std::vector<option_entry const*> not_settings(std::vector<option_entry const*> some) {
+  std::erase_if(some, [](option_entry const* one) {
+    return std::any_of(settings().begin(), settings().end(), [&](setting_entry const& other) { return one->name == other.key; });
+  });
+  return some;
 }
 
 std::string options_table(std::vector<option_entry const*> const& some) {
@@ -66,13 +75,13 @@ std::string exit_code_table() {
 
 blocks docs_page() {
   blocks all{{"settings", settings_table()},
-             {"options of every command", options_table(options_of_every_command())},
+             {"options of every command", options_table(not_settings(options_of_every_command()))},
              {"variables of CMD", variables_table()},
              {"exit codes", exit_code_table()}};
   for (command_entry const& one : commands()) {
     std::string const name{one.name};
     all["usage of " + name] = "\n```\n" + synopsis(one) + "\n```\n\n";
-    if (auto const own = options_of(one.id); !own.empty()) all["options of " + name] = options_table(own);
+    if (auto const own = not_settings(options_of(one.id)); !own.empty()) all["options of " + name] = options_table(own);
   }
   return all;
 }
