@@ -2,11 +2,11 @@
 #pragma once
 
 #include "base/failure.hpp"
+#include "base/states.hpp"
 #include "base/timer_queue.hpp"
 #include "cohort/admin_request.hpp"
 #include "cohort/grant_id.hpp"
 #include "cohort/permit.hpp"
-#include "cohort/states.hpp"
 
 #include <conch/clock.hpp>
 #include <conch/error.hpp>

@@ -19,6 +19,12 @@ constexpr int share_of_names = 5;
 lifecycle::lifecycle(config const& settings, role& what, std::uint64_t seed, traits t)
     : settings_{settings}, role_{what}, traits_{std::move(t)}, back_off_{seed} {}
 
+void lifecycle::enter(state to) noexcept {
+  BOOST_ASSERT_MSG(to == state::closed || connection_states.allows(state_, to),
+                   "a connection goes from one state to another that does not follow it");
+  state_ = to;
+}
+
 void lifecycle::log(log_level level, std::string words) {
   log_.push_back({level, std::move(words)});
   todo.log = true;
@@ -85,26 +91,29 @@ void lifecycle::due(time_point now) {
 // --------------------------------------------------------------------------------------------------------- an attempt
 
 void lifecycle::connect(time_point now) {
+  attempt_from_ = now;
   attempt_until_ = detail::later_by(now, settings_.connect_timeout);
   sleep(attempt_until_);
   locate(now);
 }
 
 void lifecycle::locate(time_point now) {
-  state_ = state::locating;
+  enter(state::locating);
   location const where = role_.locate(now);
   switch (where.what) {
     case location::kind::here:
       attempt_until_ = std::min(attempt_until_, detail::later_by(now, where.within));
       if (attempt_until_ < until_) sleep(attempt_until_);
+      choice_ = where.known != nullptr ? where.known : &own_choice_;
+      lease_ = where.lease.value_or(settings_.lease);
       if (!traits_.asks) return look_up(now);
-      state_ = state::asking;
+      enter(state::asking);
       todo.ask = true;
       return;
     case location::kind::wait: not_located_ = where.words; return;
     case location::kind::nowhere: return lost(where.why, where.words, now);
     case location::kind::not_needed:
-      state_ = state::idle;
+      enter(state::idle);
       wanted_ = false;
       return sleep(time_point::max());
   }
@@ -116,7 +125,7 @@ void lifecycle::logged_in(time_point now) {
 }
 
 void lifecycle::look_up(time_point now) {
-  state_ = state::resolving;
+  enter(state::resolving);
   if (!traits_.path.empty()) return begin({traits_.path}, now);
   found_ = {{}, false};
   todo.resolve = true;
@@ -138,21 +147,21 @@ void lifecycle::resolved(found f, time_point now) {
 
 void lifecycle::begin(std::vector<std::string> addresses, time_point now) {
   if (addresses.empty()) return lost(fault::try_later, found_.why_not.empty() ? "the host has no address" : readable(found_.why_not), now);
-  choice_.begin(std::move(addresses), {.whole = attempt_until_ - now, .lease = settings_.lease}, now);
-  if (!choice_.next(now)) return lost(fault::try_later, "no connection within connect_timeout", now);
+  choice_->begin(std::move(addresses), {.whole = attempt_until_ - now, .lease = lease_}, now);
+  if (!choice_->next(now)) return lost(fault::try_later, "no connection within connect_timeout", now);
   connect_next();
 }
 
 void lifecycle::connect_next() {
-  state_ = state::connecting;
-  if (todo.close || choice_.until() != until_) sleep(choice_.until());  // the close ends a sleep
+  enter(state::connecting);
+  if (todo.close || choice_->until() != until_) sleep(choice_->until());  // the close ends a sleep
   todo.connect = true;
 }
 
 void lifecycle::connected(time_point now) {
   BOOST_ASSERT(state_ == state::connecting);
   if (!traits_.handshakes) return greet(now);
-  state_ = state::handshaking;
+  enter(state::handshaking);
   todo.handshake = true;
 }
 
@@ -162,7 +171,7 @@ void lifecycle::handshaken(time_point now) {
 }
 
 void lifecycle::greet(time_point now) {
-  state_ = state::greeting;
+  enter(state::greeting);
   heard_ = false;
   role_.greet(now);
 }
@@ -174,34 +183,39 @@ void lifecycle::take_time() {
 
 /// The time of this step of the attempt is over.
 void lifecycle::too_late(time_point now) {
-  if (state_ == state::locating) return lost(fault::try_later, not_located_, now);
-  if (state_ == state::asking) return lost(fault::try_later, "credentials_provider: no answer within connect_timeout", now);
+  if (state_ == state::locating) return lost(fault::try_later, not_located_, now, true);
+  if (state_ == state::asking) return lost(fault::try_later, "credentials_provider: no answer within connect_timeout", now, true);
   if (state_ == state::resolving && now < attempt_until_) return begin(found_.addresses, now);
-  if (state_ == state::resolving) return lost(fault::try_later, "no connection within connect_timeout", now);
-  std::string const within = now < attempt_until_ ? "within its share of connect_timeout" : "within connect_timeout";
-  if (state_ != state::handshaking) {
-    choice_.silent((state_ == state::greeting ? "no answer to the greeting " : "no connection ") + within, now);
-    return move_on(fault::try_later, now);
-  }
-  choice_.silent("no answer to the TLS handshake " + within + "; is this a TLS port?", now);
-  // A server without TLS waits for the end of what it takes for a command. One that has spoken TLS before is only slow.
-  move_on(was_up_ || choice_.has_more() ? fault::try_later : fault::tls_failed, now);
+  std::string const words = role_.silence(now - attempt_from_, state_ == state::resolving);
+  if (state_ == state::resolving) return lost(fault::try_later, words.empty() ? "no connection within connect_timeout" : words, now, true);
+  bool const is_handshake = state_ == state::handshaking;
+  std::string const what = is_handshake ? "answer to the TLS handshake" : state_ == state::greeting ? "answer to the greeting" : "connection";
+  std::string const within = now < attempt_until_ ? " within its share of connect_timeout" : " within connect_timeout";
+  choice_->silent(words.empty() ? "no " + what + within + (is_handshake ? "; is this a TLS port?" : "") : words, now);
+  // A server without TLS waits for the end of what it takes for a command. One that has spoken TLS before is only slow; and if there are others, one
+  // that is silent proves nothing.
+  bool const is_alone = choice_ == &own_choice_ && !choice_->has_more();
+  move_on(is_handshake && !was_up_ && is_alone ? fault::tls_failed : fault::try_later, now, true);
 }
 
 void lifecycle::failed(fault what, std::string_view why, time_point now) {
   BOOST_ASSERT(state_ != state::idle && state_ != state::pausing && state_ != state::closed);
   // Before the name is looked up, there is no address to blame.
-  bool const has_address = state_ == state::connecting || state_ == state::handshaking || state_ == state::greeting;
-  if (!has_address) return lost(what, why, now);
-  choice_.refused(why, now);
+  if (!has_address()) return lost(what, why, now);
+  choice_->refused(why, now);
   move_on(what, now);
 }
 
+void lifecycle::end(fault what, std::string_view why, time_point now, bool is_silent) {
+  if (has_address()) is_silent ? choice_->silent(why, now) : choice_->refused(why, now);
+  lost(what, why, now, is_silent);
+}
+
 /// The present address was of no use: the next one follows, unless this was the last.
-void lifecycle::move_on(fault what, time_point now) {
+void lifecycle::move_on(fault what, time_point now, bool is_silent) {
   bool const for_now = what == fault::try_later || what == fault::reconnect;
-  if (!for_now || !choice_.next(now)) return lost(what, choice_.words(), now);
-  role_.passed_over(what, choice_.words(), now);
+  if (!for_now || !choice_->next(now)) return lost(what, choice_->words(), now, is_silent);
+  role_.passed_over(what, choice_->words(), now);
   count_failed_handshake(what);
   close();
   connect_next();
@@ -229,11 +243,11 @@ bool lifecycle::follow(time_point now) {
 
 void lifecycle::up(std::string_view run, bool by_name, time_point now) {
   BOOST_ASSERT(state_ == state::greeting);
-  state_ = state::up;
-  std::string const there = choice_.size() > 1 ? " at " + choice_.address() : std::string{};
-  std::string const passed_over = choice_.words().empty() ? std::string{} : "; passed over " + choice_.words();
-  choice_.succeeded();
-  own_.connected(run, choice_.address());
+  enter(state::up);
+  std::string const there = choice_->size() > 1 ? " at " + choice_->address() : std::string{};
+  std::string const passed_over = choice_->words().empty() ? std::string{} : "; passed over " + choice_->words();
+  choice_->succeeded();
+  own_.connected(run, choice_->address());
   look_up_at_ = by_name ? detail::later_by(now, settings_.topology_refresh) : time_point::max();
   sleep(look_up_at_);
   up_since_ = now;
@@ -262,14 +276,15 @@ void lifecycle::close() noexcept {
 }
 
 /// The end of this connection, or of the attempt to make one.
-void lifecycle::lost(fault what, std::string_view reason, time_point now) {
+void lifecycle::lost(fault what, std::string_view reason, time_point now, bool is_silent) {
   bool const was_up = state_ == state::up, was_greeting = state_ == state::greeting;
   count_failed_handshake(what);
   std::string const why{reason};
-  state_ = state::pausing;
+  enter(state::pausing);
   close();
   look_up_at_ = time_point::max();
-  role::retry const then = role_.ended({what, why, was_up, was_greeting, !back_off_.is_under_way()}, now);
+  role::retry const then =
+      role_.ended({what, why, was_up, was_greeting, is_silent, !back_off_.is_under_way(), was_up ? now - up_since_ : duration::zero()}, now);
   if (!then.is_told) {
     auto const event = was_up ? connection_event::lost : is_final(what) ? connection_event::refused : connection_event::failed;
     log_.push_back(line_of(event, role_.shown(), why));
@@ -279,9 +294,9 @@ void lifecycle::lost(fault what, std::string_view reason, time_point now) {
   sleep(detail::later_by(now, then.pause ? *then.pause : back_off_.next(settings_, shortest_lease_)));
 }
 
-void lifecycle::shut_down() noexcept {
-  state_ = state::closed;
-  close();
+void lifecycle::shut_down(bool drains) noexcept {
+  enter(state::closed);
+  if (!drains) close();
 }
 
 }  // namespace conch::net

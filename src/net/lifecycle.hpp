@@ -5,6 +5,7 @@
 #include "base/back_off.hpp"
 #include "base/connection_log.hpp"
 #include "base/own_addresses.hpp"
+#include "base/states.hpp"
 #include "net/role.hpp"
 
 #include <conch/clock.hpp>
@@ -94,12 +95,16 @@ class lifecycle {
   /// The step that is under way has failed, or the connection has. `why`: words of ours; those of others go through readable() first. Another
   /// address may be tried.
   CONCH_API void failed(fault what, std::string_view why, time_point now);
+  /// Ends the connection, or the attempt, whatever other addresses there are.
+  void end(fault what, std::string_view why, time_point now, bool is_silent = false);
+  /// The next attempt is made without a pause.
+  void begin_anew() noexcept { back_off_.begin_anew(); }
   /// The greeting makes progress, and may take all the time of the attempt.
   CONCH_API void take_time();
   /// Until the role or the name is due, while the connection is up.
   void sleep_while_up() noexcept;
-  /// Closes the connection for good.
-  CONCH_API void shut_down() noexcept;
+  /// Closes the connection for good. `drains`: when the role says so.
+  CONCH_API void shut_down(bool drains = false) noexcept;
 
   CONCH_API void log(log_level level, std::string words);
   std::vector<log_line> take_log() noexcept { return std::exchange(log_, {}); }
@@ -110,14 +115,15 @@ class lifecycle {
   /// It is about to be dropped: nothing is reported any more.
   bool is_dropping() const noexcept { return dropping_; }
   bool has_heard() const noexcept { return heard_; }
-  std::size_t address_number() const noexcept { return choice_.number(); }
-  std::string const& address() const noexcept { return choice_.address(); }
+  std::size_t address_number() const noexcept { return choice_->number(); }
+  std::string const& address() const noexcept { return choice_->address(); }
   counts const& counted() const noexcept { return counted_; }
 
   /// What is to be done. The role adds to it.
   steps todo;
 
  private:
+  void enter(state to) noexcept;
   void connect(time_point now);
   void locate(time_point now);
   void look_up(time_point now);
@@ -125,10 +131,11 @@ class lifecycle {
   void connect_next();
   void greet(time_point now);
   void too_late(time_point now);
-  void move_on(fault what, time_point now);
+  void move_on(fault what, time_point now, bool is_silent = false);
   bool follow(time_point now);
   void go_elsewhere(std::string_view why, time_point now);
-  void lost(fault what, std::string_view why, time_point now);
+  bool has_address() const noexcept { return state_ == state::connecting || state_ == state::handshaking || state_ == state::greeting; }
+  void lost(fault what, std::string_view why, time_point now, bool is_silent = false);
   void close() noexcept;
   void count_failed_handshake(fault what) noexcept;
   void sleep(time_point until) noexcept;
@@ -136,19 +143,21 @@ class lifecycle {
   config const& settings_;
   role& role_;
   traits const traits_;
-  state state_ = state::idle;
+  state state_ = state::idle;  // see enter()
   std::vector<log_line> log_;
   counts counted_;
   back_off back_off_;
 
   // An attempt.
-  address_choice choice_;
+  address_choice own_choice_;
+  address_choice* choice_ = &own_choice_;  // of addresses of the present server
+  duration lease_{};
   found found_;
-  std::string not_located_;     // why it has to wait for the location
-  time_point attempt_until_{};  // no later
-  time_point until_{};          // of its present step, or of the pause
-  bool heard_ = false;          // the peer of this stream has said something
-  bool was_up_ = false;         // some connection before this one was
+  std::string not_located_;  // why it has to wait for the location
+  time_point attempt_from_{}, attempt_until_{};
+  time_point until_{};   // of its present step, or of the pause
+  bool heard_ = false;   // the peer of this stream has said something
+  bool was_up_ = false;  // some connection before this one was
 
   // A connection that is up.
   own_addresses own_;
@@ -160,5 +169,21 @@ class lifecycle {
   bool wanted_ = false, dropping_ = false, moved_ = false;
   std::string why_dropped_;
 };
+
+/// docs/design/states.md says what each waits for. Every state may also end in `closed`.
+constexpr engine::state_table<lifecycle::state, 10> connection_states{{
+    {lifecycle::state::idle, engine::any_of(lifecycle::state::locating)},
+    {lifecycle::state::locating, engine::any_of(lifecycle::state::locating, lifecycle::state::asking, lifecycle::state::resolving,
+                                                lifecycle::state::idle, lifecycle::state::pausing)},
+    {lifecycle::state::asking, engine::any_of(lifecycle::state::resolving, lifecycle::state::pausing)},
+    {lifecycle::state::resolving, engine::any_of(lifecycle::state::connecting, lifecycle::state::pausing)},
+    {lifecycle::state::connecting,
+     engine::any_of(lifecycle::state::connecting, lifecycle::state::handshaking, lifecycle::state::greeting, lifecycle::state::pausing)},
+    {lifecycle::state::handshaking, engine::any_of(lifecycle::state::connecting, lifecycle::state::greeting, lifecycle::state::pausing)},
+    {lifecycle::state::greeting, engine::any_of(lifecycle::state::connecting, lifecycle::state::up, lifecycle::state::pausing)},
+    {lifecycle::state::up, engine::any_of(lifecycle::state::pausing)},
+    {lifecycle::state::pausing, engine::any_of(lifecycle::state::locating)},
+    {lifecycle::state::closed, 0},
+}};
 
 }  // namespace conch::net

@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include "base/address_choice.hpp"
 #include "base/fault.hpp"
 
 #include <conch/clock.hpp>
@@ -19,6 +20,8 @@ struct location {
   fault why = fault::none;            // nowhere: what the attempt to connect fails with
   std::string words{};                // of an error, unless it is here
   duration within = duration::max();  // here: the attempt may take no longer, since there are others to try
+  address_choice* known = nullptr;    // here: what is known of its addresses, if there are other servers. It outlives the attempt
+  std::optional<duration> lease{};    // here: holds with this lease are to outlive the attempt; none: config::lease
 };
 
 /// What one protocol says on a connection, and how it takes its end. A lifecycle calls it, with the client locked. No I/O, no clock.
@@ -35,6 +38,8 @@ class role {
   virtual void greet(time_point now) = 0;
   /// What the greeting waits for.
   virtual std::string_view step() const { return "no answer to the greeting yet"; }
+  /// The attempt has met silence for that time. What to say of it; empty: the usual words.
+  virtual std::string silence(duration, bool /*looks_up*/) const { return {}; }
   /// This address is not the server, and there are others to try.
   virtual void passed_over(fault, std::string_view /*words*/, time_point) {}
 
@@ -54,7 +59,9 @@ class role {
     fault what;
     std::string_view why;
     bool was_up, was_greeting;
-    bool is_first;  // no attempt has failed since a connection lasted
+    bool is_silent;  // it did not answer in time
+    bool is_first;   // no attempt has failed since a connection lasted
+    duration stood;  // how long it was up
   };
   struct retry {
     std::optional<duration> pause{};  // none: the usual one

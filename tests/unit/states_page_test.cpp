@@ -1,8 +1,9 @@
 // docs/design/states.md against the tables of the code.
 
+#include <base/states.hpp>
 #include <cohort/backend.hpp>
 #include <cohort/cohort.hpp>
-#include <cohort/states.hpp>
+#include <net/lifecycle.hpp>
 
 #include <gtest/gtest.h>
 
@@ -37,11 +38,16 @@ struct table {
   steps taken;                      // by rows of four: "idle, then asking" are two steps, "the same" is none
 };
 
-table read(std::string const& heading, names const& all) {
+std::string section(std::string const& heading) {
   std::ifstream file{CONCH_SOURCE_DIR "/docs/design/states.md"};
   std::string text{std::istreambuf_iterator<char>{file}, {}};
   text.erase(0, text.find("\n## " + heading) + 1);
   text.erase(std::min(text.find("\n## "), text.size()));
+  return text;
+}
+
+table read(std::string const& heading, names const& all) {
+  std::string const text = section(heading);
   table t;
   std::regex const row{R"(\n\| ([^|]+) \| ([^|]+) \|(?: ([^|]+) \| [^|]+ \|)?(?=\n))"};
   for (std::sregex_iterator it{text.begin(), text.end(), row}, end; it != end; ++it) {
@@ -71,6 +77,20 @@ TEST(StatesPage, HasTheStatesOfAPlaceAndItsTransitions) {
   table const page = read("States of a place", all);
   EXPECT_EQ(page.described, std::set<std::string>(all.begin(), all.end()));
   EXPECT_EQ(page.taken, allowed(place_states, all));
+}
+
+TEST(StatesPage, HasTheStatesOfAConnectionAndItsTransitions) {
+  names const all{"idle", "locating", "asking", "resolving", "connecting", "handshaking", "greeting", "up", "pausing", "closed"};
+  std::string const text = section("States of a connection");
+  table page;
+  std::regex const row{R"(\n\| ([a-z]+) \| [^|]+ \|([^|]*)\|(?=\n))"};
+  for (std::sregex_iterator it{text.begin(), text.end(), row}, end; it != end; ++it) {
+    if ((*it)[1] == "state") continue;
+    page.described.insert((*it)[1]);
+    for (std::string const& next : in((*it)[2], all)) page.taken.emplace((*it)[1], next);
+  }
+  EXPECT_EQ(page.described, std::set<std::string>(all.begin(), all.end()));
+  EXPECT_EQ(page.taken, allowed(net::connection_states, all));
 }
 
 TEST(StatesPage, HasThePhasesOfAnAcquisitionAndItsTransitions) {

@@ -4,6 +4,7 @@
 #include "protocol/wire.hpp"
 #include "servers/zookeeper/names.hpp"
 #include "servers/zookeeper/queue.hpp"
+#include "support/zookeeper_life.hpp"
 
 #include <conch/config.hpp>
 
@@ -43,7 +44,7 @@ inline std::string to_text(request const& r) {
   return std::visit(words, r);
 }
 
-class zookeeper_test : public ::testing::Test, public wire, public engine::backend_events {
+class zookeeper_test : public ::testing::Test, public wire, public life_in_test::outside, public engine::backend_events {
  protected:
   static constexpr std::int64_t root_made_ms = 1'700'000'000'000;
 
@@ -60,21 +61,25 @@ class zookeeper_test : public ::testing::Test, public wire, public engine::backe
   }
 
   // ---- the connection
-  time_point connect(duration, time_point at) override {
+  void want(duration, time_point at) override { life.want(at); }
+  void in_use(duration, time_point at) override { life.in_use(at); }
+  void dial() override {
     sent.emplace_back("connect");
-    return at + settings.connect_timeout;
+    is_there = true;
   }
-  bool has_another() const override { return others_left > 0 && others_left-- > 0; }
-  time_point silent(time_point) override { return next_address; }
-  void in_use(time_point) override {}
+  void hang_up(std::string_view why) override {
+    if (std::exchange(is_there, false)) sent.push_back("drop: " + std::string{why});
+  }
+  wire_events& receiver() override { return line->receiver(); }
   void greet(connect_request const& c) override {
     sent.push_back("greet " + std::to_string(c.session) + " seen " + std::to_string(c.last_seen) + " for " + std::to_string(c.timeout_ms));
   }
   void send(request const& r) override { sent.push_back(to_text(r)); }
-  void drop(std::string_view why, bool is_silent, time_point) override {
-    sent.push_back((is_silent ? "drop, silent: " : "drop: ") + std::string{why});
-  }
+  void drop(std::string_view why, ending how, time_point at) override { life.drop(why, how, at); }
+  std::string unfinished_attempt() const override { return life.unfinished_attempt(); }
   std::string shown() const override { return "zookeeper://a:2181"; }
+  std::string name() const override { return shown(); }
+  void note(log_line l) override { log(std::move(l)); }
   void log(log_line l) override { logged.push_back((l.level == log_level::error ? "error: " : "") + l.words); }
 
   // ---- the cohort
@@ -139,11 +144,16 @@ class zookeeper_test : public ::testing::Test, public wire, public engine::backe
   void root() { answer({zxid, status::ok, data{{}, {.created = 1, .created_ms = root_made_ms}}}); }
   void happened(notice::event what, std::string path) { line->receiver().noticed({what, 3, std::move(path)}, now); }
   void answer_ping() { line->receiver().answered_ping(zxid, now); }
-  void lose_connection() { line->receiver().disconnected(fault::try_later, "gone", now); }
+  void connected() { life.connected(now); }
+  void fail(fault what, std::string_view why) {
+    is_there = false;
+    life.failed(what, why, now);
+  }
+  void lose_connection() { fail(fault::try_later, "gone"); }
 
   /// From a connection to a session that is open.
   void open(std::int64_t session = 7, bool is_new = true) {
-    line->receiver().connected(now);
+    connected();
     line->receiver().greeted({12'000, session, "secret"}, now);
     root();
     if (is_new) {
@@ -155,7 +165,7 @@ class zookeeper_test : public ::testing::Test, public wire, public engine::backe
   void lose_session() {
     lose_connection();
     advance(std::chrono::microseconds{1});
-    line->receiver().connected(now);
+    connected();
     line->receiver().greeted({0, 0, ""}, now);
   }
   /// An open session, and nothing more.
@@ -184,8 +194,8 @@ class zookeeper_test : public ::testing::Test, public wire, public engine::backe
   time_point now{1000s};
   std::int64_t zxid = 1;
   texts sent, told, logged;
-  mutable int others_left = 0;                  // servers of the attempt
-  time_point next_address = time_point::min();  // until when another address of the server is tried
+  life_in_test life{settings, 1, timers, *this};
+  bool is_there = false;  // a stream
   error_code reason;
   std::unique_ptr<queue> line;
   std::set<std::string, std::less<>> locks;

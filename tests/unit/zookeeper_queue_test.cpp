@@ -33,7 +33,7 @@ TEST_F(ZookeeperQueue, TimesThatNoClockHasMakeNoFence) {
   for (auto const& [created_ms, transaction] : all) {
     make();
     line->ask(at("a"), true, 12s, now);
-    line->receiver().connected(now);
+    connected();
     line->receiver().greeted({12'000, 7, "secret"}, now);
     answer({++zxid, status::ok, data{{}, {.created = 1, .created_ms = created_ms}}});
     ok();
@@ -590,7 +590,7 @@ TEST_F(ZookeeperQueue, TheEndOfTheSessionIsTheEndOfItsCleanups) {
   lose_connection();
   advance(1us);
   take_told();
-  line->receiver().connected(now);
+  connected();
   line->receiver().greeted({0, 0, ""}, now);
   EXPECT_EQ(take_told(), (texts{"released", "settled a"}));
   EXPECT_TRUE(line->settled());
@@ -614,7 +614,7 @@ TEST_F(ZookeeperQueue, WaitsForAServerAndSaysWhyItHasGivenUp) {
   settings.connect_timeout = 1min;
   make();
   line->ask(at("a"), true, 12s, now);
-  line->receiver().disconnected(fault::try_later, "connection refused", now);
+  fail(fault::try_later, "connection refused");
   advance(11s);
   EXPECT_EQ(reason, errc::unreachable);
   EXPECT_NE(reason.message().find("connection refused"), std::string::npos) << reason.message();

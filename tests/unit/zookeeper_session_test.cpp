@@ -37,7 +37,7 @@ TEST_F(ZookeeperSession, ConnectsWhenItIsWantedAndMakesTheNodesOfEveryClient) {
   EXPECT_EQ(take_sent(), texts{});
   line->ask(at("a"), true, 12s, now);
   EXPECT_EQ(take_sent(), texts{"connect"});
-  line->receiver().connected(now);
+  connected();
   EXPECT_EQ(take_sent(), texts{"greet 0 seen 0 for 12000"});
   line->receiver().greeted({12'000, 0x1234, "secret"}, now);
   EXPECT_EQ(take_sent(), texts{"get /conch"});
@@ -59,7 +59,7 @@ TEST_F(ZookeeperSession, AWaitThatEndsMeanwhileIsToldWhatTheAttemptWaitsFor) {
   make();
   line->ask(at("a"), true, 12s, now);
   EXPECT_EQ(cause_of(line->too_late(at("a"), now)), "zookeeper://a:2181: not connected yet");
-  line->receiver().connected(now);
+  connected();
   EXPECT_EQ(cause_of(line->too_late(at("a"), now)), "zookeeper://a:2181: no answer to the greeting yet");
 }
 
@@ -67,7 +67,7 @@ TEST_F(ZookeeperSession, MakesEachPartOfALongPath) {
   settings.url = "zookeeper://a/one/two";
   line = std::make_unique<queue>(settings, "me", "/one/two/conch", "", 1, timers, *this, *this, counted);
   line->ask(at("a"), true, 12s, now);
-  line->receiver().connected(now);
+  connected();
   line->receiver().greeted({12'000, 7, "secret"}, now);
   take_sent();
   error(status::no_node);
@@ -83,7 +83,7 @@ TEST_F(ZookeeperSession, MakesEachPartOfALongPath) {
 TEST_F(ZookeeperSession, AuthenticatesOnEachConnectionAndKeepsItsNodesForItsUser) {
   make("user:word");
   line->ask(at("a"), true, 12s, now);
-  line->receiver().connected(now);
+  connected();
   line->receiver().greeted({12'000, 7, "secret"}, now);
   EXPECT_EQ(take_sent(), (texts{"connect", "greet 0 seen 0 for 12000", "auth digest user:word"}));
   ok();
@@ -107,7 +107,7 @@ TEST_F(ZookeeperSession, AuthenticatesOnEachConnectionAndKeepsItsNodesForItsUser
   EXPECT_EQ(take_sent(), (texts{"create line /conch/a/me.2- mine", "list /conch/a"})) << "it has asked for the rights to this folder";
   lose_connection();
   advance(1us);
-  line->receiver().connected(now);
+  connected();
   line->receiver().greeted({12'000, 7, "secret"}, now);
   take_sent();
   ok();
@@ -123,7 +123,7 @@ TEST_F(ZookeeperSession, ARootThatAnybodyMayChangeIsRefusedToAUser) {
     reason = {};
     make("user:word");
     line->ask(at("a"), true, 12s, now);
-    line->receiver().connected(now);
+    connected();
     line->receiver().greeted({12'000, 7, "secret"}, now);
     ok();
     root();
@@ -147,7 +147,7 @@ TEST_F(ZookeeperSession, AFolderOfClientsThatAnybodyMayChangeIsRefusedToAUser) {
       reason = {};
       make("user:word");
       line->ask(at("a"), true, 12s, now);
-      line->receiver().connected(now);
+      connected();
       line->receiver().greeted({12'000, 7, "secret"}, now);
       ok();
       root();
@@ -181,7 +181,7 @@ TEST_F(ZookeeperSession, TwoEntriesWithAHiddenPasswordAreTwoUsers) {
 TEST_F(ZookeeperSession, WarnsOfOtherUsersThatMayChangeTheRoot) {
   make("user:word");
   line->ask(at("a"), true, 12s, now);
-  line->receiver().connected(now);
+  connected();
   line->receiver().greeted({12'000, 7, "secret"}, now);
   ok();
   root();
@@ -198,7 +198,7 @@ TEST_F(ZookeeperSession, WarnsOfOtherUsersThatMayChangeTheRoot) {
 TEST_F(ZookeeperSession, AFolderThatAnybodyMayChangeIsRefusedToAUser) {
   make("user:word");
   line->ask(at("a"), true, 12s, now);
-  line->receiver().connected(now);
+  connected();
   line->receiver().greeted({12'000, 7, "secret"}, now);
   ok();
   root();
@@ -222,7 +222,7 @@ TEST_F(ZookeeperSession, AFolderThatAnybodyMayChangeIsRefusedToAUser) {
 TEST_F(ZookeeperSession, SaysThatItsPasswordIsWrong) {
   make("user:word");
   line->ask(at("a"), true, 12s, now);
-  line->receiver().connected(now);
+  connected();
   line->receiver().greeted({12'000, 7, "secret"}, now);
   error(status::auth_failed);
   EXPECT_EQ(reason, errc::access_denied);
@@ -232,7 +232,7 @@ TEST_F(ZookeeperSession, SaysThatItsPasswordIsWrong) {
 TEST_F(ZookeeperSession, LastsFromWhenItAskedForASession) {
   make();
   line->ask(at("a"), true, 12s, now);
-  line->receiver().connected(now);
+  connected();
   time_point const asked = now;
   now += 100ms;
   line->receiver().greeted({12'000, 7, "secret"}, now);
@@ -330,7 +330,7 @@ TEST_F(ZookeeperSession, WhatWasAnsweredOnAnEarlierConnectionProvesNothingOnTheN
   answer_ping();
   lose_connection();
   advance(100ms);
-  line->receiver().connected(now);
+  connected();
   time_point const greeted = now;
   line->receiver().greeted({12'000, 7, "secret"}, now);
   root();
@@ -362,7 +362,7 @@ TEST_F(ZookeeperSession, GoesOnWithItsSessionOnAnotherConnection) {
   EXPECT_FALSE(line->connected());
   advance(1us);
   EXPECT_EQ(take_sent(), texts{"connect"}) << "at once";
-  line->receiver().connected(now);
+  connected();
   EXPECT_EQ(take_sent(), texts{"greet 7 seen " + std::to_string(zxid) + " for 12000"});
   line->receiver().greeted({12'000, 7, "secret"}, now);
   root();
@@ -374,14 +374,14 @@ TEST_F(ZookeeperSession, ItsEndIsTheLossOfAllHolds) {
   hold();
   lose_connection();
   advance(1us);
-  line->receiver().connected(now);
+  connected();
   take_sent();
   line->receiver().greeted({0, 0, ""}, now);
   EXPECT_EQ(take_told(), (texts{"lost a", "settled a"}));
   EXPECT_EQ(take_sent(), texts{"drop: the session has ended"});
   advance(1ms);
   EXPECT_EQ(take_sent(), texts{"connect"});
-  line->receiver().connected(now);
+  connected();
   EXPECT_EQ(take_sent(), texts{"greet 0 seen 0 for 12000"}) << "a server that gives a new session has all before it";
 }
 
@@ -394,7 +394,7 @@ TEST_F(ZookeeperSession, AsksServersThatAreBehindForItsSessionOnceItHasNothingTo
     lose_connection();
     advance(200ms);
     EXPECT_EQ(take_sent(), texts{"connect"});
-    line->receiver().connected(now);
+    connected();
     return take_sent().at(0);
   };
   // Every other time: one of the servers may be only late.
@@ -414,7 +414,7 @@ TEST_F(ZookeeperSession, AsksServersThatAreBehindForItsSessionOnceItHasNothingTo
   time_point const inquired = now;
   advance(200ms);
   EXPECT_EQ(take_sent(), texts{"connect"});
-  line->receiver().connected(now);
+  connected();
   EXPECT_EQ(take_sent(), texts{knows});
   while (now + 1s < inquired + 24s) EXPECT_EQ(greets(), knows);
   advance(2s);
@@ -423,7 +423,7 @@ TEST_F(ZookeeperSession, AsksServersThatAreBehindForItsSessionOnceItHasNothingTo
   line->receiver().greeted({0, 0, ""}, now);
   EXPECT_EQ(take_sent(), texts{"drop: the session has ended"});
   advance(200ms);
-  line->receiver().connected(now);
+  connected();
   EXPECT_EQ(take_sent(), (texts{"connect", "greet 0 seen 0 for 12000"}));
 }
 
@@ -466,52 +466,20 @@ TEST_F(ZookeeperSession, LooksForAnotherServerWhenNoneGivesASession) {
   line->ask(at("a"), true, 12s, now);
   take_sent();
   advance(2001ms);
-  EXPECT_EQ(take_sent(), (texts{"drop, silent: no answer for 2000 ms", "connect"}));
-}
-
-TEST_F(ZookeeperSession, GoesOnAtOnceWhileTheAttemptHasAnotherServer) {
-  settings.reconnect_min = settings.reconnect_max = 1s;
-  make();
-  line->ask(at("a"), true, 12s, now);
-  take_sent();
-  others_left = 2;
-  for (int i = 0; i < 3; ++i) {
-    line->receiver().disconnected(fault::try_later, "refused", now);
-    advance(1us);
-    EXPECT_EQ(take_sent(), texts{"connect"});
-  }
-  line->receiver().disconnected(fault::try_later, "refused", now);
-  advance(1us);
-  EXPECT_EQ(take_sent(), texts{}) << "all were tried: a pause";
-}
-
-TEST_F(ZookeeperSession, AnotherAddressOfTheServerHasATimeOfItsOwn) {
-  make();
-  settings.connect_timeout = 2s;
-  line->ask(at("a"), true, 12s, now);
-  take_sent();
-  line->receiver().trying(now + 1s);
-  next_address = now + 3s;
-  advance(2500ms);
-  EXPECT_EQ(take_sent(), texts{});
-  next_address = time_point::min();
-  line->receiver().connected(now);
-  EXPECT_EQ(take_sent().at(0).substr(0, 5), "greet");
-  advance(500ms);
-  EXPECT_EQ(take_sent().at(0), "drop, silent: no answer for 3000 ms");
+  EXPECT_EQ(take_sent(), (texts{"drop: no answer for 2000 ms", "connect"}));
 }
 
 TEST_F(ZookeeperSession, SaysInTheLogThatItCannotConnectAndWhy) {
   make();
   settings.connect_timeout = 2s;
   line->ask(at("a"), true, 12s, now);
-  line->receiver().disconnected(fault::try_later, "Connection refused", now);
+  fail(fault::try_later, "Connection refused");
   advance(2s);
   advance(2s);
   ASSERT_GE(logged.size(), 2u);
   EXPECT_EQ(logged[0], "cannot connect to zookeeper://a:2181: Connection refused");
   EXPECT_EQ(logged[1], "cannot connect to zookeeper://a:2181: no answer for 2000 ms");
-  line->receiver().disconnected(fault::tls_failed, "the certificate has expired", now);
+  fail(fault::tls_failed, "the certificate has expired");
   EXPECT_EQ(logged.back(), "error: cannot connect to zookeeper://a:2181: the certificate has expired");
 }
 
@@ -546,7 +514,7 @@ TEST_F(ZookeeperSession, IsAskedForWithFourMarginsWhereTheLeaseIsShorter) {
   settings.lease = 3s;
   make();
   line->ask(at("a"), true, 3s, now);
-  line->receiver().connected(now);
+  connected();
   EXPECT_EQ(take_sent(), (texts{"connect", "greet 0 seen 0 for 4000"}));
   line->receiver().greeted({4'000, 7, "secret"}, now);
   root();
@@ -561,7 +529,7 @@ TEST_F(ZookeeperSession, IsAskedForWithFourMarginsWhereTheLeaseIsShorter) {
 TEST_F(ZookeeperSession, ShorterThanFourMarginsIsRefusedWithWhatToChange) {
   make();
   line->ask(at("a"), true, 12s, now);
-  line->receiver().connected(now);
+  connected();
   line->receiver().greeted({3'999, 7, "secret"}, now);
   EXPECT_EQ(reason, errc::invalid_config);
   for (std::string const part : {"3999 ms", "4000 ms", "maxSessionTimeout", "zookeeper.session_margin"}) {
@@ -573,7 +541,7 @@ TEST_F(ZookeeperSession, IsTheLeaseWhereTheServersGiveLessThanWasAskedFor) {
   settings.lease = 30s;
   make();
   line->ask(at("a"), true, 30s, now);
-  line->receiver().connected(now);
+  connected();
   line->receiver().greeted({20'000, 7, "secret"}, now);
   root();
   ok();
@@ -595,7 +563,7 @@ TEST_F(ZookeeperSession, AHoldOutlivesAConnectionThatEndsAtTheWorstMomentAndASil
   settings.stop_margin = 500ms;
   make();
   line->ask(at("a"), true, 4s, now);
-  line->receiver().connected(now);
+  connected();
   line->receiver().greeted({4'000, 7, "secret"}, now);
   root();
   ok();
@@ -625,9 +593,9 @@ TEST_F(ZookeeperSession, AHoldOutlivesAConnectionThatEndsAtTheWorstMomentAndASil
   advance(1us);
   take_sent();
   advance(400ms);  // a silent server has a ninth of the session
-  line->receiver().disconnected(fault::try_later, "silent", now);
+  fail(fault::try_later, "silent");
   advance(50ms);
-  line->receiver().connected(now);
+  connected();
   line->receiver().greeted({4'000, 7, "secret"}, now);
   root();
   time_point const reconnected = now;
@@ -639,7 +607,7 @@ TEST_F(ZookeeperSession, AHoldOutlivesAConnectionThatEndsAtTheWorstMomentAndASil
 TEST_F(ZookeeperSession, SaysWhyItIsRefused) {
   make();
   line->ask(at("a"), true, 12s, now);
-  line->receiver().disconnected(fault::malformed, "this looks like HTTP", now);
+  fail(fault::malformed, "this looks like HTTP");
   EXPECT_EQ(reason, errc::protocol);
   EXPECT_NE(reason.message().find("this looks like HTTP"), std::string::npos) << reason.message();
 }

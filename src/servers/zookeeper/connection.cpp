@@ -17,34 +17,33 @@ fault fault_of(error_code ec) { return net::tls_fault(ec) == protocol::fault::tl
 }  // namespace
 
 connection::connection(host& h, asio::any_io_executor on, config const& settings, std::vector<address> servers)
-    : shell{h, on}, settings_{settings}, fsm_{std::move(servers), std::random_device{}()}, stream_{std::make_unique<net::stream>(on_, fsm_.where(),
-                                                                                                                                 settings.tls)} {}
+    : shell{h, on}, settings_{settings}, fsm_{settings, std::move(servers), std::random_device{}(), std::random_device{}()},
+      stream_{std::make_unique<net::stream>(on_, fsm_.where(), settings.tls)} {}
 
 // ------------------------------------------------------------------------------------------------ from the session
 
-time_point connection::connect(duration lease, time_point now) {
-  go_on_later();
-  return fsm_.want({settings_.connect_timeout, lease}, now);
+void connection::want(duration lease, time_point) {
+  if (fsm_.want(lease)) go_on_later();
 }
 
-time_point connection::silent(time_point now) {
-  go_on_later();
-  return fsm_.silent(now);
+void connection::in_use(duration lease, time_point now) {
+  fsm_.in_use(lease, now);
+  flush_later();
 }
 
 void connection::greet(connect_request const& c) {
   fsm_.greet(c);
-  go_on_later();
+  flush_later();
 }
 
 void connection::send(request const& r) {
   fsm_.send(r);
-  go_on_later();
+  flush_later();
 }
 
-void connection::drop(std::string_view, bool is_silent, time_point now) {
-  fsm_.drop(is_silent, now);
-  go_on_later();
+void connection::drop(std::string_view why, ending how, time_point) {
+  fsm_.drop(why, how);
+  flush_later();
 }
 
 void connection::shut_down() {
@@ -62,24 +61,28 @@ void connection::turn(F f) {
   host_.run(step{*this, [&](time_point now) {
                    in_turn_ = true;
                    f(now);
+                   fsm_.go_on(now);
                    in_turn_ = false;
                  }});
 }
 
-void connection::go_on_later() {
+/// Carries out what the session has asked for, and writes what it has sent.
+void connection::flush_later() {
   if (in_turn_ || std::exchange(posted_, true)) return;
   asio::post(on_, [this, keep = host_.keep()] {
-    host_.enter([this](time_point) {
+    host_.enter([this](time_point now) {
       posted_ = false;
-      fsm_.go_on();
+      fsm_.go_on(now);
     });
     carry_out();
   });
 }
 
 void connection::carry_out() {
-  for (connection_actions todo = fsm_.take(); todo.any(); todo = fsm_.take()) {
+  for (net::steps todo = life().take(); todo.any(); todo = life().take()) {
+    if (todo.log) log_lines();
     if (todo.close) close();
+    if (todo.sleep) sleep(todo.until);
     if (todo.resolve) resolve();
     if (todo.connect) open();
     if (todo.handshake) handshake();
@@ -98,16 +101,16 @@ void connection::resolve() {
   stream_->async_resolve(fsm_.where(), bound([this](error_code ec, net::stream::found_addresses const& found) {
                            stream_->take(found);
                            turn([&](time_point now) {
-                             if (ec) fsm_.failed("the name is not known: " + ec.message(), now);
-                             else fsm_.resolved(net::stream::shown(found), now);
+                             std::string const why = ec ? "the name is not known: " + ec.message() : std::string{};
+                             life().resolved({net::stream::shown(found), true, why}, now);
                            });
                          }));
 }
 
 void connection::open() {
-  stream_->async_connect(fsm_.where(), fsm_.address_number(), bound([this](error_code ec) {
+  stream_->async_connect(fsm_.where(), life().address_number(), bound([this](error_code ec) {
                            if (!ec) stream_->connected();
-                           turn([&](time_point now) { ec ? fsm_.refused(ec.message(), now) : fsm_.connected(now); });
+                           turn([&](time_point now) { ec ? fsm_.failed(ec.message(), now) : life().connected(now); });
                          }));
 }
 
@@ -115,7 +118,7 @@ void connection::handshake() {
   std::string warning;
   std::string const wrong =
       stream_->async_handshake(warning, bound([this](error_code ec) {
-                                 turn([&](time_point now) { ec ? fsm_.failed(stream_->words(ec), now, fault_of(ec)) : fsm_.handshaken(now); });
+                                 turn([&](time_point now) { ec ? fsm_.failed(stream_->words(ec), now, fault_of(ec)) : life().handshaken(now); });
                                }));
   if (!warning.empty()) host_.log(log_level::warning, fsm_.shown() + ": still using the previous files: " + warning);
   if (wrong.empty()) return;

@@ -29,23 +29,25 @@ class connection final : public wire, public way, private net::shell<connection>
   void shut_down() override;
 
   // wire, with the client locked
-  time_point connect(duration lease, time_point now) override;
-  bool has_another() const override { return fsm_.has_another(); }
-  time_point silent(time_point now) override;
-  void in_use(time_point now) override { fsm_.in_use(now); }
+  void want(duration lease, time_point now) override;
+  void in_use(duration lease, time_point now) override;
   void greet(connect_request const& c) override;
   void send(request const& r) override;
-  void drop(std::string_view why, bool is_silent, time_point now) override;
+  void drop(std::string_view why, ending how, time_point now) override;
+  std::string unfinished_attempt() const override { return fsm_.life().unfinished_attempt(); }
   std::string shown() const override { return fsm_.shown(); }
-  bool looks_up() const override { return fsm_.looks_up(); }
   void log(log_line line) override { host_.log(line.level, line.words); }
+
+  /// As of connection_fsm.
+  bool has_another() const { return fsm_.has_another(); }
 
  private:
   friend net::shell<connection>;
 
   template <class F>
   void turn(F f);
-  void go_on_later();
+  net::lifecycle& life() noexcept { return fsm_.life(); }
+  void flush_later();
   void carry_out();
   void close();
   void resolve();

@@ -1,10 +1,13 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "servers/zookeeper/connection_fsm.hpp"
 
+#include "base/readable.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <limits>
+#include <optional>
 
 namespace conch::zookeeper {
 
@@ -15,170 +18,118 @@ constexpr duration steady_after = std::chrono::seconds{1};
 
 }  // namespace
 
-connection_fsm::connection_fsm(std::vector<address> servers, std::size_t first) : servers_{std::move(servers)}, addresses_(servers_.size()) {
+connection_fsm::connection_fsm(config const& settings, std::vector<address> servers, std::size_t first, std::uint64_t seed)
+    : settings_{settings}, servers_{std::move(servers)}, life_{settings, *this, seed, {.handshakes = servers_.front().over_tls}},
+      addresses_(servers_.size()) {
   std::rotate(servers_.begin(), servers_.begin() + static_cast<std::ptrdiff_t>(first % servers_.size()), servers_.end());
 }
 
 // ------------------------------------------------------------------------------------------------ from the session
 
-time_point connection_fsm::want(address_choice::limits l, time_point now) {
-  wanted_ = true;
-  limits_ = l;
-  if (!is_trying_ || !choice_.next(now)) {
-    std::vector<std::string> names;
-    for (address const& one : servers_) names.push_back(one.shown());
-    choice_.begin(std::move(names), l, now);
-    (void)choice_.next(now);
-  }
-  is_trying_ = true;
-  is_in_use_ = has_addresses_ = false;
-  server_ = choice_.number();
-  return choice_.until();
+bool connection_fsm::want(duration lease) noexcept {
+  lease_ = lease;
+  return life_.want();
 }
 
-time_point connection_fsm::silent(time_point now) {
-  bool const is_open = state_ == state::connecting || state_ == state::handshaking || state_ == state::greeting;
-  if (!is_open || is_past()) return time_point::min();
-  address_choice& known = addresses_[server_];
-  known.silent("no answer", now);
-  has_addresses_ = now < choice_.until() && known.next(now);
-  if (!has_addresses_) return time_point::min();
-  address_ = known.number();
-  moving_ = true;
-  clear();
-  return known.until();
-}
-
-void connection_fsm::in_use(time_point now) {
+void connection_fsm::in_use(duration lease, time_point now) {
+  lease_ = lease;
   is_trying_ = false;
-  is_in_use_ = true;
-  in_use_since_ = now;
   choice_.succeeded();
-  addresses_[server_].succeeded();
+  life_.up({}, false, now);
 }
 
-void connection_fsm::greet(connect_request const& c) { append(outgoing_, c); }
+void connection_fsm::greet(connect_request const& c) {
+  out_.say_only([&](std::string& out) { append(out, c); });
+}
 
 void connection_fsm::send(request const& r) {
-  if (is_past() || state_ == state::closed) return;
+  if (!is_open()) return;
   if (!std::holds_alternative<ping>(r)) {
     xid_ = xid_ == std::numeric_limits<std::int32_t>::max() ? 1 : xid_ + 1;
     asked_.push_back({std::holds_alternative<add_auth>(r) ? auth_xid : xid_, op_of(r)});
   }
-  append(outgoing_, xid_, r);
+  out_.say_only([&](std::string& out) { append(out, xid_, r); });
 }
 
-void connection_fsm::drop(bool is_silent, time_point now) {
-  if (is_silent && state_ != state::idle && state_ != state::closed) {
-    choice_.silent("no answer", now);
-    if (has_addresses_ && !moving_) addresses_[server_].silent("no answer", now);
-  } else {
-    was_refused("dropped", now);
+void connection_fsm::drop(std::string_view why, ending how) {
+  if (!is_open()) return;
+  dropped_as_ = how;
+  why_dropped_ = why;
+}
+
+// ------------------------------------------------------------------------------------------------------- an attempt
+
+net::location connection_fsm::locate(time_point now) {
+  if (!is_trying_ || !choice_.next(now)) {
+    std::vector<std::string> names;
+    for (address const& one : servers_) names.push_back(one.shown());
+    choice_.begin(std::move(names), {settings_.connect_timeout, lease_}, now);
+    (void)choice_.next(now);
   }
-  wanted_ = moving_ = is_in_use_ = false;
-  if (state_ != state::idle && state_ != state::closed) dropping_ = true;
-  clear();
+  is_trying_ = true;
+  server_ = choice_.number();
+  return {.what = net::location::kind::here, .within = choice_.until() - now, .known = &addresses_[server_], .lease = lease_};
 }
 
-/// The server has answered, and could not be used; or it has ended a connection that was hardly made.
-void connection_fsm::was_refused(std::string_view why, time_point now) {
-  bool const is_steady = is_in_use_ && now - in_use_since_ >= steady_after;
-  if (state_ == state::idle || state_ == state::closed || is_past() || is_steady) return;
-  choice_.refused(why, now);
-  if (has_addresses_) addresses_[server_].refused(why, now);
-}
-
-/// Nothing of the present stream counts any more.
-void connection_fsm::clear() {
-  asked_.clear();
-  outgoing_.clear();
-}
-
-// --------------------------------------------------------------------------------------------- from the interpreter
-
-void connection_fsm::go_on() {
-  if (state_ == state::closed) return;
-  if (std::exchange(dropping_, false)) {
-    state_ = state::idle;
-    actions_ = {.close = true};
-    write_under_way_ = false;
-  }
-  if (std::exchange(moving_, false)) {
-    state_ = state::connecting;
-    frames_.reset();
-    actions_ = {.close = true, .connect = true};
-    write_under_way_ = false;
-  }
-  if (state_ == state::idle && std::exchange(wanted_, false)) begin();
-  flush();
-}
-
-void connection_fsm::begin() {
-  state_ = state::resolving;
+void connection_fsm::greet(time_point now) {
   frames_.reset();
-  clear();
-  actions_.resolve = true;
-}
-
-void connection_fsm::resolved(std::vector<std::string> addresses, time_point now) {
-  if (is_past()) return;
-  if (addresses.empty()) return ended(fault::try_later, "the name has no address", now);
-  addresses_[server_].begin(std::move(addresses), {std::max(choice_.until() - now, duration{1}), limits_.lease}, now);
-  if (!connect_next(now)) ended(fault::try_later, "no time is left for its addresses", now);
-}
-
-/// False: all addresses of the server have had their turn.
-bool connection_fsm::connect_next(time_point now) {
-  address_choice& known = addresses_[server_];
-  has_addresses_ = known.next(now);
-  if (!has_addresses_) return false;
-  address_ = known.number();
-  state_ = state::connecting;
-  actions_.connect = true;
-  events_->trying(known.until());
-  return true;
-}
-
-void connection_fsm::refused(std::string_view why, time_point now) {
-  if (is_past()) return;
-  addresses_[server_].refused(why, now);
-  if (!connect_next(now)) ended(fault::try_later, std::string{addresses_[server_].words()}, now);
-}
-
-void connection_fsm::connected(time_point now) {
-  if (is_past()) return;
-  if (!where().over_tls) return handshaken(now);
-  state_ = state::handshaking;
-  actions_.handshake = true;
-}
-
-void connection_fsm::handshaken(time_point now) {
-  if (is_past()) return;
-  state_ = state::greeting;
-  actions_.read = true;
+  life_.todo.read = true;
   events_->connected(now);
   flush();
 }
 
+std::string connection_fsm::silence(duration time, bool looks_up) const {
+  auto const ms = std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
+  return (looks_up ? "the name is not looked up after " : "no answer for ") + std::to_string(ms) + " ms";
+}
+
+void connection_fsm::passed_over(fault what, std::string_view words, time_point now) {
+  if (is_open()) events_->disconnected(what, words, now);
+}
+
+void connection_fsm::stream_ended() noexcept {
+  out_.end_stream();
+  out_.forget();
+  asked_.clear();
+  has_session_ = false;
+}
+
+net::role::retry connection_fsm::ended(end const& e, time_point now) {
+  // What a server has said once it says again; and one that ends each connection at once does so the next time.
+  bool const was_of_use = e.was_up && e.what == fault::try_later && e.stood >= steady_after;
+  if (e.is_silent) {
+    choice_.silent(e.why, now);
+    if (e.was_up) addresses_[server_].silent(e.why, now);
+  } else if (!was_of_use) {
+    choice_.refused(e.why, now);
+    if (e.was_up) addresses_[server_].refused(e.why, now);
+  }
+  if (!std::exchange(dropped_as_, std::nullopt)) events_->disconnected(e.what, e.why, now);
+  bool const goes_on = !e.was_up && !is_final(e.what) && has_another();
+  return {.pause = goes_on ? std::optional{duration::zero()} : std::nullopt};
+}
+
+// ------------------------------------------------------------------------------------------------------ what comes in
+
 void connection_fsm::received(std::size_t size, time_point now) {
-  if (is_past() || state_ == state::closed) return;
+  if (!is_open()) return;
   frames_.received(size);
   for (;;) {
     auto const next = frames_.next();
     if (next == frame_reader::progress::malformed) return malformed("invalid length of a message", now);
     if (next == frame_reader::progress::need_more) break;
     hear(frames_.frame(), now);
-    if (is_past() || state_ == state::idle || state_ == state::closed) return;
+    if (!is_open()) return;
   }
-  actions_.read = true;
+  life_.todo.read = true;
   flush();
 }
 
 void connection_fsm::hear(std::string_view frame, time_point now) {
-  if (state_ == state::greeting) {
+  if (!has_session_) {
     connect_response c;
     if (auto const wrong = read(frame, c); !wrong.empty()) return malformed(wrong, now);
-    state_ = state::up;
+    has_session_ = true;
     return events_->greeted(c, now);
   }
   reply_header header;
@@ -201,81 +152,69 @@ void connection_fsm::hear(std::string_view frame, time_point now) {
 /// client does.
 void connection_fsm::out_of_order(reply_header const& header, time_point now) {
   std::string const due = asked_.empty() ? "none is due" : "the next is that to request " + std::to_string(asked_.front().xid);
-  ended(fault::try_later,
-        "an answer to request " + std::to_string(header.xid) + " (status " + std::to_string(static_cast<int>(header.what)) + "), and " + due, now);
+  broken(fault::try_later,
+         "an answer to request " + std::to_string(header.xid) + " (status " + std::to_string(static_cast<int>(header.what)) + "), and " + due, now);
 }
 
 void connection_fsm::malformed(std::string_view why, time_point now) {
   // Servers of other protocols begin with letters, where this one has a length.
-  std::string_view const rest = state_ == state::greeting ? frames_.rest().substr(0, 40) : std::string_view{};
+  std::string_view const rest = !has_session_ ? frames_.rest().substr(0, 40) : std::string_view{};
   if (rest.starts_with("\x15\x03")) {  // an alert
-    return ended(fault::malformed, "it answers with TLS: the URL then begins with zookeepers://", now);
+    return broken(fault::malformed, "it answers with TLS: the URL then begins with zookeepers://", now);
   }
   bool const is_text = rest.size() >= 4 && std::all_of(rest.begin(), rest.begin() + 4, [](char c) { return c >= ' ' && c <= '~'; });
   std::string words = "this server does not speak ZooKeeper's protocol: " + std::string{why};
   if (rest.starts_with("HTTP")) words += "; this looks like HTTP";
   else if (is_text) words += "; it said '" + std::string{rest} + '\'';
-  ended(fault::malformed, words, now);
+  broken(fault::malformed, words, now);
+}
+
+/// Behind the answer to the greeting it is not the address that is of no use.
+void connection_fsm::broken(fault what, std::string_view why, time_point now) {
+  has_session_ ? life_.end(what, why, now) : life_.failed(what, why, now);
 }
 
 void connection_fsm::failed(std::string_view why, time_point now, fault what) {
-  if (is_past() || state_ == state::closed || state_ == state::idle) return;
-  bool const is_greeting = state_ == state::greeting && what == fault::try_later,
-             is_handshake = state_ == state::handshaking && what == fault::try_later;
-  if ((is_greeting || is_handshake) && addresses_[server_].has_more()) {
-    addresses_[server_].refused(why, now);
-    actions_ = {.close = true};
-    write_under_way_ = false;
-    frames_.reset();
-    clear();
-    if (connect_next(now)) return;
+  auto const at = life_.at();
+  if (dropped_as_ || at == net::lifecycle::state::pausing || at == net::lifecycle::state::closed) return;  // late
+  std::string words = readable(why);
+  if (at == net::lifecycle::state::handshaking && what == fault::try_later) {
+    words += ", in the TLS handshake: if this port is without TLS, the URL begins with zookeeper://";
   }
-  std::string words{why};
-  if (is_handshake) words += ", in the TLS handshake: if this port is without TLS, the URL begins with zookeeper://";
-  if (is_greeting) {
+  if (at == net::lifecycle::state::greeting && !has_session_ && what == fault::try_later) {
     words += ", before it gave a session: it may have no quorum at present, or too many connections (maxClientCnxns, maxCnxns)";
     if (!where().over_tls) words += "; or this port is one of TLS, and the URL begins with zookeepers://";
   }
-  ended(what, words, now);
+  broken(what, words, now);
 }
 
-void connection_fsm::ended(fault what, std::string_view why, time_point now) {
-  if (what != fault::try_later) is_in_use_ = false;  // what it has said once it says again
-  was_refused(why, now);
-  state_ = state::idle;
-  is_in_use_ = false;
-  actions_ = {.close = true};
-  write_under_way_ = false;
-  clear();
-  events_->disconnected(what, why, now);
+// ------------------------------------------------------------------------------------------------------ what goes out
+
+void connection_fsm::go_on(time_point now) {
+  if (!dropped_as_) return flush();
+  ending const how = *dropped_as_;
+  if (how == ending::over) life_.begin_anew();
+  life_.end(how == ending::refused ? fault::refused : fault::try_later, why_dropped_, now, how == ending::silent);
 }
 
 void connection_fsm::flush() {
-  bool const open = state_ == state::greeting || state_ == state::up;
-  if (!open || is_past() || write_under_way_ || outgoing_.empty()) return;
-  writing_.clear();
-  writing_.swap(outgoing_);
-  written_ = 0;
-  write_under_way_ = actions_.write = true;
+  if (!is_open() || out_.is_writing()) return;
+  if (out_.flush([](std::string&) {})) life_.todo.write = true;
 }
 
 void connection_fsm::written(std::size_t size) {
-  if (!write_under_way_) return;
-  written_ += size;
-  if (written_ < writing_.size()) {
-    actions_.write = true;
+  if (!out_.is_writing()) return;  // late
+  if (out_.written(size) == net::outbox::after::rest) {
+    life_.todo.write = true;
     return;
   }
-  write_under_way_ = false;
-  if (state_ == state::closed) actions_.close = true;
+  if (life_.at() == net::lifecycle::state::closed) life_.todo.close = true;
   else flush();
 }
 
 void connection_fsm::shut_down() {
-  bool const open = state_ == state::greeting || state_ == state::up;
-  if (open && !is_past()) flush();
-  state_ = state::closed;
-  if (!write_under_way_) actions_ = {.close = true};
+  flush();
+  life_.shut_down(out_.is_writing());
 }
 
 }  // namespace conch::zookeeper

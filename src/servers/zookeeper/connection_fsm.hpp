@@ -2,15 +2,20 @@
 #pragma once
 
 #include "base/address_choice.hpp"
+#include "net/lifecycle.hpp"
+#include "net/outbox.hpp"
+#include "net/role.hpp"
 #include "servers/zookeeper/jute.hpp"
 #include "servers/zookeeper/url.hpp"
 #include "servers/zookeeper/wire.hpp"
 
 #include <conch/clock.hpp>
+#include <conch/config.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,111 +24,92 @@
 
 namespace conch::zookeeper {
 
-/// The actions that the interpreter of a connection_fsm must carry out, in this order. The end of each is an input to the machine, unless the
-/// stream was closed meanwhile.
-struct connection_actions {
-  bool close = false;      // close the stream, and cancel the name look-up; report none of their ends
-  bool resolve = false;    // the name of where(); then call resolved() or failed()
-  bool connect = false;    // a new stream to address_number(); then call connected() or refused()
-  bool handshake = false;  // of the stream (TLS); then call handshaken() or failed()
-  bool write = false;      // bytes(); then call written() or failed()
-  bool read = false;       // into room(); then call received() or failed()
-
-  bool any() const noexcept { return close || resolve || connect || handshake || write || read; }
-  friend bool operator==(connection_actions const&, connection_actions const&) = default;
-};
-
-/// One connection after another, to one of the servers of the list, without their sockets. It knows no session: it turns messages into bytes, and
-/// bytes into messages. Which server and which of its addresses comes next, and for how long, an address_choice says; that a time is over, the
-/// session. No I/O, no clock.
+/// What is said on a connection to one of the servers of the list: it turns messages into bytes, and bytes into messages, and knows no session. The
+/// life of the connection is that of a net::lifecycle: of the greeting until the session is open. Which server comes next, and for how long, an
+/// address_choice says; which of its addresses, another one. No I/O, no clock.
 ///
-/// Threads: all functions are called with the client locked, but for take() and those behind it, which the interpreter calls after each input.
-class connection_fsm {
+/// Threads: all functions are called with the client locked, but for life().take() and what answers only, which the interpreter calls after each
+/// input.
+class connection_fsm final : net::role {
  public:
-  /// `servers`: at least one. The first is `first` of them, so that not all clients are at the same one.
-  connection_fsm(std::vector<address> servers, std::size_t first);
+  /// `settings` outlives this. `servers`: at least one. The first is `first` of them, so that not all clients are at the same one. `seed`: for the
+  /// pauses between attempts.
+  connection_fsm(config const& settings, std::vector<address> servers, std::size_t first, std::uint64_t seed);
   connection_fsm(connection_fsm const&) = delete;
   connection_fsm& operator=(connection_fsm const&) = delete;
 
   /// The receiver of the connection's events. To be called once, before anything else.
   void report_to(wire_events& e) noexcept { events_ = &e; }
+  net::lifecycle& life() noexcept { return life_; }
+  net::lifecycle const& life() const noexcept { return life_; }
 
-  // ---- from the session, from any thread. go_on() must follow in a later turn, unless that is called from within an input.
-  time_point want(address_choice::limits l, time_point now);
+  // ---- from the session, from any thread. go_on() must follow in a later turn, or at the end of the input from within which it was called.
+  /// True: life().due() must follow, too.
+  [[nodiscard]] bool want(duration lease) noexcept;
+  /// The attempt at the servers has one that was not tried yet.
   bool has_another() const noexcept { return is_trying_ && choice_.has_more(); }
-  time_point silent(time_point now);
-  void in_use(time_point now);
+  void in_use(duration lease, time_point now);
   void greet(connect_request const& c);
   void send(request const& r);
-  void drop(bool is_silent, time_point now);
-  std::string shown() const { return where().shown(); }
-  bool looks_up() const noexcept { return state_ == state::resolving && !is_past(); }
+  void drop(std::string_view why, ending how);
+  std::string shown() const override { return where().shown(); }
 
   // ---- from the interpreter
-  void go_on();
-  /// The name stands for these addresses, in words.
-  void resolved(std::vector<std::string> addresses, time_point now);
-  void connected(time_point now);
-  /// This address does not answer; another one may.
-  void refused(std::string_view why, time_point now);
-  void handshaken(time_point now);
   void received(std::size_t size, time_point now);
-  /// A read, a write or a handshake of the stream has failed, or the name look-up.
+  /// An address does not answer, or a read, a write or a handshake of the stream has failed.
   void failed(std::string_view why, time_point now, fault what = fault::try_later);
+  void go_on(time_point now);
   void written(std::size_t size);
   /// Writes what is still to be written, and closes for good then.
   void shut_down();
 
-  connection_actions take() noexcept { return std::exchange(actions_, {}); }
-  std::size_t address_number() const noexcept { return address_; }
   address const& where() const noexcept { return servers_[server_]; }
   /// The bytes to write. They stay in place until written(), or until the stream is closed.
-  std::string_view bytes() const { return std::string_view{writing_}.substr(written_); }
+  std::string_view bytes() const { return out_.bytes(); }
   std::span<char> room() { return frames_.room(); }
 
  private:
-  enum class state : std::uint8_t { idle, resolving, connecting, handshaking, greeting, up, closed };
   struct asked {
     std::int32_t xid;
     op what;
   };
 
-  void begin();
-  void clear();
-  bool connect_next(time_point now);
-  bool is_past() const noexcept { return dropping_ || moving_; }
-  void was_refused(std::string_view why, time_point now);
+  // net::role
+  net::location locate(time_point now) override;
+  void greet(time_point now) override;
+  std::string silence(duration time, bool looks_up) const override;
+  void passed_over(fault what, std::string_view words, time_point now) override;
+  void stream_ended() noexcept override;
+  retry ended(end const& e, time_point now) override;
+
+  /// There is something to say and to hear.
+  bool is_open() const noexcept { return (life_.is_up() || life_.at() == net::lifecycle::state::greeting) && !dropped_as_; }
+  void flush();
   void hear(std::string_view frame, time_point now);
   void out_of_order(reply_header const& header, time_point now);
-  void ended(fault what, std::string_view why, time_point now);
   void malformed(std::string_view why, time_point now);
-  void flush();
+  void broken(fault what, std::string_view why, time_point now);
 
+  config const& settings_;
   std::vector<address> servers_;
   wire_events* events_ = nullptr;
-  state state_ = state::idle;
-  connection_actions actions_;
+  net::lifecycle life_;
 
   address_choice choice_;                  // of servers
   std::vector<address_choice> addresses_;  // of each of them
-  address_choice::limits limits_{};
-  std::size_t server_ = 0, address_ = 0;
-  bool is_trying_ = false;      // an attempt at the servers is under way
-  bool has_addresses_ = false;  // of the present server: its name was resolved
-  bool is_in_use_ = false;
-  time_point in_use_since_{};
-  frame_reader frames_;
+  duration lease_{};
+  std::size_t server_ = 0;
+  bool is_trying_ = false;            // an attempt at the servers is under way
+  std::optional<ending> dropped_as_;  // the session knows that the connection ends
+  std::string why_dropped_;
 
-  bool wanted_ = false, dropping_ = false;
-  bool moving_ = false;  // to another address of the same server
+  frame_reader frames_;
+  bool has_session_ = false;  // this connection
   std::deque<asked> asked_;
   /// It goes on over connections. A server that waits for the commit of a write finds it by session and number, also where the write came by an
   /// earlier connection and another server: with a number used twice, it answers with what became of the earlier one.
   std::int32_t xid_ = 0;
-  std::string outgoing_;  // sent, and not yet given to the stream
-  std::string writing_;
-  std::size_t written_ = 0;
-  bool write_under_way_ = false;
+  net::outbox out_{false};
 };
 
 }  // namespace conch::zookeeper

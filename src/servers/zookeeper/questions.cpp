@@ -44,27 +44,12 @@ questions::~questions() {
   host_.run_until([&] { return has_ended_; }, clock::now() + moment);
 }
 
+/// To one server after another, until all were tried once.
 void questions::connect() {
   time_point const until = clock::now() + std::min<duration>(settings_.connect_timeout, longest_attempt);
-  while (!connect_once(until)) {
-    if (clock::now() >= until || !out_.has_another()) fail();
-  }
-}
-
-/// To one server.
-bool questions::connect_once(time_point until) {
-  has_ended_ = false;
-  host_.enter([&](time_point now) { silent_at_ = out_.connect(settings_.lease, now); });
-  for (;;) {
-    host_.run_until([&] { return is_up_ || has_ended_; }, std::min(silent_at_, until));
-    if (is_up_ || has_ended_) return is_up_;
-    if (clock::now() < std::min(silent_at_, until)) continue;
-    host_.enter([&](time_point now) { silent_at_ = out_.silent(now); });
-    if (silent_at_ != time_point::min() && clock::now() < until) continue;
-    trouble_ = shown() + ": no answer in time";
-    host_.enter([&](time_point now) { out_.drop("no answer", true, now); });
-    return false;
-  }
+  host_.enter([&](time_point now) { out_.want(settings_.lease, now); });
+  if (!host_.run_until([&] { return is_up_ || has_ended_; }, until)) trouble_ = shown() + ": no answer in time";
+  if (!is_up_) fail();
 }
 
 void questions::log_in(address const& as) {
@@ -103,14 +88,14 @@ void questions::connected(time_point) { out_.greet({0, static_cast<std::int32_t>
 void questions::greeted(connect_response const& c, time_point now) {
   given_ = std::chrono::milliseconds{c.timeout_ms};
   is_up_ = c.timeout_ms > 0;
-  if (is_up_) return out_.in_use(now);
+  if (is_up_) return out_.in_use(settings_.lease, now);
   trouble_ = shown() + ": the server gives no session";
   has_ended_ = true;
 }
 
 void questions::disconnected(fault what, std::string_view why, time_point) {
+  has_ended_ = is_up_ || is_final(what) || !out_.has_another();
   is_up_ = false;
-  has_ended_ = true;
   error_ = meaning_of(what).error;
   trouble_ = shown() + ": " + readable(why);
 }

@@ -38,12 +38,10 @@ class questions final : private wire_events {
 
  private:
   void connect();
-  bool connect_once(time_point until);
   void log_in(address const& as);
   [[noreturn]] void fail();
 
   // wire_events
-  void trying(time_point until) override { silent_at_ = until; }
   void connected(time_point now) override;
   void greeted(connect_response const& c, time_point now) override;
   void answered(reply const& r, time_point) override { answers_.push_back(r); }
@@ -58,7 +56,6 @@ class questions final : private wire_events {
   net::alone host_;
   connection out_;
   std::deque<reply> answers_;
-  time_point silent_at_ = time_point::min();
   bool is_up_ = false, is_pinged_ = false, has_ended_ = false;
   errc error_ = errc::unreachable;
   std::string trouble_;

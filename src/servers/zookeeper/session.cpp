@@ -2,7 +2,6 @@
 #include "servers/zookeeper/session.hpp"
 
 #include "base/readable.hpp"
-#include "base/turns.hpp"
 #include "cohort/backend.hpp"
 #include "protocol/drift.hpp"
 #include "protocol/wire.hpp"
@@ -23,10 +22,9 @@ std::string shown_ms(duration d) { return std::to_string(engine::whole_ms(d).cou
 
 duration least_session(config const& settings) noexcept { return 4 * settings.zookeeper.session_margin; }
 
-session::session(config const& settings, std::string const& root, std::string const& secret, std::uint64_t seed, engine::timer_queue& timers,
-                 wire& out, session_events& up, statistics& stats)
-    : settings_{settings}, root_{root}, secret_{secret}, timers_{timers}, out_{out}, up_{up}, stats_{stats}, back_off_{seed},
-      attempt_{this, [](void* self, time_point now) { static_cast<session*>(self)->attempt_due(now); }},
+session::session(config const& settings, std::string const& root, std::string const& secret, engine::timer_queue& timers, wire& out,
+                 session_events& up, statistics& stats)
+    : settings_{settings}, root_{root}, secret_{secret}, timers_{timers}, out_{out}, up_{up}, stats_{stats},
       beat_{this, [](void* self, time_point now) { static_cast<session*>(self)->beat(now); }, engine::timer::rank::first},
       proof_{this, [](void* self, time_point now) { static_cast<session*>(self)->proof_due(now); }, engine::timer::rank::first},
       overdue_{this, [](void* self, time_point now) { static_cast<session*>(self)->answer_overdue(now); }}, timeout_{asked_timeout()} {}
@@ -34,23 +32,13 @@ session::session(config const& settings, std::string const& root, std::string co
 // ---------------------------------------------------------------------------------------------- the connection
 
 void session::want(time_point now) {
-  if (state_ == state::idle) connect(now);
-}
-
-void session::connect(time_point now) {
-  state_ = state::connecting;
-  tried_at_ = now;
-  timers_.arm(attempt_, out_.connect(timeout_, now));
-}
-
-void session::trying(time_point until) {
-  if (state_ != state::connecting && state_ != state::greeting) return;
-  state_ = state::connecting;
-  timers_.arm(attempt_, until);
+  if (state_ != state::idle) return;
+  state_ = state::away;
+  out_.want(timeout_, now);
 }
 
 void session::connected(time_point now) {
-  if (state_ != state::connecting) return;
+  if (state_ != state::away) return;
   state_ = state::greeting;
   greeted_at_ = last_answer_ = now;
   // A server that is behind what this client has seen closes the connection, as does one without its quorum. Servers that were built anew are behind
@@ -68,9 +56,8 @@ void session::greeted(connect_response const& c, time_point now) {
     last_seen_ = 0;
     deadline_ = time_point::min();
     has_own_node_ = false;
-    back_off_.begin_anew();
     up_.ended(now);
-    return drop("the session has ended", now);
+    return drop("the session has ended", ending::over, now);
   }
   if (inquires_) {
     // That was a message of the session: it ends at servers with an old state only if it is left alone.
@@ -106,32 +93,25 @@ bool session::is_of_use(time_point now) {
 }
 
 void session::disconnected(fault what, std::string_view why, time_point now) {
-  if (state_ == state::closed || state_ == state::idle || state_ == state::pausing) return;
-  std::string const words = readable(why);
-  lost(words, is_final(what), now);
+  if (state_ == state::closed || state_ == state::idle) return;
+  lost(why, now);
   if (is_final(what)) up_.refused(to_error(what, trouble_), now);
 }
 
-void session::drop(std::string_view why, time_point now) {
-  if (state_ == state::closed || state_ == state::idle || state_ == state::pausing) return;
-  out_.drop(why, false, now);
-  lost(why, false, now);
-}
-
-void session::drop_silent(time_point since, time_point now) {
-  std::string const why = (out_.looks_up() ? "the name is not looked up after " : "no answer for ") + shown_ms(now - since);
-  out_.drop(why, true, now);
-  lost(why, false, now);
+void session::drop(std::string_view why, ending how, time_point now) {
+  if (!has_connection()) return;
+  out_.drop(why, how, now);
+  lost(why, now);
 }
 
 void session::refuse(errc what, std::string_view why, time_point now) {
-  out_.drop(why, false, now);
-  lost(why, true, now);
+  out_.drop(why, ending::refused, now);
+  lost(why, now);
   up_.refused(make_error_code(what, trouble_), now);
 }
 
-/// The connection has ended, or the attempt to make one. The next attempt follows.
-void session::lost(std::string_view why, bool is_refused, time_point now) {
+/// The connection has ended, or the attempt to make one. Another attempt follows.
+void session::lost(std::string_view why, time_point now) {
   bool const was_open = state_ == state::open;
   unheard_ = state_ == state::greeting && !inquires_;
   trouble_ = out_.shown() + ": " + std::string{why};
@@ -142,30 +122,14 @@ void session::lost(std::string_view why, bool is_refused, time_point now) {
   beat_.cancel();
   proof_.cancel();
   overdue_.cancel();
-  if (was_open) {
-    ++stats_.disconnects;
-    back_off_.lasted(now - opened_at_);
-  }
-  auto const what = is_refused ? connection_event::refused : was_open ? connection_event::lost : connection_event::failed;
-  out_.log(line_of(what, out_.shown(), why));
-  bool const goes_on = !was_open && !is_refused && out_.has_another();
-  state_ = state::pausing;
-  timers_.arm(attempt_, engine::in_next_turn(now) + (goes_on ? duration::zero() : back_off_.next(settings_)));
+  if (was_open) ++stats_.disconnects;
+  state_ = state::away;
   if (was_open) up_.interrupted(now);
-}
-
-void session::attempt_due(time_point now) {
-  if (state_ == state::pausing) return connect(now);
-  if (state_ == state::connecting || state_ == state::greeting) {
-    if (time_point const until = out_.silent(now); until != time_point::min()) return trying(until);
-  }
-  if (state_ == state::connecting || state_ == state::greeting || state_ == state::settling) drop_silent(tried_at_, now);
 }
 
 void session::close() {
   if (state_ == state::open || state_ == state::settling) out_.send(close_session{});
   state_ = state::closed;
-  attempt_.cancel();
   beat_.cancel();
   proof_.cancel();
   overdue_.cancel();
@@ -282,11 +246,8 @@ std::string session::own_node() const {
 
 void session::open(time_point now) {
   state_ = state::open;
-  attempt_.cancel();
-  opened_at_ = now;
   ++stats_.connects;
-  out_.in_use(now);
-  out_.log(line_of(connection_event::connected, out_.shown()));
+  out_.in_use(timeout_, now);
   timers_.arm(beat_, now + beat_every());
   prove_when_possible(now);
   up_.opened(now);
@@ -353,7 +314,7 @@ void session::answer_overdue(time_point now) {
   } else if (auto const until = reprieve_.grant_connection(overdue_.at(), answer_within(), now)) {
     timers_.arm(overdue_, *until);
   } else {
-    drop_silent(oldest, now);
+    drop("no answer for " + shown_ms(now - oldest), ending::silent, now);
   }
 }
 
@@ -431,12 +392,6 @@ void session::answered_ping(std::int64_t zxid, time_point now) {
   last_answer_ = now;
   sampled(sent, now);
   prove_when_possible(now);
-}
-
-std::string session::unfinished_attempt() const {
-  if (state_ == state::connecting) return out_.shown() + (out_.looks_up() ? ": the name is not looked up yet" : ": not connected yet");
-  if (state_ == state::greeting || state_ == state::settling) return out_.shown() + ": no answer to the greeting yet";
-  return {};
 }
 
 std::string session::why_not_open() const {

@@ -1,7 +1,6 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "base/back_off.hpp"
 #include "base/reprieve.hpp"
 #include "base/timer_queue.hpp"
 #include "base/usual_time.hpp"
@@ -53,9 +52,9 @@ duration least_session(config const& settings) noexcept;
 /// committed, prove together that the leader has heard of m: the session lasts until sent(m) + timeout. docs/design/zookeeper.md has the sources.
 class session final : public wire_events {
  public:
-  /// All but `seed` outlives this. `root`: the folder of the locks. `secret`: "user:password"; then the nodes are for that user only.
-  session(config const& settings, std::string const& root, std::string const& secret, std::uint64_t seed, engine::timer_queue& timers, wire& out,
-          session_events& up, statistics& stats);
+  /// All outlive this. `root`: the folder of the locks. `secret`: "user:password"; then the nodes are for that user only.
+  session(config const& settings, std::string const& root, std::string const& secret, engine::timer_queue& timers, wire& out, session_events& up,
+          statistics& stats);
   session(session const&) = delete;
   session& operator=(session const&) = delete;
 
@@ -66,7 +65,7 @@ class session final : public wire_events {
   /// Only while open.
   void send(request const& r, time_point now);
   /// A request was answered in a way that makes no sense on this connection.
-  void drop(std::string_view why, time_point now);
+  void drop(std::string_view why, time_point now) { drop(why, ending::of_no_use, now); }
 
   /// Nothing that was made in this session ends before this time, unless this client ends it.
   time_point deadline() const noexcept { return deadline_; }
@@ -92,7 +91,7 @@ class session final : public wire_events {
   /// Why there is no connection; empty: none has been tried yet.
   std::string const& trouble() const noexcept { return trouble_; }
   /// What the attempt that is under way waits for. Empty: there is none.
-  std::string unfinished_attempt() const;
+  std::string unfinished_attempt() const { return out_.unfinished_attempt(); }
   /// Why it is not open: one of the two, or that there is nothing yet.
   std::string why_not_open() const;
   /// Why nothing can be had of the server at this moment: a silence that is longer than usual. Empty: it answers, or there is no connection.
@@ -102,7 +101,6 @@ class session final : public wire_events {
   void close();
 
   // wire_events
-  void trying(time_point until) override;
   void connected(time_point now) override;
   void greeted(connect_response const& c, time_point now) override;
   void answered(reply const& r, time_point now) override;
@@ -111,7 +109,7 @@ class session final : public wire_events {
   void disconnected(fault what, std::string_view why, time_point now) override;
 
  private:
-  enum class state : std::uint8_t { idle, pausing, connecting, greeting, settling, open, closed };
+  enum class state : std::uint8_t { idle, away, greeting, settling, open, closed };
   enum class step : std::uint8_t {
     work,
     authenticate,
@@ -134,10 +132,10 @@ class session final : public wire_events {
     time_point sent, answered;
   };
 
-  void connect(time_point now);
-  void drop_silent(time_point since, time_point now);
+  bool has_connection() const noexcept { return state_ == state::greeting || state_ == state::settling || state_ == state::open; }
+  void drop(std::string_view why, ending how, time_point now);
   bool is_of_use(time_point now);
-  void lost(std::string_view why, bool is_refused, time_point now);
+  void lost(std::string_view why, time_point now);
   void write(step of, request const& r, time_point now);
   void settle(step of, reply const& r, time_point now);
   void make_next_parent(time_point now);
@@ -155,7 +153,6 @@ class session final : public wire_events {
   void ping_now(time_point now);
   void prove_when_possible(time_point now);
   void proof_due(time_point now);
-  void attempt_due(time_point now);
   void answer_overdue(time_point now);
   duration margin() const;
   duration asked_timeout() const;
@@ -174,10 +171,8 @@ class session final : public wire_events {
   statistics& stats_;
 
   state state_ = state::idle;
-  back_off back_off_;
-  engine::timer attempt_, beat_, proof_, overdue_;
+  engine::timer beat_, proof_, overdue_;
   std::string trouble_;
-  time_point opened_at_{}, tried_at_{};
 
   // The session.
   std::int64_t id_ = 0;

@@ -54,6 +54,7 @@ zookeeper_client::~zookeeper_client() {
   coroutines_.clear();
   cohort.reset();
   backend.reset();
+  life_.reset();
 }
 
 void zookeeper_client::start() {
@@ -65,8 +66,9 @@ void zookeeper_client::start() {
   id = text;
   next_server_ = static_cast<std::size_t>(world.random().below(static_cast<std::int64_t>(world.model_->size())));
   cohort = std::make_unique<engine::cohort>(settings, timers, *this, stats);
-  backend =
-      std::make_unique<zookeeper::queue>(settings, id, zookeeper::root_of("", "conch:"), "", world.random().next(), timers, *this, *cohort, stats);
+  std::uint64_t const draws = world.random().next();
+  life_ = std::make_unique<zookeeper::life_in_test>(settings, draws, timers, *this);
+  backend = std::make_unique<zookeeper::queue>(settings, id, zookeeper::root_of("", "conch:"), "", draws, timers, *this, *cohort, stats);
   cohort->use(*backend);
   world.say("client ", number, " starts as ", id);
   for (std::size_t i = 0; i < coroutines_.size(); ++i) think(static_cast<int>(i));
@@ -89,6 +91,7 @@ void zookeeper_client::take_apart() {
   line.reset();
   cohort.reset();
   backend.reset();
+  life_.reset();
 }
 
 void zookeeper_client::die(bool silently) {
@@ -208,11 +211,10 @@ void zookeeper_client::rearm() {
 }
 
 /// One after the other, which is more than an address_choice does: clients come to each server, whatever it was like before.
-time_point zookeeper_client::connect(duration, time_point at) {
+void zookeeper_client::dial() {
   next_server_ = (next_server_ + 1) % world.model_->size();
   to_send_.clear();
   line = world.connect(number, next_server_);
-  return at + settings.connect_timeout;
 }
 
 void zookeeper_client::greet(zookeeper::connect_request const& c) {
@@ -226,19 +228,18 @@ void zookeeper_client::send(zookeeper::request const& r) {
   to_send_.emplace_back(r);
 }
 
-void zookeeper_client::drop(std::string_view why, bool, time_point) {
+void zookeeper_client::hang_up(std::string_view why) {
+  if (line == nullptr) return;
   world.say("client ", number, " drops its connection: ", why);
   // What was written in this turn is on its way.
-  for (auto& m : std::exchange(to_send_, {})) {
-    if (line != nullptr) world.send(line, std::move(m));
-  }
-  if (line != nullptr) world.hang_up(line, false);
+  for (auto& m : std::exchange(to_send_, {})) world.send(line, std::move(m));
+  world.hang_up(line, false);
   line.reset();
 }
 
 void zookeeper_client::accepted(zookeeper_world::line_ptr const& l) {
   input([this, l](time_point now) {
-    if (line == l) backend->receiver().connected(now);
+    if (line == l) life_->connected(now);
   });
 }
 
@@ -250,7 +251,7 @@ void zookeeper_client::lost_line(zookeeper_world::line_ptr const& l) {
     world.say("client ", number, " has lost its connection");
     line.reset();
     to_send_.clear();
-    backend->receiver().disconnected(fault::try_later, "cut", now);
+    life_->failed(fault::try_later, "cut", now);
   });
 }
 

@@ -10,6 +10,7 @@
 #include "sim/worlds/event_queue.hpp"
 #include "sim/worlds/random.hpp"
 #include "sim/worlds/zookeeper_lock_plan.hpp"
+#include "support/zookeeper_life.hpp"
 
 #include <concepts>
 #include <deque>
@@ -184,7 +185,7 @@ struct zookeeper_hold : engine::acquisition {
   std::string node;
 };
 
-class zookeeper_client final : public engine::acquisition_events, public zookeeper::wire {
+class zookeeper_client final : public engine::acquisition_events, public zookeeper::wire, public zookeeper::life_in_test::outside {
  public:
   friend class zookeeper_world;
 
@@ -256,15 +257,21 @@ class zookeeper_client final : public engine::acquisition_events, public zookeep
   void on_released(engine::acquisition& a, bool was_held, error_code why) override;
   void on_extended(engine::acquisition&, bool, error_code) override {}
   // zookeeper::wire
-  time_point connect(duration lease, time_point at) override;
-  bool has_another() const override { return false; }
-  time_point silent(time_point) override { return time_point::min(); }
-  void in_use(time_point) override {}
+  void want(duration, time_point now) override { life_->want(now); }
+  void in_use(duration, time_point now) override { life_->in_use(now); }
   void greet(zookeeper::connect_request const& c) override;
   void send(zookeeper::request const& r) override;
-  void drop(std::string_view why, bool is_silent, time_point now) override;
-  std::string shown() const override { return "server " + std::to_string(next_server_); }
+  void drop(std::string_view why, zookeeper::ending how, time_point now) override { life_->drop(why, how, now); }
+  std::string unfinished_attempt() const override { return life_->unfinished_attempt(); }
+  std::string shown() const override { return name(); }
   void log(log_line l) override { world.say("client ", number, " notes: ", l.words); }
+
+  // zookeeper::life_in_test::outside
+  void dial() override;
+  void hang_up(std::string_view why) override;
+  std::string name() const override { return "server " + std::to_string(next_server_); }
+  void note(log_line l) override { log(std::move(l)); }
+  zookeeper::wire_events& receiver() override { return backend->receiver(); }
 
   void finish_input();
   void rearm();
@@ -278,6 +285,7 @@ class zookeeper_client final : public engine::acquisition_events, public zookeep
   void take_apart();
   void later(int which, nanos delay, void (zookeeper_client::*what)(int, time_point));
 
+  std::unique_ptr<zookeeper::life_in_test> life_;
   std::vector<zookeeper_world::message> to_send_;
   std::size_t next_server_ = 0;
   std::deque<notice> notices_;

@@ -15,7 +15,7 @@ namespace conch::zookeeper {
 struct common_parts {
   /// `owner` and `go_on`: of the turn that looks at those that rest.
   common_parts(environment given, std::uint64_t seed, wire& out, session_events& events, void* owner, engine::timer::action go_on)
-      : env{std::move(given)}, session{env.settings, env.root, env.secret, seed, env.timers, out, events, env.stats}, sent{env, session},
+      : env{std::move(given)}, session{env.settings, env.root, env.secret, env.timers, out, events, env.stats}, sent{env, session},
         all{env, sent, owner, go_on}, pause{env.settings, ~seed} {}
   common_parts(common_parts const&) = delete;
   common_parts& operator=(common_parts const&) = delete;

@@ -20,6 +20,7 @@ class state_table {
     std::uint32_t to;
   };
 
+  /// One row for each state.
   constexpr explicit state_table(row const (&rows)[N]) noexcept {
     for (row const& r : rows) follow_[static_cast<std::size_t>(r.from)] = r.to;
   }
