@@ -33,11 +33,11 @@ create or replace function conch.acquire(k bytea, me text, waits boolean, patien
   shown bigint, not_after bigint) returns bigint[] language plpgsql as $$
 declare l conch.lock; t bigint; ms bigint; q bigint; remains bigint; was_claim boolean; soon constant bigint := 20;
 begin
-  if not_after = 0 then  -- the usual case: no owner, no waiters
+  if not_after = 0 then  -- the usual case: no owner, no waiters, no shares, not even expired ones, which could come back with the clock
     update conch.lock x set owner = me, owner_fence = c.t - FENCE_EPOCH_US, claimed = false, owner_until = c.t / 1000 + lease,
       fence = c.t - FENCE_EPOCH_US, fence_until = c.t / 1000 + retention
     from (select conch.now_us() as t, a.quiet_until, a.longest from conch.alive a) c
-    where x.key = k and x.owner_until < c.t / 1000 and x.hash_until < c.t / 1000 and not x.waiting
+    where x.key = k and x.owner_until < c.t / 1000 and x.hash_until = -1 and not x.waiting
       and (x.fence_until < c.t / 1000 or x.fence < c.t - FENCE_EPOCH_US) and c.t > FENCE_EPOCH_US and c.quiet_until <= c.t and greatest(lease, claim) <= c.longest
     returning c.t into t;
     if found then return array[1, t - FENCE_EPOCH_US, t]; end if;

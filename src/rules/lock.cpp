@@ -345,6 +345,7 @@ std::optional<acquire_reply> carry_out(lock& l, moment const& at, acquire_comman
   bool const is_vote = c.proposal != 0;
   std::int64_t const above = is_vote ? c.proposal - 1 : 0;
   ms const lease = c.lease.count();
+  end_what_is_over(l, at.now);
   if (is_too_late(at, c)) return acquire_reply{.what = kind::too_late, .server_us = at.now};
   if (!open(l, at, wants)) return std::nullopt;
 
@@ -421,8 +422,8 @@ owner* find(lock& l, std::string_view origin) {
 
 std::optional<acquire_reply> carry_out_adoption(lock& l, moment const& at, acquire_command const& c) {
   using kind = acquire_reply::kind;
-  if (is_too_late(at, c)) return acquire_reply{.what = kind::too_late, .server_us = at.now};
   end_what_is_over(l, at.now);
+  if (is_too_late(at, c)) return acquire_reply{.what = kind::too_late, .server_us = at.now};
   if (l.kept != 0 && l.kind != wish_of(c.permit).kind) return std::nullopt;
   sender const me{at.client, c.id};
   ms const lease = c.lease.count();

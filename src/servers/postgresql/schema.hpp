@@ -13,6 +13,6 @@ std::string_view schema() noexcept;
 std::string_view owners_question() noexcept;
 
 /// What conch.version() of that script answers. A server with a greater one is accepted: its functions take what those of before took.
-inline constexpr int schema_version = 3;
+inline constexpr int schema_version = 4;
 
 }  // namespace conch::postgresql

@@ -15,11 +15,14 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
 #include <vector>
 
 #include "servers/postgresql/codec.hpp"
 #include "servers/postgresql/schema.hpp"
 #include "sim/differential/compared.hpp"
+#include "sim/differential/rules_allowances.hpp"
+#include "sim/differential/rules_server.hpp"
 #include "support/postgresql_server.hpp"
 
 namespace conch::sim {
@@ -124,6 +127,73 @@ class sql_server {
     return {};
   }
 
+  /// What the rows say of a lock. `all`: also of shares whose leases have ended.
+  compared_state state(std::string const& name, bool all = false) {
+    std::string const key = test::bytes_literal("conch:{" + name + "}"), ms = std::to_string(now_us_ / 1000);
+    std::istringstream rows{own_.ask("with l as (select * from conch.lock where key = " + key + R"()
+      select string_agg(x.row, E'\n' order by x.n, x.at, x.id, x.rest) from (
+        select 0 as n, 0 as at, '' as id, '' as rest, concat_ws(' ', 'l', l.owner, l.owner_fence, l.claimed, l.owner_until, l.kind, l.lim, l.used,
+          l.limit_set, l.hash_until, l.line_until, l.fence, l.fence_until, l.requests_until, l.watchers_until, l.map) as row
+        from (select coalesce(y.owner, '-') as owner, y.owner_fence, y.claimed, y.owner_until, y.kind, y.lim, y.used, y.limit_set, y.hash_until, y.line_until, y.fence,
+          y.fence_until, y.requests_until, y.watchers_until, y.map from l y) l
+        union all select 1, p.ends, p.id, '', concat_ws(' ', 'p', p.id, p.weight, p.fence, p.claimed, p.ends, p.segment) from conch.part p join l using (key)
+        union all select 2, q.ticket, q.id, q.rest, concat_ws(' ', 'q', q.ticket, q.id || q.rest) from conch.line q join l using (key)
+        union all select 3, r.at, '', '', concat_ws(' ', 'r', r.owner_fence, r.asker, r.at) from conch.request r join l using (key)
+        union all select 4, w.at, w.id, '', concat_ws(' ', 'w', w.at, w.id) from conch.watcher w join l using (key)) x)")};
+    std::int64_t const now = now_us_ / 1000;
+    auto const left = [&](std::int64_t until) { return until < now ? -1 : until - now; };
+    compared_state s;
+    for (std::string row; std::getline(rows, row);) {
+      std::istringstream words{row};
+      std::string what, id, claimed, map, limit_set;
+      words >> what;
+      if (what == "l") {
+        std::int64_t owner_fence = 0, owner_until = 0, kind = 0, limit = 0, used = 0, hash_until = 0, line_until = 0, fence = 0, fence_until = 0,
+                     requests_until = 0, watchers_until = 0;
+        words >> id >> owner_fence >> claimed >> owner_until >> kind >> limit >> used >> limit_set >> hash_until >> line_until >> fence >>
+            fence_until >> requests_until >> watchers_until >> map;
+        s.line_kept = left(line_until);
+        s.fence_kept = left(fence_until);
+        s.fence = s.fence_kept < 0 ? 0 : fence;
+        s.requests_kept = left(requests_until);
+        s.watchers_kept = left(watchers_until);
+        if (owner_until >= now) {
+          s.kind = "mutex";
+          s.limit = 1;
+          s.kept = left(owner_until);
+          s.owners[id] = std::string{claimed == "t" ? "1 c " : "1 h "} + std::to_string(s.kept) + " 0";
+          s.fences[id] = owner_fence;
+        } else if (hash_until >= now) {
+          s.kind = std::string(1, static_cast<char>(kind));
+          s.limit = limit;
+          s.limit_is_set = limit_set == "t";
+          s.kept = left(hash_until);
+          if (s.kind == "e" && used > 0) s.whose = map;
+        }
+      } else if (what == "p") {
+        std::int64_t weight = 0, fence = 0, ends = 0, segment = 0;
+        words >> id >> weight >> fence >> claimed >> ends >> segment;
+        if (s.kind.size() != 1 || (ends <= now_us_ && !all)) continue;
+        s.owners[id] = std::to_string(weight) + (claimed == "t" ? " c " : " h ") + std::to_string(ends) + ' ' + std::to_string(segment);
+        s.fences[id] = fence;
+      } else if (what == "q" && s.line_kept >= 0) {
+        std::int64_t ticket = 0;
+        words >> ticket >> std::ws;
+        std::getline(words, id);
+        s.line.emplace_back(ticket, id);
+      } else if (what == "r" && s.requests_kept >= 0) {
+        std::int64_t fence = 0, when = 0;
+        words >> fence >> id >> when;
+        s.requests[std::to_string(fence)] = id + ' ' + std::to_string(when);
+      } else if (what == "w" && s.watchers_kept >= 0) {
+        std::int64_t since = 0;
+        words >> since >> id;
+        s.watchers.emplace_back(since, id);
+      }
+    }
+    return s;
+  }
+
   /// What is wrong with the rows; empty: nothing. Sums are sums, nothing of a row that has gone is left, and what is kept is not lost or lowered.
   std::string wrong_rows() {
     static std::string const contradiction = R"(
@@ -133,6 +203,7 @@ class sql_server {
           when l.hash_until <> -1 and l.used <> p.used then 'says that ' || l.used || ' is used of what is ' || p.used
           when l.hash_until <> -1 and p.n > 0 and l.first_end > p.first_end then 'has an end before the first one'
           when l.hash_until <> -1 and l.kind = 103 and l.map is distinct from p.map then 'has the segments ' || l.map || ' taken, which are ' || p.map
+          when l.owner_until >= NOW and l.hash_until >= NOW then 'is a mutex that is owned, and a lock with several owners'
           when l.waiting <> exists (select from conch.line q where q.key = l.key) then 'does not know whether there is a line'
           when l.requests_until = -1 and exists (select from conch.request q where q.key = l.key) then 'has requests beside no time'
           when l.watchers_until = -1 and exists (select from conch.watcher q where q.key = l.key) then 'has watchers beside no time'
@@ -146,7 +217,9 @@ class sql_server {
         select o.key, 'has left rows behind' from (select key from conch.part union select key from conch.line union select key from conch.request
           union select key from conch.watcher) o where not exists (select from conch.lock l where l.key = o.key)
       ) x where what is not null)";
-    std::string wrong = own_.ask(contradiction);
+    std::string question = contradiction;
+    for (std::size_t at; (at = question.find("NOW")) != std::string::npos;) question.replace(at, 3, std::to_string(now_us_ / 1000));
+    std::string wrong = own_.ask(question);
     std::string const rows = own_.ask(
         "select string_agg(encode(key, 'hex') || ' ' || fence || ' ' || fence_until || ' ' || greatest(owner_until, hash_until, line_until, "
         "fence_until), "
@@ -224,6 +297,25 @@ inline void without_repetitions(seen_grants& all) {
   all = std::move(once);
 }
 
+/// What differs between the rows of a lock and the rules after a command; empty: nothing.
+inline std::string difference_of_states(sql_server& sql, rules_server& rules, std::string const& name, std::int64_t now,
+                                        std::map<std::string, int>& happened) {
+  rules::lock& l = rules.locks[name];
+  compared_state const is = sql.state(name);
+  compared_state should = state_of(l, now);
+  if (should.limit_is_set && (is.kept > should.kept || is.line_kept > should.line_kept)) {
+    // As the scripts: a limit that was set is remembered somewhat longer, from whenever its owners are looked at, and with it the line.
+    if (is.kept > should.kept) l.kept += (is.kept - should.kept) * 1000;
+    if (should.line_kept >= 0 && is.line_kept > should.line_kept) l.line_kept += (is.line_kept - should.line_kept) * 1000;
+    should = state_of(l, now);
+    ++happened["a limit kept longer"];
+  }
+  ++happened["states"];
+  happened["owners"] += static_cast<int>(should.owners.size());
+  happened["in line"] += static_cast<int>(should.line.size());
+  return is == should ? "" : "other rows: " + testing::PrintToString(is) + " instead of " + testing::PrintToString(should);
+}
+
 /// Random commands at both. What differs first, or is wrong with the rows; empty: nothing.
 template <class Side, class Reference>
 std::string difference(Side& side, sql_server& sql, Reference& reference, int steps, std::map<std::string, int>& happened) {
@@ -235,11 +327,23 @@ std::string difference(Side& side, sql_server& sql, Reference& reference, int st
     reference.subscribe(client, on);
   };
   for (std::string const& client : side.clients()) change(client);
+  constexpr bool are_rules = std::is_same_v<Reference, rules_server>;
   int step = 0;
+  std::int64_t before = side.now();
   seen_grants pushes;  // of the last command
   auto const compare = [&](protocol::command const& command, std::string const& client) -> std::string {
     sql.at(side.now());
     reference.at(side.now());
+    if constexpr (are_rules) {
+      // When the clock goes back, something that has expired may be there again, or not: both are right, so the rules are told which.
+      for (auto& [name, l] : reference.locks) {
+        if (side.now() >= before || reference.ends_at_once) break;
+        compared_state const was = state_of(l, side.now());
+        copy_state(sql.state(name, true), l, side.now());
+        happened["came back"] += state_of(l, side.now()) == was ? 0 : 1;
+      }
+    }
+    before = side.now();
     auto got = sql.carry_out(command, client);
     auto expected = reference.carry_out(command, client);
     in_order(expected.pushes);
@@ -248,6 +352,11 @@ std::string difference(Side& side, sql_server& sql, Reference& reference, int st
     std::string const where = " at step " + std::to_string(step) + " at " + std::to_string(side.now()) + ", " + client + " sends\n" +
                               described(command) + "\nanswer: " + got.said;
     if (!got.wrong.empty()) return got.wrong + where;
+    seen_grants const heard = got.pushes;
+    if constexpr (are_rules) {
+      allow(command, got.reply, expected.reply);
+      if (std::string const wrong = allow(command, got.pushes, expected.pushes); !wrong.empty()) return wrong + where;
+    }
     if (got.reply != expected.reply) {
       return "another reply: " + testing::PrintToString(got.reply) + " instead of " + testing::PrintToString(expected.reply) + where;
     }
@@ -259,10 +368,17 @@ std::string difference(Side& side, sql_server& sql, Reference& reference, int st
     if (auto const* const renewed = std::get_if<protocol::renew_reply>(&got.reply); renewed != nullptr && renews != nullptr) {
       if (std::string const wrong = sql.wrong_renewal(*renews, *renewed, client); !wrong.empty()) return wrong + where;
     }
+    if constexpr (are_rules) {
+      for (std::string const& name : names_of(command)) {
+        if (std::string const wrong = difference_of_states(sql, reference, name, side.now(), happened); !wrong.empty()) return wrong + where;
+      }
+      ++happened[kind_of(got.reply)];
+    } else if (got.reply.index() == 0) {
+      ++happened["wrong type"];
+    }
     ++happened["commands"];
-    happened["pushes"] += static_cast<int>(got.pushes.size());
-    if (got.reply.index() == 0) ++happened["wrong type"];
-    pushes = std::move(got.pushes);
+    happened["pushes"] += static_cast<int>(heard.size());
+    pushes = heard;
     return {};
   };
   for (; step < steps; ++step) {
@@ -271,6 +387,10 @@ std::string difference(Side& side, sql_server& sql, Reference& reference, int st
     if (side.rarely()) change(client);
     protocol::command command = side.command(client);
     if (!is_for_one_server(command)) continue;
+    if constexpr (are_rules) {
+      // No client is patient where it asks again.
+      if (auto* const release = std::get_if<protocol::release_command>(&command); release != nullptr && release->patient) release->new_id = 0;
+    }
     if (std::string how = compare(command, client); !how.empty()) return how;
     // Every third client does what it should with a grant that it hears of: it confirms it, before the claim is over.
     seen_grants const heard = std::move(pushes);

@@ -161,6 +161,7 @@ struct generator_options {
   bool patience = false;    // of a client after a change of roles
   bool many_names = false;  // so many that each new one looks through those that are not used any more
   bool may_go_back = true;  // the clock
+  bool comes_back = false;  // what has expired, where no command has looked at it before the clock goes back
   bool near_2020 = false;   // the clock begins before that of tokens does
   bool mixed_kinds = true;  // one name as a mutex and as a lock with several owners
   bool owners_act = false;  // as with real clients: more releases are an owner's, and an id asks for one thing, and adopts nothing else

@@ -38,6 +38,7 @@ class random_permits {
       case 4: break;  // no time at all: equal tickets
       default: clock_.forward(pick(1, 60'000)); break;
     }
+    if (options_.comes_back && pick(0, 30) == 0) clock_.back(pick(1, 20) * 100'000);
     if (pick(0, options_.owners_act ? 240 : 60) == 0) clock_.forward(30'000'000);  // everything expires
   }
 

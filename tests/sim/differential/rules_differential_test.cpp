@@ -13,9 +13,9 @@
 
 #include "sim/differential/random_client_side.hpp"
 #include "sim/differential/random_permits.hpp"
+#include "sim/differential/rules_allowances.hpp"
 #include "sim/differential/rules_server.hpp"
 #include "sim/differential/scripted_server.hpp"
-#include "support/messages.hpp"
 
 namespace conch::sim {
 namespace {
@@ -24,89 +24,6 @@ namespace {
 int steps_of_a_seed(int usual) {
   char const* const said = std::getenv("CONCH_DIFFERENTIAL_STEPS");
   return said != nullptr ? std::atoi(said) : usual;
-}
-
-/// The names that a command is about.
-std::vector<std::string> names_of(protocol::command const& c) {
-  std::vector<std::string> all;
-  std::visit(
-      [&](auto const& one) {
-        if constexpr (requires { one.items; }) {
-          for (auto const& item : one.items) all.emplace_back(item.name);
-        } else if constexpr (requires { one.name; }) {
-          all.emplace_back(one.name);
-        }
-      },
-      c);
-  return all;
-}
-
-/// The name of a command about one lock; a view into the command.
-std::string_view name_of(protocol::command const& c) {
-  return std::visit(
-      [](auto const& one) -> std::string_view {
-        if constexpr (requires { one.name; }) {
-          return one.name;
-        } else {
-          return {};
-        }
-      },
-      c);
-}
-
-std::string key_of(std::string const& name) {
-  std::string bytes;
-  redis::encode(protocol::command{protocol::inspect_command{name}}, "c", bytes);
-  return test::only_command(bytes)[3];
-}
-
-bool is_of_shares(protocol::command const& c) {
-  if (auto const* const acquire = std::get_if<protocol::acquire_command>(&c)) return acquire->permit != nullptr;
-  if (auto const* const release = std::get_if<protocol::release_command>(&c)) return release->permit != nullptr;
-  return false;
-}
-
-/// Of shares the scripts may say too early when the first lease ends (FIRST_END in lua/lib/permits.lua), and tell those in line of it for that
-/// reason. A release in the short way does not tell the time.
-void allow(protocol::command const& c, any_reply const& got, any_reply& expected) {
-  auto const* const acquired = std::get_if<protocol::acquire_reply>(&got);
-  if (auto* const a = std::get_if<protocol::acquire_reply>(&expected); a != nullptr && acquired != nullptr && is_of_shares(c)) {
-    if (acquired->left_ms < a->left_ms) a->left_ms = acquired->left_ms;
-  }
-  auto const* const released = std::get_if<protocol::release_reply>(&got);
-  if (auto* const r = std::get_if<protocol::release_reply>(&expected); r != nullptr && released != nullptr && released->server_us == 0)
-    r->server_us = 0;
-}
-
-void allow(protocol::command const& c, seen_grants& got, seen_grants& expected) {
-  if (!std::holds_alternative<protocol::release_command>(c) || !is_of_shares(c)) return;
-  for (seen_grant const& e : expected) {
-    if (e.fence != end_mark) continue;
-    EXPECT_TRUE(std::any_of(got.begin(), got.end(), [&](seen_grant const& g) {
-      return g.fence == end_mark && g.client == e.client && g.id == e.id && g.claim_ms <= e.claim_ms;
-    })) << e;
-  }
-  for (seen_grants* const all : {&got, &expected}) std::erase_if(*all, [](seen_grant const& g) { return g.fence == end_mark; });
-}
-
-/// What was answered. A generator that never gets into a state proves nothing about it.
-std::string kind_of(any_reply const& r) {
-  if (auto const* const a = std::get_if<protocol::acquire_reply>(&r)) {
-    using kind = protocol::acquire_reply::kind;
-    return a->what == kind::granted ? "granted" : a->what == kind::queued ? "queued" : a->what == kind::busy ? "busy" : "too late";
-  }
-  if (auto const* const a = std::get_if<protocol::release_reply>(&r)) {
-    using kind = protocol::release_reply::kind;
-    if (a->what == kind::not_done) return "not done";
-    return a->what == kind::still_owned ? "still owned" : a->was_mine ? "released" : "left";
-  }
-  if (auto const* const a = std::get_if<protocol::renew_reply>(&r)) {
-    return a->locks[0].what == protocol::renew_reply::kind::renewed ? "renewed" : "not renewed";
-  }
-  if (auto const* const a = std::get_if<protocol::order_reply>(&r)) return a->count == 0 ? "order about nobody" : "order";
-  if (auto const* const a = std::get_if<protocol::watch_reply>(&r)) return a->is_free ? "free" : "not free";
-  if (auto const* const a = std::get_if<engine::lock_report>(&r)) return a->held == 0 ? "report of nobody" : "report";
-  return r.index() == 0 ? "wrong type" : "other";
 }
 
 /// The scripts and the rules, with the same clients.
@@ -157,7 +74,7 @@ void compare(Side& side, int steps, std::map<std::string, int>& happened) {
              "\nanswer: " + testing::PrintToString(got.answer) + "\nbefore: " + testing::PrintToString(before);
     };
     allow(command, got.reply, expected.reply);
-    allow(command, got.pushes, expected.pushes);
+    ASSERT_EQ(allow(command, got.pushes, expected.pushes), "") << where();
     ASSERT_EQ(got.reply, expected.reply) << where();
     ASSERT_EQ(got.pushes, expected.pushes) << where();
     for (std::string const& name : names_of(command)) {

@@ -28,10 +28,15 @@ class rules_server {
     seen_grants pushes;
   };
 
+  /// Not at once: what is over stays until a command looks at it, and may be there again when the clock goes back.
+  explicit rules_server(bool at_once = true) : ends_at_once{at_once} {}
+
   void at(std::int64_t now_us) {
     now_us_ = now_us;
     // As the server that it is compared with: what is over must not come back when the clock does.
-    for (auto& [name, l] : locks) rules::end_what_is_over(l, now_us);
+    for (auto& [name, l] : locks) {
+      if (ends_at_once) rules::end_what_is_over(l, now_us);
+    }
   }
 
   void subscribe(std::string const& client, bool on) { on ? static_cast<void>(hears_.insert(client)) : static_cast<void>(hears_.erase(client)); }
@@ -45,6 +50,7 @@ class rules_server {
   }
 
   std::map<std::string, rules::lock, std::less<>> locks;
+  bool const ends_at_once;
 
  private:
   struct audience final : rules::audience {
@@ -146,6 +152,7 @@ class rules_server {
   }
   any_reply answer_to(protocol::requested_command const& c) {
     return with(c, c.name, [&](rules::lock& l, rules::moment const&) -> any_reply {
+      rules::end_what_is_over(l, now_us_);
       return protocol::session_reply{.count = l.requests.contains(c.fence) ? 1 : 0};
     });
   }
@@ -175,7 +182,7 @@ struct compared_state {
   std::int64_t fence = 0, fence_kept = -1;
   std::map<std::string, std::string> requests;
   std::int64_t requests_kept = -1;
-  std::vector<std::string> watchers;
+  std::vector<std::pair<std::int64_t, std::string>> watchers;  // with the time of asking
   std::int64_t watchers_kept = -1;
 
   bool operator==(compared_state const&) const = default;
@@ -190,29 +197,35 @@ struct compared_state {
 };
 
 inline compared_state state_of(rules::lock const& l, std::int64_t now) {
-  auto const left = [&](std::int64_t end) { return end == 0 ? -1 : end / 1000 - 1 - now / 1000; };
+  auto const left = [&](std::int64_t end) { return end <= now ? -1 : end / 1000 - 1 - now / 1000; };
   compared_state s;
   s.kept = left(l.kept);
   s.line_kept = left(l.line_kept);
   s.fence_kept = left(l.fence_kept);
   s.requests_kept = left(l.requests_kept);
   s.watchers_kept = left(l.watchers_kept);
-  if (l.kept != 0) {
+  if (s.kept >= 0) {
     s.kind = l.kind == engine::permit_kind::none ? "mutex" : std::string(1, static_cast<char>(l.kind));
     s.limit = l.limit;
     s.limit_is_set = l.limit_is_set;
     if (l.kind == engine::permit_kind::reentrant && !l.owners.empty()) s.whose = l.whose;
   }
   for (auto const& [number, o] : l.owners) {
-    if (o.ends <= now) continue;
+    if (o.ends <= now || s.kept < 0) continue;
     std::int64_t const ends = l.kind == engine::permit_kind::none ? o.ends / 1000 - 1 - now / 1000 : o.ends;
     s.owners[o.who.text] = std::to_string(o.size) + (o.claimed ? " c " : " h ") + std::to_string(ends) + ' ' + std::to_string(o.segment);
     s.fences[o.who.text] = o.fence;
   }
-  for (auto const& w : l.line) s.line.emplace_back(w.ticket, w.who.text);
-  s.fence = l.fence;
-  for (auto const& [fence, r] : l.requests) s.requests[std::to_string(fence)] = r.asker + ' ' + std::to_string(r.when);
-  for (auto const& w : l.watchers) s.watchers.push_back(w.who.text);
+  if (s.line_kept >= 0) {
+    for (auto const& w : l.line) s.line.emplace_back(w.ticket, w.who.text);
+  }
+  if (s.fence_kept >= 0) s.fence = l.fence;
+  if (s.requests_kept >= 0) {
+    for (auto const& [fence, r] : l.requests) s.requests[std::to_string(fence)] = r.asker + ' ' + std::to_string(r.when);
+  }
+  if (s.watchers_kept >= 0) {
+    for (auto const& w : l.watchers) s.watchers.emplace_back(w.since, w.who.text);
+  }
   return s;
 }
 
@@ -259,19 +272,24 @@ inline compared_state read_state(scripted_server& server, std::string const& key
       s.fences[all[i]] = fence;
     }
   }
-  auto const scored = server.ask({"ZRANGE", key + ":q", "0", "-1", "WITHSCORES"});
-  for (std::size_t i = 0; i < scored.items.size(); ++i) {
-    value const& one = scored.items[i];
-    if (!one.items.empty()) {
-      s.line.emplace_back(std::stoll(one.items[1].text), one.items[0].text);
-    } else if (i % 2 == 0) {
-      s.line.emplace_back(std::stoll(scored.items[i + 1].text), one.text);
+  auto const scored = [&](std::string const& of) {
+    std::vector<std::pair<std::int64_t, std::string>> all;
+    auto const said = server.ask({"ZRANGE", of, "0", "-1", "WITHSCORES"});
+    for (std::size_t i = 0; i < said.items.size(); ++i) {
+      value const& one = said.items[i];
+      if (!one.items.empty()) {
+        all.emplace_back(std::stoll(one.items[1].text), one.items[0].text);
+      } else if (i % 2 == 0) {
+        all.emplace_back(std::stoll(said.items[i + 1].text), one.text);
+      }
     }
-  }
+    return all;
+  };
+  s.line = scored(key + ":q");
   if (s.fence_kept >= 0) s.fence = std::stoll(server.ask({"GET", key + ":f"}).text);
   auto const requests = texts({"HGETALL", key + ":r"});
   for (std::size_t i = 0; i + 1 < requests.size(); i += 2) s.requests[requests[i]] = requests[i + 1];
-  s.watchers = texts({"ZRANGE", key + ":w", "0", "-1"});
+  s.watchers = scored(key + ":w");
   return s;
 }
 
@@ -294,7 +312,57 @@ inline void copy_what_may_differ(compared_state const& from, rules::lock& to, st
     w = is_there ? std::next(w) : to.line.remove(w);
   }
   to.line_kept = end(from.line_kept);
-  std::erase_if(to.watchers, [&](auto const& w) { return std::find(from.watchers.begin(), from.watchers.end(), w.who.text) == from.watchers.end(); });
+  std::erase_if(to.watchers, [&](auto const& w) {
+    return std::find(from.watchers.begin(), from.watchers.end(), std::pair{w.since, w.who.text}) == from.watchers.end();
+  });
+  to.watchers_kept = end(from.watchers_kept);
+}
+
+/// The lock is what the server has of it.
+inline void copy_state(compared_state const& from, rules::lock& to, std::int64_t now) {
+  auto const end = [&](std::int64_t left) { return left < 0 ? 0 : (now / 1000 + left + 1) * 1000; };
+  auto const id_of = [](std::string const& text) {
+    std::string_view number{text};
+    number.remove_prefix(text.find('.') + 1);
+    number = number.substr(0, number.find(' '));
+    engine::grant_id n;
+    EXPECT_TRUE(engine::read_grant_id(number, n)) << text;
+    return n;
+  };
+  bool const is_mutex = from.kind == "mutex";
+  to.owners.clear();
+  to.line.clear();
+  to.requests.clear();
+  to.watchers.clear();
+  to.passed_over = 0;
+  to.kind = from.kind.empty() || is_mutex ? rules::permit_kind::none : rules::permit_kind{from.kind[0]};
+  to.limit = from.kind.empty() ? 1 : from.limit;
+  to.limit_is_set = from.limit_is_set;
+  to.whose = from.whose;
+  to.segments.assign(to.kind == rules::permit_kind::segments ? static_cast<std::size_t>(to.limit) : 0, '0');
+  to.kept = end(from.kept);
+  for (auto const& [id, words] : from.owners) {
+    std::istringstream text{words};
+    std::string state;
+    rules::owner o;
+    text >> o.size >> state >> o.ends >> o.segment;
+    if (is_mutex) o.ends = end(o.ends);
+    o.claimed = state == "c";
+    o.fence = from.fences.at(id);
+    if (o.segment != 0) to.segments[static_cast<std::size_t>(o.segment - 1)] = '1';
+    to.owners.add({std::string_view{id}.substr(0, id.find('.')), id_of(id)}, o);
+  }
+  for (auto const& [ticket, text] : from.line) to.line.add({ticket, {text, id_of(text)}});
+  to.line_kept = end(from.line_kept);
+  to.fence = from.fence;
+  to.fence_kept = end(from.fence_kept);
+  for (auto const& [fence, words] : from.requests) {
+    std::istringstream text{words};
+    auto& one = to.requests[std::stoll(fence)];
+    text >> one.asker >> one.when;
+  }
+  to.requests_kept = end(from.requests_kept);
+  for (auto const& [since, text] : from.watchers) to.watchers.insert({since, {text, id_of(text)}});
   to.watchers_kept = end(from.watchers_kept);
 }
 
