@@ -193,6 +193,8 @@ void compare_until_finished(Side& side, int steps, std::map<std::string, int>& h
     if (side.rarely()) both.change(client);
     protocol::command command = side.command(client);
     std::visit([](auto& c) { as_clients_do(c); }, command);
+    // No client is patient where it asks again.
+    if (auto* const release = std::get_if<protocol::release_command>(&command); release != nullptr && release->patient) release->new_id = 0;
     std::vector<compared_state> before;
     std::map<std::string, std::int64_t> fences_before;
     for (std::string const& name : names_of(command)) {
@@ -243,6 +245,8 @@ void compare_until_finished(Side& side, int steps, std::map<std::string, int>& h
     }
     bool const was_repeated = scripts_needed > 1;
     if (was_repeated) ++happened["repeated"];
+    if (side.now() < protocol::fence_epoch_us) ++happened["before 2020"];
+    if (kind_of(reply) == "not done") ++happened["not done"];
 
     auto const where = [&] {
       return "at step " + std::to_string(step) + " at " + std::to_string(side.now()) + " after " + std::to_string(scripts_needed) + " scripts, " +
@@ -324,6 +328,16 @@ class RulesDifferential : public testing::TestWithParam<std::uint64_t> {
     }
   }
 
+  /// Every other seed with patient clients, every third about 2020.
+  static generator_options small_steps(bool owners_act) {
+    return {.patience = GetParam() % 2 == 0, .many_names = GetParam() % 4 == 1, .near_2020 = GetParam() % 3 == 0, .owners_act = owners_act};
+  }
+
+  void expect_what_was_drawn() {
+    EXPECT_EQ(happened_["not done"] > 0, GetParam() % 2 == 0) << "a patient release waits for the first in line";
+    EXPECT_EQ(happened_["before 2020"] > 0, GetParam() % 3 == 0);
+  }
+
   std::map<std::string, int> happened_;
 };
 
@@ -341,18 +355,20 @@ TEST_P(RulesDifferential, TheScriptsDoWithALockOfSeveralOwnersWhatTheRulesSay) {
 /// In small steps, so that many scripts have more to do than they may.
 TEST_P(RulesDifferential, ScriptsThatAreRepeatedUntilTheyAreFinishedDoWithAMutexWhatTheRulesSay) {
   use_small_steps(true);
-  random_client_side side{GetParam(), {.many_names = GetParam() % 4 == 1}};
+  random_client_side side{GetParam(), small_steps(GetParam() % 2 == 0)};
   compare_until_finished(side, steps_of_a_seed(8'000), happened_);
   for (auto const& [what, times] : happened_) RecordProperty(what, times);
   EXPECT_GT(happened_["repeated"], 0);
+  expect_what_was_drawn();
 }
 
 TEST_P(RulesDifferential, ScriptsThatAreRepeatedUntilTheyAreFinishedDoWithALockOfSeveralOwnersWhatTheRulesSay) {
   use_small_steps(true);
-  random_permits side{GetParam(), {.many_names = GetParam() % 4 == 1, .owners_act = true}};
+  random_permits side{GetParam(), small_steps(true)};
   compare_until_finished(side, steps_of_a_seed(8'000), happened_);
   for (auto const& [what, times] : happened_) RecordProperty(what, times);
   EXPECT_GT(happened_["repeated"], 10);
+  expect_what_was_drawn();
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RulesDifferential, testing::Range<std::uint64_t>(1, 13));
