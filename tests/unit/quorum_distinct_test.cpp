@@ -201,6 +201,19 @@ TEST_F(QuorumDoubles, AnotherNameTakesOverTheVoteOfOneThatIsCutOff) {
   EXPECT_EQ(w.events, std::vector<std::string>{"granted"});
 }
 
+TEST_F(QuorumDoubles, ANameThatMovesToAServerOfItsOwnIsAskedByThoseWhoWaitAlready) {
+  world w{3};
+  meet(w, {1, 1, 2});
+  w.ask();
+  w.in_line(0, 5, 7, true);
+  w.in_line(2, 5, 7, true);
+  w.servers[1]->receiver().disconnected("cut", w.now);
+  meet_one(w, 1, 3);
+  w.advance(1ms);
+  auto const& asked = w.wires[1]->unanswered;
+  EXPECT_TRUE(std::any_of(asked.begin(), asked.end(), [](auto const& one) { return one.what == "acquire"; }));
+}
+
 /// Its place is asked for again by the connection that shows which server it is.
 TEST_F(QuorumDoubles, WhoProvesToBeATwinLeavesTheLineThere) {
   world w{3};

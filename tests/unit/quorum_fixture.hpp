@@ -27,14 +27,17 @@ struct wire_to_one final : protocol::wire {
     std::string what;  // "try", "acquire", "release", "confirm", "other"
     engine::grant_id id = {};
     std::int64_t ticket = 0, floor = 0;
+    std::int64_t ahead = 0;  // of a release: what the next fence should be above, too
+    milliseconds lease = {};
   };
   std::deque<sent> unanswered;
   std::vector<sent> all;
 
   void send(protocol::command const& c) override {
     sent s{"other"};
-    if (auto const* a = std::get_if<protocol::acquire_command>(&c)) s = {a->wait ? "acquire" : "try", a->id, a->ticket, a->proposal};
-    if (auto const* r = std::get_if<protocol::release_command>(&c)) s = {r->keep ? "leave" : "release", r->id, 0, r->floor};
+    if (auto const* a = std::get_if<protocol::acquire_command>(&c)) s = {a->wait ? "acquire" : "try", a->id, a->ticket, a->proposal, 0, a->lease};
+    if (auto const* r = std::get_if<protocol::release_command>(&c))
+      s = {r->keep ? "leave" : "release", r->id, 0, r->floor, r->next_fence_floor, r->lease};
     if (auto const* k = std::get_if<protocol::confirm_command>(&c)) s = {"confirm", k->items.front().id, 0, k->items.front().floor};
     unanswered.push_back(s);
     all.push_back(s);
@@ -49,7 +52,8 @@ struct wire_to_one final : protocol::wire {
 
 class world final : public engine::acquisition_events, public engine::log_sink {
  public:
-  explicit world(std::size_t n, config c = {}) : settings{std::move(c)} {
+  /// `connected`: the first of the servers.
+  explicit world(std::size_t n, config c = {}, std::size_t connected = most_servers) : settings{std::move(c)} {
     settings.claim = settings.quorum.vote_claim;
     settings.renew_every = settings.lease / 3;
     settings.keep_alive = duration::zero();
@@ -60,16 +64,17 @@ class world final : public engine::acquisition_events, public engine::log_sink {
       servers.push_back(&backend->add(w, "server " + std::to_string(i)));
     }
     cohort->use(*backend);
-    for (std::size_t i = 0; i < n; ++i) connect(i);
+    for (std::size_t i = 0; i < std::min(n, connected); ++i) connect(i);
   }
 
   std::int64_t server_us(std::size_t i = 0) const {
     return 1'700'000'000'000'000 + std::chrono::duration_cast<std::chrono::microseconds>(now - begin).count() + static_cast<std::int64_t>(i);
   }
-  void connect(std::size_t i, std::chrono::seconds uptime = 100h) {
+  /// `asked`: what is asked at once is left to the test.
+  void connect(std::size_t i, std::chrono::seconds uptime = 100h, bool asked = false) {
     servers[i]->receiver().connected_as({1, "here", server_us(i), now, {}, uptime}, now);
-    while (!wires[i]->unanswered.empty()) answer(i, {1, 0, server_us(i)});
-    wires[i]->all.clear();
+    while (!wires[i]->unanswered.empty() && !(asked && wires[i]->unanswered.front().what != "other")) answer(i, {1, 0, server_us(i)});
+    if (!asked) wires[i]->all.clear();
   }
   void answer(std::size_t i, std::vector<std::int64_t> numbers) {
     ASSERT_FALSE(wires[i]->unanswered.empty()) << "server " << i << " was asked nothing";
@@ -105,11 +110,11 @@ class world final : public engine::acquisition_events, public engine::log_sink {
     servers[i]->receiver().connected_as({2, "here", server_us(i), now, {}, 100h}, now);
     while (wires[i]->unanswered.front().what == "other") answer(i, {1, 0, server_us(i)});
   }
-  engine::acquisition& ask(bool once = false) {
+  engine::acquisition& ask(bool once = false, std::string const& name = "L") {
     auto& a = *callers.emplace_back(std::make_unique<engine::acquisition>());
     a.once = once;
     a.lease = std::chrono::duration_cast<milliseconds>(settings.lease);
-    cohort->acquire(a, "L", now);
+    cohort->acquire(a, name, now);
     return a;
   }
 
