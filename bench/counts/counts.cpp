@@ -3,6 +3,7 @@
 #include <boost/asio/io_context.hpp>
 #include <conch/conch.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -28,7 +29,7 @@ void expect(conch::error_code ec) {
 /// Acquires one lock again and again.
 class player {
  public:
-  explicit player(conch::client& of) : lock_{of, "counts"} {}
+  explicit player(conch::client& of, std::string name = "counts") : lock_{of, std::move(name)} {}
 
   bool holds() const { return static_cast<bool>(held_) && !releasing_; }
 
@@ -131,6 +132,18 @@ void cycles(counted& c, char const* what, std::size_t times) {
   });
 }
 
+/// Of this many locks at once: what a client asks in one turn of its event loop goes in a few scripts.
+void cycles_together(counted& c, char const* what, std::size_t locks, std::size_t times) {
+  conch::client client{c.context.get_executor(), c.settings()};
+  std::vector<player> all;
+  all.reserve(locks);
+  for (std::size_t i = 0; i < locks; ++i) all.emplace_back(client, "counts:" + std::to_string(i));
+  c.count(what, locks * times, [&] {
+    for (player& one : all) one.run(times);
+    c.world.run_until([&] { return std::all_of(all.begin(), all.end(), [](player const& one) { return one.done(); }); });
+  });
+}
+
 /// Between two clients; each acquires again at once.
 void hand_overs(counted& c, char const* what, std::size_t times) {
   conch::client first{c.context.get_executor(), c.settings()}, second{c.context.get_executor(), c.settings()};
@@ -154,8 +167,10 @@ void hand_overs(counted& c, char const* what, std::size_t times) {
 }
 
 /// Inside one client.
-void local_hand_overs(counted& c, char const* what, std::size_t times) {
-  conch::client client{c.context.get_executor(), c.settings()};
+void local_hand_overs(counted& c, char const* what, std::size_t times, bool single_threaded = true) {
+  conch::config settings = c.settings();
+  settings.single_threaded = single_threaded;
+  conch::client client{c.context.get_executor(), settings};
   player one{client}, two{client};
   c.count(what, times, [&] {
     one.run(times / 2);
@@ -209,8 +224,14 @@ int main() try {
     hand_overs(*redis, "redis/hand-over", 100);
     renewals(*redis, "redis/renewal-of-100", 10);
     local_hand_overs(*redis, "redis/local-hand-over", 1000);
+    local_hand_overs(*redis, "redis/local-hand-over-of-threads", 1000, false);
+    cycles_together(*redis, "redis/cycle-of-100", 100, 5);
   }
-  cycles(*with(urls), "quorum-of-3/cycle", 100);
+  {
+    auto const quorum = with(urls);
+    cycles(*quorum, "quorum-of-3/cycle", 100);
+    hand_overs(*quorum, "quorum-of-3/hand-over", 100);
+  }
   {
     auto const memory = with({"memory://counts"});
     cycles(*memory, "memory/cycle", 1000);

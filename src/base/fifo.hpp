@@ -19,13 +19,12 @@ class fifo {
   bool empty() const noexcept { return ring_.empty(); }
   T const& front() const { return ring_.front(); }
 
-  void push_back(T const& one) {
-    if (ring_.size() == warm) {
-      more_.push_back(one);
-      return;
-    }
+  /// Returns the copy.
+  T& push_back(T const& one) {
+    if (ring_.size() == warm) return more_.emplace_back(one);
     if (ring_.full()) ring_.set_capacity(std::max<std::size_t>(16, 2 * ring_.capacity()));
     ring_.push_back(one);
+    return ring_.back();
   }
 
   void pop_front() {

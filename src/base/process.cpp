@@ -7,17 +7,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <vector>
 
 namespace conch {
 
-namespace {
-
-std::atomic<std::uint64_t> generation{1};
-
-}  // namespace
+constinit std::atomic<std::uint64_t> made_here::number_of_process{1};
 
 /// Of the whole process. It is never destroyed: a child may be made while the statics are.
 class fork_registry {
@@ -68,7 +63,7 @@ class fork_registry {
     all.mutex_.unlock();
   }
   static void in_child() {
-    generation.fetch_add(1, std::memory_order_relaxed);
+    made_here::number_of_process.fetch_add(1, std::memory_order_relaxed);
     of_this_process().replace_all();
     in_parent();
   }
@@ -105,7 +100,7 @@ void leave_alone(void const* what) noexcept {
 std::uint64_t this_process() noexcept {
   static bool const watches = (fork_registry::of_this_process(), true);
   (void)watches;
-  return generation.load(std::memory_order_relaxed);
+  return made_here::number_of_process.load(std::memory_order_relaxed);
 }
 
 void own_descriptor::is(int fd) noexcept {

@@ -3,6 +3,7 @@
 
 #include <conch/detail/api.hpp>
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 
@@ -11,17 +12,21 @@
 // What a fork copies and a child must not use: connections, timers, holds. The parent keeps all of it; the child leaves alone what it has inherited.
 namespace conch {
 
-/// A number for this process. A child of a fork has another one than its parent. Costs one load.
+/// A number for this process. A child of a fork has another one than its parent.
 CONCH_API std::uint64_t this_process() noexcept;
 
 /// Remembers the process that made something.
 class made_here {
  public:
   made_here() noexcept : process_{this_process()} {}
-  /// False in a child that has inherited it.
-  bool is_here() const noexcept { return process_ == this_process(); }
+  /// False in a child that has inherited it. One load: every operation of a client asks several times.
+  bool is_here() const noexcept { return process_ == number_of_process.load(std::memory_order_relaxed); }
 
  private:
+  friend std::uint64_t this_process() noexcept;
+  friend class fork_registry;
+  CONCH_API static std::atomic<std::uint64_t> number_of_process;  // each child has a greater one, if this_process() was called before the fork
+
   std::uint64_t process_;
 };
 

@@ -59,7 +59,8 @@ template <class F>
 void client_core::enter(F&& f) {
   if (!is_here()) return;
   thread_local std::vector<ready> spare;  // its memory is used again
-  std::vector<ready> batch = std::move(spare);
+  std::vector<ready> batch;
+  batch.swap(spare);
   asio::any_io_executor no_more_work;
   {
     std::lock_guard const guard{mutex_};
@@ -71,7 +72,7 @@ void client_core::enter(F&& f) {
   }
   for (ready& r : batch) complete(r);
   batch.clear();
-  spare = std::move(batch);
+  spare.swap(batch);
 }
 
 /// The same for other source files.
@@ -294,7 +295,7 @@ void client_core::adopt(settings_ptr const& lock, std::string_view detached, acq
 }
 
 void client_core::abandon(hold_node& n) {
-  if (!is_here() || n.given_back.exchange(true)) return;
+  if (n.given_back.load(std::memory_order_acquire) || !is_here() || n.given_back.exchange(true)) return;
   enter([&](time_point now) {
     stop_watchers(n, asio::error::operation_aborted);
     cohort_.abandon(n, now);
@@ -498,9 +499,9 @@ void client_core::on_acquired(engine::acquisition& a, engine::acquired how, erro
   bool const granted = how == engine::acquired::granted;
   if (!n.runs_on) own_executor_.end_operation();
   if (granted) {
-    ready_.push_back({ready::kind::granted, node_ref{&n}, why});
+    ready_.emplace_back(ready::kind::granted, node_ref{&n}, why);
   } else {
-    ready_.push_back({ready::kind::not_granted, std::move(n.of_engine), why});
+    ready_.emplace_back(ready::kind::not_granted, std::move(n.of_engine), why);
   }
 }
 
@@ -541,7 +542,7 @@ void client_core::tell_watchers(hold_node& n, Predicate wants) {
 void client_core::on_released(engine::acquisition& a, bool was_held, error_code why) {
   auto& n = static_cast<hold_node&>(a);
   if (!n.runs_on) own_executor_.end_operation();
-  ready_.push_back({ready::kind::released, std::move(n.of_engine), why, was_held});
+  ready_.emplace_back(ready::kind::released, std::move(n.of_engine), why, was_held);
 }
 
 /// All that have asked for another lease meanwhile: the last one has been reached.

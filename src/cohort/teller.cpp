@@ -66,12 +66,6 @@ void teller::end_ungranted(acquisition& a, acquired how, error_code why) {
   on_.shell.on_acquired(a, how, why);
 }
 
-void teller::set_deadline(acquisition& a, time_point until) {
-  bool const is_later = until > a.deadline();
-  a.valid_until.store(until.time_since_epoch().count(), std::memory_order_release);
-  if (is_later) on_.shell.on_renewed(a);
-}
-
 void teller::count_end(acquisition& a, observation::kind how, std::string_view name, error_code why, time_point now) {
   duration const held = now - a.granted;
   --on_.stats.held;

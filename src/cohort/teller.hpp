@@ -26,7 +26,11 @@ class teller {
   /// Of a hold, which is released, detached or lost.
   void count_end(acquisition& a, observation::kind how, std::string_view name, error_code why, time_point now);
   /// The only way to set the deadline of a hold. A later deadline is reported to everyone who has a copy of it.
-  void set_deadline(acquisition& a, time_point until);
+  void set_deadline(acquisition& a, time_point until) {
+    bool const is_later = until > a.deadline();
+    a.valid_until.store(until.time_since_epoch().count(), std::memory_order_release);
+    if (is_later) on_.shell.on_renewed(a);
+  }
 
   /// The one place where the cohort words an error.
   error_code told(failed_task::kind what, error_code why, std::string_view name, duration after = duration::zero()) const;

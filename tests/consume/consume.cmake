@@ -130,7 +130,7 @@ elseif(HOW STREQUAL "readme_lines")
   run("${CMAKE_COMMAND}" -G "${GENERATOR}" -S "${app}" -B "${app}/build" "-DCMAKE_BUILD_TYPE=${BUILD_TYPE}" "-DCMAKE_CXX_COMPILER=${CXX}")
 
 elseif(HOW STREQUAL "symbols")
-  # What leaves the shared library: the functions of symbols.txt, Asio's, and nothing else of conch.
+  # What leaves the shared library: the functions and data of symbols.txt, Asio's, and nothing else of conch.
   execute_process(COMMAND readelf -d "${SHARED_LIBRARY}" OUTPUT_VARIABLE dynamic COMMAND_ERROR_IS_FATAL ANY)
   string(REGEX MATCH "SONAME[^\n]*\\[([^\n]*)\\]" soname "${dynamic}")
   string(REGEX MATCH "^[0-9]+\\.[0-9]+" version "${VERSION}")
@@ -152,7 +152,7 @@ elseif(HOW STREQUAL "symbols")
   set(found "")
   set(unwanted "")
   foreach(symbol IN LISTS symbols)
-    string(REGEX REPLACE "^[0-9a-f]* +T ([^(]*).*$" "\\1" name "${symbol}")
+    string(REGEX REPLACE "^[0-9a-f]* +[TD] ([^(]*).*$" "\\1" name "${symbol}")
     if(name IN_LIST allowed)
       list(APPEND found "${name}")
     elseif(NOT name MATCHES "^conch_(has|is|needs)_[A-Za-z_0-9]+$")

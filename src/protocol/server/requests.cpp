@@ -70,8 +70,9 @@ void requests::send_renewals(command const& c, in_flight r, renewal_batch batch)
   note(r);
 }
 
-void requests::note(in_flight r) {
+void requests::note(in_flight const& written) {
   BOOST_ASSERT_MSG(link_.connected(), "a request is written without a connection");
+  in_flight& r = in_flight_.push_back(written);
   if (r.at != nullptr) {
     ++r.at->references;
     r.lease = r.at->lease;
@@ -83,7 +84,6 @@ void requests::note(in_flight r) {
     if (r.what == request_kind::acquire) window_.uses(r.lease, r.written);
   }
   r.number = ++written_;
-  in_flight_.push_back(r);
   if (!overdue_.armed()) env_.timers.arm(overdue_, answer_due());
 }
 

@@ -170,7 +170,7 @@ class requests {
   std::uint64_t progress() const noexcept { return progress_; }
 
  private:
-  void note(in_flight r);
+  void note(in_flight const& written);
   static script_kind script_of(in_flight const& r);
   time_point answer_due() const;
   void overdue(time_point now);
