@@ -22,6 +22,12 @@ TEST_P(Schedules, BreakNoPromise) {
 
 INSTANTIATE_TEST_SUITE_P(Seed, Schedules, testing::Values(1, 2, 3, 4));
 
+/// It was given back while its renewal was under way, and deleted by an operator before that arrived.
+TEST(Simulation, P6WhatARenewalDoesNotFindIsNotOwed) {
+  outcome const o = run_plan(make_plan(13471663808489923765U));
+  EXPECT_FALSE(o.failed()) << o.words;
+}
+
 TEST(Simulation, TheSameSeedGivesTheSameWorld) {
   for (std::uint64_t i = 0; i < 50; ++i) {
     plan const p = make_plan(seed_at(7, i));

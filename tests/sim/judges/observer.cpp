@@ -487,7 +487,7 @@ void observer::nothing_forgotten(sim_client& c) {
     auto const& active = watch(request.name).active;
     bool const told = std::any_of(active.begin(), active.end(),
                                   [&, lost_id = id](sim_acquisition const* a) { return a->client == &c && a->id == lost_id && a->told; });
-    // Asked about between two holders, and not there any more.
+    // Not there any more, as the server has answered to a renewal. It may have been written for a holder, and answered when there was none.
     bool const gone = lost_in_between_.contains(c.id() + "." + engine::to_text(id));
     if (!live && (told || gone)) {
       at = c.open_ids_.erase(at);
@@ -548,7 +548,6 @@ void observer::writes(sim_client& c, protocol::command const& what) {
       engine::place const* const of_cohort = c.engine_->find(item.name);
       bool const asks_first =
           of_cohort != nullptr && place != nullptr && place->id == item.id && static_cast<engine::lock_entry const*>(of_cohort->owner)->proving;
-      if (asks_first && !held) asked_first_.insert(c.id() + "." + engine::to_text(item.id));
       if (!held && !only_looks && !to_be_acknowledged && !asks_first)
         throw violation{6, "client " + std::to_string(c.number()) + " renews " + lock_words(name) + ", which it no longer holds"};
     }

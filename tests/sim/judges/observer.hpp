@@ -362,7 +362,7 @@ class observer {
   link const* by_ = nullptr;
   bool clobbers_ = false;
   std::unordered_map<std::string, std::int64_t> tickets_;  // as the clients were told
-  std::set<std::string> asked_first_, lost_in_between_;    // asked about before a hand-over in memory; and lost by then
+  std::set<std::string> lost_in_between_;                  // ids that a server did not find when they were to be renewed
   std::unordered_map<std::string, nanos> not_before_;      // when who waits may ask again, nothing being wrong
 
   // for the budget

@@ -207,10 +207,8 @@ void observer::after(std::span<std::string_view const>, value const& reply) {
   }
 }
 
-/// The answer to a question between two holders, if it was one: the client has nothing to give back.
-void observer::not_there(std::string_view id) {
-  if (asked_first_.contains(std::string{id})) lost_in_between_.insert(std::string{id});
-}
+/// The answer to a renewal. Between two holders nobody is told, and the client has nothing to give back.
+void observer::not_there(std::string_view id) { lost_in_between_.insert(std::string{id}); }
 
 /// P4, P6, P9: what gives back or renews needs no memory: a server whose memory is full does it. (But where the key of the fence is spoilt, a script
 /// writes nothing before it finds that.)
