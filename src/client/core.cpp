@@ -558,10 +558,10 @@ void client_core::on_detached(engine::acquisition& a, error_code why) {
   auto& n = static_cast<hold_node&>(a);
   auto call = std::move(n.calls->detaching);
   if (!why) {
-    engine::place const& s = *n.lock->place;
+    engine::place const& p = *n.lock->place;
     std::uint32_t const share = n.permit ? n.permit.weight : 1;
     call->text = engine::to_text(
-        engine::detached{n.lock->name, id_ + '.' + engine::to_text(deployment_.backend->grant_of(s)), n.fence, s.lease, n.permit.kind, share});
+        engine::detached{n.lock->name, id_ + '.' + engine::to_text(deployment_.backend->grant_of(p)), n.fence, p.lease, n.permit.kind, share});
   }
   ready_.push_back({ready::kind::call, std::move(n.of_engine), why, false, std::move(call)});
 }

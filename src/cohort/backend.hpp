@@ -81,9 +81,9 @@ constexpr state_table<place::state, 5> place_states{{
 }};
 
 /// The only way to change the state of a place.
-inline void enter(place& s, place::state to) {
-  BOOST_ASSERT_MSG(place_states.allows(s.at, to), "a place goes from one state to another that does not follow it");
-  s.at = to;
+inline void enter(place& p, place::state to) {
+  BOOST_ASSERT_MSG(place_states.allows(p.at, to), "a place goes from one state to another that does not follow it");
+  p.at = to;
 }
 
 struct receipt;
@@ -139,17 +139,17 @@ class backend {
   /// Makes an idle place. `name` and the backend must outlive it.
   virtual std::unique_ptr<place> make_place(std::string_view name, permit const& share) = 0;
   /// Asks for the lock; the place must be idle. Ends in granted, busy (without `wait`) or failed.
-  virtual void ask(place& s, bool wait, milliseconds lease, time_point now) = 0;
+  virtual void ask(place& p, bool wait, milliseconds lease, time_point now) = 0;
   /// From here to send_gathered the backend may hold back requests that do not wait, to send them together.
   virtual void gather() {}
   virtual void send_gathered(time_point) {}
   /// Leaves the line unless the lock was granted; the place must be asking or in_line. Ends in granted or left.
-  virtual void leave_unless_granted(place& s, time_point now) = 0;
+  virtual void leave_unless_granted(place& p, time_point now) = 0;
   /// Gives up a place that is asking, in_line or leaving; it is idle at once. Ends in released for `r`, if there is one. The
   /// caller looks whether the place is still needed.
-  virtual void give_up(place& s, receipt* r, time_point now) = 0;
+  virtual void give_up(place& p, receipt* r, time_point now) = 0;
   /// Gives an owned lock back, and asks for it again if `again` holds a lease. Ends in released for `r`.
-  virtual void release(place& s, std::optional<milliseconds> again, receipt* r, time_point now) = 0;
+  virtual void release(place& p, std::optional<milliseconds> again, receipt* r, time_point now) = 0;
   /// Forgets an owned place without giving it back: another client may take the grant over. The place is idle at once. The caller looks whether
   /// the place is still needed.
   virtual void detach(place&, time_point) {}
@@ -203,24 +203,24 @@ class backend {
 /// What the backend tells the cohort.
 class backend_events {
  public:
-  virtual void granted(place& s, bool pushed, time_point now) = 0;
-  virtual void busy(place& s, time_point now) = 0;
+  virtual void granted(place& p, bool pushed, time_point now) = 0;
+  virtual void busy(place& p, time_point now) = 0;
   /// The place is in line, or is still in line.
   virtual void queued(place&, time_point) {}
   /// A place that asks, or is in line, was asked for once more.
   virtual void asked_again(place&, retry_reason, time_point) {}
-  virtual void left(place& s, time_point now) = 0;
-  virtual void failed(place& s, error_code why, time_point now) = 0;
+  virtual void left(place& p, time_point now) = 0;
+  virtual void failed(place& p, error_code why, time_point now) = 0;
   /// As `failed`, for a reason that is only of the one attempt that was asked for: others that wait wait on.
-  virtual void attempt_failed(place& s, error_code why, time_point now) { failed(s, why, now); }
-  virtual void extended(place& s, time_point now) = 0;
-  virtual void renewal_failed(place& s, time_point now) = 0;
-  virtual void lost(place& s, time_point now) = 0;
+  virtual void attempt_failed(place& p, error_code why, time_point now) { failed(p, why, now); }
+  virtual void extended(place& p, time_point now) = 0;
+  virtual void renewal_failed(place& p, time_point now) = 0;
+  virtual void lost(place& p, time_point now) = 0;
   /// Another client asks for the lock.
   virtual void requested(place&, time_point) {}
   virtual void released(receipt& r, bool was_mine, error_code why, time_point now) = 0;
   /// Nothing refers to this idle place any more.
-  virtual void settled(place& s) = 0;
+  virtual void settled(place& p) = 0;
   /// A connection was made, or has ended.
   virtual void connection_changed(time_point) {}
   /// A server is there, and refuses this client.

@@ -10,7 +10,7 @@ namespace conch::engine {
 
 namespace {
 
-lock_entry& entry_of(place& s) { return *static_cast<lock_entry*>(s.owner); }
+lock_entry& entry_of(place& p) { return *static_cast<lock_entry*>(p.owner); }
 
 }  // namespace
 
@@ -157,8 +157,8 @@ void cohort::tick(time_point now) {
 
 // ---------------------------------------------------------------------------------------------- the servers' side
 
-void cohort::granted(place& s, bool pushed, time_point now) {
-  lock_entry& e = entry_of(s);
+void cohort::granted(place& p, bool pushed, time_point now) {
+  lock_entry& e = entry_of(p);
   ++(pushed ? on_.stats.grants_pushed : on_.stats.grants_replied);
   e.slice_began = e.proved_at = now;
   e.requested = false;
@@ -177,8 +177,8 @@ void cohort::granted(place& s, bool pushed, time_point now) {
   line_.deliver(e, pushed ? grant_path::pushed : grant_path::answered, now);
 }
 
-void cohort::busy(place& s, time_point now) {
-  lock_entry& e = entry_of(s);
+void cohort::busy(place& p, time_point now) {
+  lock_entry& e = entry_of(p);
   if (!e.waiting.empty() && e.waiting.front().once) {
     acquisition& a = e.waiting.front();
     bool const adopts = a.adopts != nullptr;  // the lock is not the origin's any more
@@ -187,43 +187,43 @@ void cohort::busy(place& s, time_point now) {
   line_.ask_if_needed(e, now);
 }
 
-void cohort::queued(place& s, time_point now) {
-  lock_entry& e = entry_of(s);
+void cohort::queued(place& p, time_point now) {
+  lock_entry& e = entry_of(p);
   if (e.waiting.empty() || std::exchange(e.observed_in_line, true)) return;
   tell_.observe(e.waiting.front(), {.what = observation::kind::queued, .name = e.name, .at = now});
 }
 
-void cohort::asked_again(place& s, retry_reason why, time_point now) {
-  lock_entry& e = entry_of(s);
+void cohort::asked_again(place& p, retry_reason why, time_point now) {
+  lock_entry& e = entry_of(p);
   if (e.waiting.empty()) return;
   tell_.observe(e.waiting.front(), {.what = observation::kind::retried, .name = e.name, .at = now, .again = why});
 }
 
-void cohort::left(place& s, time_point now) {
-  lock_entry& e = entry_of(s);
+void cohort::left(place& p, time_point now) {
+  lock_entry& e = entry_of(p);
   if (!e.waiting.empty() && e.waiting.front().at == acquisition::phase::staying) {
     acquisition& a = e.waiting.front();
     // How many replicas have it is known only now; and a server that was silent so far has answered.
     bool const has_answered = a.ending == errc::unreachable && on_.servers->connected();
-    if (has_answered || a.ending == errc::not_replicated) a.ending = on_.servers->too_late(s, now);
+    if (has_answered || a.ending == errc::not_replicated) a.ending = on_.servers->too_late(p, now);
     tell_.finish(a, acquired::failed, a.ending, now);
   }
   line_.ask_if_needed(e, now);
 }
 
-void cohort::failed(place& s, error_code why, time_point now) {
-  lock_entry& e = entry_of(s);
+void cohort::failed(place& p, error_code why, time_point now) {
+  lock_entry& e = entry_of(p);
   while (!e.waiting.empty()) tell_.finish(e.waiting.front(), acquired::failed, why, now);
 }
 
-void cohort::attempt_failed(place& s, error_code why, time_point now) {
-  lock_entry& e = entry_of(s);
+void cohort::attempt_failed(place& p, error_code why, time_point now) {
+  lock_entry& e = entry_of(p);
   if (!e.waiting.empty() && e.waiting.front().once) tell_.finish(e.waiting.front(), acquired::failed, why, now);
   line_.ask_if_needed(e, now);
 }
 
-void cohort::extended(place& s, time_point now) {
-  lock_entry& e = entry_of(s);
+void cohort::extended(place& p, time_point now) {
+  lock_entry& e = entry_of(p);
   e.proved_at = now;
   if (e.proving) {
     line_.proved(e, now);
@@ -239,8 +239,8 @@ void cohort::extended(place& s, time_point now) {
     on_.timers.arm(e.watch, deadline_of(e));
     return;
   }
-  if (watchdog::is_over_after_lease(a, s)) {
-    s.renewable = false;  // not after a reconnect either
+  if (watchdog::is_over_after_lease(a, p)) {
+    p.renewable = false;  // not after a reconnect either
     // The answer may be to what was asked before, with the lease of another coroutine.
     if (e.ends == time_point::max()) e.ends = now + on_.servers->validity(a.lease);
   }
@@ -251,10 +251,10 @@ void cohort::extended(place& s, time_point now) {
 
 void cohort::renewal_failed(place&, time_point) {}  // the watchdog's retry is already scheduled
 
-void cohort::lost(place& s, time_point now) {
-  lock_entry& e = entry_of(s);
+void cohort::lost(place& p, time_point now) {
+  lock_entry& e = entry_of(p);
   e.watch.cancel();
-  watchdog_.not_due(&s);
+  watchdog_.not_due(&p);
   e.proving = false;
   if (acquisition* const a = e.holder) {
     e.holder = nullptr;
@@ -270,8 +270,8 @@ void cohort::lost(place& s, time_point now) {
   line_.ask_if_needed(e, now);
 }
 
-void cohort::requested(place& s, time_point) {
-  lock_entry& e = entry_of(s);
+void cohort::requested(place& p, time_point) {
+  lock_entry& e = entry_of(p);
   e.requested = true;
   if (e.holder != nullptr && e.holder->at == acquisition::phase::holding) on_.shell.on_requested(*e.holder);
 }
@@ -295,6 +295,6 @@ place* cohort::find(std::string_view name) {
   return e == nullptr ? nullptr : e->place.get();
 }
 
-void cohort::settled(place& s) { entries_.retire(entry_of(s)); }
+void cohort::settled(place& p) { entries_.retire(entry_of(p)); }
 
 }  // namespace conch::engine

@@ -64,19 +64,19 @@ class cohort final : public backend_events {
   bool idle() noexcept;
 
   // backend_events
-  void granted(place& s, bool pushed, time_point now) override;
-  void busy(place& s, time_point now) override;
-  void queued(place& s, time_point now) override;
-  void asked_again(place& s, retry_reason why, time_point now) override;
-  void left(place& s, time_point now) override;
-  void failed(place& s, error_code why, time_point now) override;
-  void attempt_failed(place& s, error_code why, time_point now) override;
-  void extended(place& s, time_point now) override;
-  void renewal_failed(place& s, time_point now) override;
-  void lost(place& s, time_point now) override;
-  void requested(place& s, time_point now) override;
+  void granted(place& p, bool pushed, time_point now) override;
+  void busy(place& p, time_point now) override;
+  void queued(place& p, time_point now) override;
+  void asked_again(place& p, retry_reason why, time_point now) override;
+  void left(place& p, time_point now) override;
+  void failed(place& p, error_code why, time_point now) override;
+  void attempt_failed(place& p, error_code why, time_point now) override;
+  void extended(place& p, time_point now) override;
+  void renewal_failed(place& p, time_point now) override;
+  void lost(place& p, time_point now) override;
+  void requested(place& p, time_point now) override;
   void released(receipt& r, bool was_mine, error_code why, time_point now) override;
-  void settled(place& s) override;
+  void settled(place& p) override;
   place* find(std::string_view name) override;
   place& find_or_make(std::string_view name) override { return *entries_.get(name).place; }
   place& make_permit_place(std::string_view name, permit const& permit) override { return *entries_.make_single(name, permit).place; }

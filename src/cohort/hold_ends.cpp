@@ -42,7 +42,7 @@ void hold_ends::watch(lock_entry& e, time_point now) {
   }
   if (e.holder == nullptr) return;
   acquisition& a = *e.holder;
-  place& s = *e.place;
+  place& p = *e.place;
   if (a.at == acquisition::phase::detaching && now >= watchdog_.lose_at(e)) {
     end_detaching(a, make_error_code(errc::lost), now);
     return;
@@ -59,13 +59,13 @@ void hold_ends::watch(lock_entry& e, time_point now) {
     line_.give_back(e, nullptr, now);
     return;
   }
-  if (watchdog::is_over_after_lease(a, s)) s.renewable = false;
-  if (now >= s.renew_until) s.renewable = false;
-  if (s.renewable && now >= e.renew_at) {
-    if (!watchdog_.comes_later(e)) watchdog_.renew_soon(&s);
-    e.renew_at = now + std::max<duration>(s.lease / 30, milliseconds{20});
+  if (watchdog::is_over_after_lease(a, p)) p.renewable = false;
+  if (now >= p.renew_until) p.renewable = false;
+  if (p.renewable && now >= e.renew_at) {
+    if (!watchdog_.comes_later(e)) watchdog_.renew_soon(&p);
+    e.renew_at = now + std::max<duration>(p.lease / 30, milliseconds{20});
   }
-  on_.timers.arm(e.watch, s.renewable ? std::min(e.renew_at, watchdog_.lose_at(e)) : watchdog_.lose_at(e));
+  on_.timers.arm(e.watch, p.renewable ? std::min(e.renew_at, watchdog_.lose_at(e)) : watchdog_.lose_at(e));
 }
 
 void hold_ends::detach(acquisition& a, time_point now) {
@@ -78,15 +78,15 @@ void hold_ends::detach(acquisition& a, time_point now) {
   }
   watchdog_.end_extension(a, false, make_error_code(errc::not_held));
   lock_entry& e = *a.lock;
-  place& s = *e.place;
+  place& p = *e.place;
   enter(a, acquisition::phase::detaching);
   tell_.count_end(a, observation::kind::detached, e.name, {}, now);
   tell_.set_deadline(a, time_point::min());
   a.detached_at = now;
   on_.timers.arm(a.due, now + on_.settings.command_timeout);
   e.ends = time_point::max();
-  s.renewable = true;  // once more, so that the next holder gets the whole lease
-  s.renew_until = std::max(s.renew_until, a.due.at());
+  p.renewable = true;  // once more, so that the next holder gets the whole lease
+  p.renew_until = std::max(p.renew_until, a.due.at());
   go_on_detaching(e, now);
 }
 
@@ -94,26 +94,26 @@ void hold_ends::detach(acquisition& a, time_point now) {
 /// later, and a claim is a hold by then. One of the same moment may have been written before, with an earlier lease.
 void hold_ends::go_on_detaching(lock_entry& e, time_point now) {
   acquisition& a = *e.holder;
-  place& s = *e.place;
-  bool const renewed = s.confirmed && s.heard_from >= a.detached_at && s.deadline >= a.detached_at + on_.servers->validity(s.lease);
+  place& p = *e.place;
+  bool const renewed = p.confirmed && p.heard_from >= a.detached_at && p.deadline >= a.detached_at + on_.servers->validity(p.lease);
   if (!renewed) {
     e.renew_at = now;
     on_.timers.arm(e.watch, now);
     return;
   }
-  if (now >= s.deadline) {  // after a pause of this process
+  if (now >= p.deadline) {  // after a pause of this process
     end_detaching(a, make_error_code(errc::lost), now);
     return;
   }
   e.watch.cancel();
-  watchdog_.not_due(&s);
+  watchdog_.not_due(&p);
   a.due.cancel();
-  s.renewable = false;
+  p.renewable = false;
   e.holder = nullptr;
   enter(a, acquisition::phase::over);
   on_.shell.on_detached(a, {});
   a.lock = nullptr;
-  on_.servers->detach(s, now);
+  on_.servers->detach(p, now);
   line_.ask_if_needed(e, now);
 }
 

@@ -25,27 +25,27 @@ void local_line::deliver(lock_entry& e, grant_path how, time_point now) {
     return;
   }
   acquisition& a = e.waiting.pop_front();
-  place& s = *e.place;
+  place& p = *e.place;
   a.due.cancel();
   enter(a, acquisition::phase::holding);
   a.granted = now;
   // A fixed lease is over in time, also where the grant lasts longer: as a claim, or because another coroutine has asked for a longer lease.
   time_point const fixed_end = a.fixed ? now + on_.servers->validity(a.lease) : time_point::max();
-  bool const is_long_enough = s.deadline >= fixed_end;
+  bool const is_long_enough = p.deadline >= fixed_end;
   e.ends = is_long_enough ? fixed_end : time_point::max();
-  a.fence = s.fence * hand_offs_per_grant + e.hand_offs;
+  a.fence = p.fence * hand_offs_per_grant + e.hand_offs;
   if (a.permit.all_free) {
-    a.permit.weight = s.segment;
+    a.permit.weight = p.segment;
   } else {
-    a.segment = s.segment;
+    a.segment = p.segment;
   }
   tell_.set_deadline(a, deadline_of(e));
   e.holder = &a;
   // The watch was set for the lease of the holder before.
-  bool const other_lease = s.lease != a.lease;
-  s.lease = a.lease;
-  s.renewable = !(a.fixed && (s.confirmed || is_long_enough));
-  s.renew_until = watchdog::ends(a);
+  bool const other_lease = p.lease != a.lease;
+  p.lease = a.lease;
+  p.renewable = !(a.fixed && (p.confirmed || is_long_enough));
+  p.renew_until = watchdog::ends(a);
   --on_.stats.waiting;
   ++on_.stats.held;
   on_.stats.wait.add(now - a.asked);
@@ -81,11 +81,11 @@ void local_line::hand_off(lock_entry& e, time_point now) {
 
 void local_line::prove(lock_entry& e, time_point now) {
   BOOST_ASSERT_MSG(e.holder == nullptr && !e.waiting.empty(), "nobody waits for the proof");
-  place& s = *e.place;
+  place& p = *e.place;
   e.proving = true;
   e.proof_repeated = false;
   e.proving_since = now;
-  e.ends = s.renew_until = time_point::max();
+  e.ends = p.renew_until = time_point::max();
   e.renew_at = now;
   on_.timers.arm(e.watch, now);
 }

@@ -32,8 +32,8 @@ lock_entry* lock_entries::find(std::string_view name) {
 }
 
 void lock_entries::retire(lock_entry& e) {
-  place const& s = *e.place;
-  if (e.holder != nullptr || !e.waiting.empty() || s.at != place::state::idle || s.references != 0) return;
+  place const& p = *e.place;
+  if (e.holder != nullptr || !e.waiting.empty() || p.at != place::state::idle || p.references != 0) return;
   if (e.single) {
     delete &e;
   } else {

@@ -35,17 +35,17 @@ void waits::cancel(acquisition& a, cancel_type type, time_point now) {
 void waits::stop_waiting(acquisition& a, error_code why, cancel_type type, time_point now) {
   BOOST_ASSERT_MSG(a.at == acquisition::phase::waiting, "a wait ends that is over");
   lock_entry& e = *a.lock;
-  place& s = *e.place;
-  bool const asked = s.at == place::state::asking || s.at == place::state::in_line;
+  place& p = *e.place;
+  bool const asked = p.at == place::state::asking || p.at == place::state::in_line;
   if (!asked || !e.waiting.has_one()) {
     tell_.finish(a, acquired::failed, why, now);
     if (e.proving && e.waiting.empty()) line_.give_back(e, nullptr, now);  // nobody is left to hand it to
     else entries_.retire(e);
     return;
   }
-  if (!s.written || type == cancel_type::terminal) {
+  if (!p.written || type == cancel_type::terminal) {
     tell_.finish(a, acquired::failed, why, now);
-    on_.servers->give_up(s, nullptr, now);
+    on_.servers->give_up(p, nullptr, now);
     entries_.retire(e);
     return;
   }
@@ -57,11 +57,11 @@ void waits::stop_waiting(acquisition& a, error_code why, cancel_type type, time_
     tell_.observe_refusal(a, why, e.name, now);
     a.unlink();
     enter(a, acquisition::phase::leaving);
-    on_.servers->give_up(s, &a, now);
+    on_.servers->give_up(p, &a, now);
     entries_.retire(e);
   } else {
     enter(a, acquisition::phase::staying);
-    on_.servers->leave_unless_granted(s, now);
+    on_.servers->leave_unless_granted(p, now);
   }
 }
 

@@ -11,16 +11,16 @@ time_point watchdog::ends(acquisition const& a) {
   return is_bounded ? a.granted + a.max_hold : time_point::max();
 }
 
-bool watchdog::is_over_after_lease(acquisition const& a, place const& s) {
-  return a.fixed && s.confirmed && !a.is_extending() && a.at != acquisition::phase::detaching;
+bool watchdog::is_over_after_lease(acquisition const& a, place const& p) {
+  return a.fixed && p.confirmed && !a.is_extending() && a.at != acquisition::phase::detaching;
 }
 
 /// The whole validity of the present grant. A lease that is shorter than the one before it (of another coroutine, or the claim) has not
 /// moved the deadline. Its validity counts back from the deadline.
 duration watchdog::validity_of(lock_entry const& e) const {
-  place const& s = *e.place;
-  duration const granted = deadline_of(e) - s.valid_from;
-  return s.confirmed ? std::min(granted, on_.servers->validity(s.lease)) : granted;
+  place const& p = *e.place;
+  duration const granted = deadline_of(e) - p.valid_from;
+  return p.confirmed ? std::min(granted, on_.servers->validity(p.lease)) : granted;
 }
 
 time_point watchdog::lose_at(lock_entry const& e) const {
@@ -36,9 +36,9 @@ bool watchdog::comes_later(lock_entry const& e) const {
 /// of 3 s is thus confirmed after 1 s: most holds are over by then and cost no second script. The time is rounded down to a grid of 1/64 of
 /// the validity, so that renewals that are due together go together.
 void watchdog::schedule(lock_entry& e, time_point now) {
-  place const& s = *e.place;
+  place const& p = *e.place;
   duration const validity = validity_of(e);
-  bool const full = s.confirmed && on_.settings.renew_every > duration::zero();
+  bool const full = p.confirmed && on_.settings.renew_every > duration::zero();
   duration const after = full ? std::min(on_.settings.renew_every, validity / 2) : validity / 3;
   duration const grid = std::max<duration>(validity / 64, milliseconds{1});
   time_point at = deadline_of(e) - validity + after;
@@ -49,14 +49,14 @@ void watchdog::schedule(lock_entry& e, time_point now) {
 
 error_code watchdog::end_of(lock_entry const& e, time_point now) const {
   acquisition const& a = *e.holder;
-  place const& s = *e.place;
+  place const& p = *e.place;
   auto const lost = [](std::string const& why) { return make_error_code(errc::lost, why); };
-  if (!s.renewable || now >= s.renew_until) return lost(a.fixed ? "its lease is fixed, and has ended" : "max_hold has passed");
+  if (!p.renewable || now >= p.renew_until) return lost(a.fixed ? "its lease is fixed, and has ended" : "max_hold has passed");
   // Nobody could have renewed it while this process did not run.
   duration const late = now - e.watch.at();
   if (late < validity_of(e) / 4) {
-    std::string const why = on_.servers->why_not_renewed(s, now);
-    return lost(why.empty() ? "its last confirmation is " + std::to_string(whole_ms(now - s.valid_from).count()) + " ms old" : why);
+    std::string const why = on_.servers->why_not_renewed(p, now);
+    return lost(why.empty() ? "its last confirmation is " + std::to_string(whole_ms(now - p.valid_from).count()) + " ms old" : why);
   }
   return lost("this process had no time to renew it for " + std::to_string(whole_ms(late).count()) + " ms");
 }
@@ -68,13 +68,13 @@ void watchdog::extend(acquisition& a, milliseconds lease, time_point now) {
     return;
   }
   lock_entry& e = *a.lock;
-  place& s = *e.place;
-  a.lease = s.lease = lease;
+  place& p = *e.place;
+  a.lease = p.lease = lease;
   time_point const until = now + on_.servers->validity(lease);
   a.extend_to = std::max(a.extend_to, until);
   on_.timers.arm(a.due, now + on_.settings.command_timeout);
-  s.renewable = true;
-  s.renew_until = std::max(s.renew_until, a.due.at());  // max_hold limits the watchdog, and this is asked for
+  p.renewable = true;
+  p.renew_until = std::max(p.renew_until, a.due.at());  // max_hold limits the watchdog, and this is asked for
   go_on_extending(e, now);
 }
 
@@ -105,9 +105,9 @@ void watchdog::end_extension(acquisition& a, bool is_held, error_code why) {
   a.extend_to = time_point::min();
   a.due.cancel();
   if (is_held) {
-    place& s = *a.lock->place;
-    s.renew_until = ends(a);
-    if (a.fixed && (s.confirmed || s.deadline >= a.lock->ends)) s.renewable = false;  // as in line_.deliver()
+    place& p = *a.lock->place;
+    p.renew_until = ends(a);
+    if (a.fixed && (p.confirmed || p.deadline >= a.lock->ends)) p.renewable = false;  // as in line_.deliver()
   }
   on_.shell.on_extended(a, is_held, why);
 }

@@ -34,7 +34,7 @@ class watchdog {
   /// When the watchdog stops renewing a hold.
   static time_point ends(acquisition const& a);
   /// Is this a fixed lease that has begun? Then it is not renewed.
-  static bool is_over_after_lease(acquisition const& a, place const& s);
+  static bool is_over_after_lease(acquisition const& a, place const& p);
 
   /// To be renewed at the end of this tick.
   void renew_soon(place* s) { due_.push_back(s); }

@@ -123,13 +123,13 @@ struct place final : engine::place, list_hook<place> {
   /// A request with the lease that is asked for is about to be sent.
   void asks_for_lease() noexcept { late.longest_lease = std::max(late.longest_lease, lease); }
   bool may_renew(time_point now) const noexcept {
-    engine::place const& s = vote.terms.hold != nullptr ? *vote.terms.hold : *this;
-    return s.may_renew(now);
+    engine::place const& p = vote.terms.hold != nullptr ? *vote.terms.hold : *this;
+    return p.may_renew(now);
   }
 };
 
-inline place& made_here(engine::place& s) noexcept { return static_cast<place&>(s); }
-inline place const& made_here(engine::place const& s) noexcept { return static_cast<place const&>(s); }
+inline place& made_here(engine::place& p) noexcept { return static_cast<place&>(p); }
+inline place const& made_here(engine::place const& p) noexcept { return static_cast<place const&>(p); }
 inline place* made_here(engine::place* s) noexcept { return static_cast<place*>(s); }
 
 }  // namespace conch::protocol

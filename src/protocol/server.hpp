@@ -48,30 +48,30 @@ class server final : public backend, public place_keeper {
 
   // From the cohort.
   std::unique_ptr<engine::place> make_place(std::string_view name, engine::permit const& share) override;
-  void ask(engine::place& s, bool wait, milliseconds lease, time_point now) override { asks_.ask(made_here(s), wait, lease, now); }
+  void ask(engine::place& p, bool wait, milliseconds lease, time_point now) override { asks_.ask(made_here(p), wait, lease, now); }
   void gather() override { asks_.gather(); }
   void send_gathered(time_point now) override { several_.send_gathered(now); }
   void send_gathered_by_slot(time_point now) { several_.send_gathered_by_slot(now); }
-  void leave_unless_granted(engine::place& s, time_point now) override { asks_.leave_unless_granted(made_here(s), now); }
-  void give_up(engine::place& s, receipt* r, time_point now) override { asks_.give_up(made_here(s), r, now); }
-  void release(engine::place& s, std::optional<milliseconds> again, receipt* r, time_point now) override {
-    asks_.release(made_here(s), again, r, now);
+  void leave_unless_granted(engine::place& p, time_point now) override { asks_.leave_unless_granted(made_here(p), now); }
+  void give_up(engine::place& p, receipt* r, time_point now) override { asks_.give_up(made_here(p), r, now); }
+  void release(engine::place& p, std::optional<milliseconds> again, receipt* r, time_point now) override {
+    asks_.release(made_here(p), again, r, now);
   }
-  void detach(engine::place& s, time_point) override { held_.detach(made_here(s)); }
+  void detach(engine::place& p, time_point) override { held_.detach(made_here(p)); }
   void renew(std::span<engine::place* const> places, time_point now) override;
   time_point late_after(receipt const& r) const override { return owed_.late_after(r); }
   bool connected() const noexcept override { return on_.link.connected(); }
-  error_code too_late(engine::place const& s, time_point now) const override { return asks_.too_late(made_here(s), now); }
+  error_code too_late(engine::place const& p, time_point now) const override { return asks_.too_late(made_here(p), now); }
   duration answers_within(engine::place const&) const noexcept override { return on_.sent.answers_within(); }
   error_code no_answer() const override { return on_.link.no_answer(); }
   error_code why_not_done(receipt const& r) const override { return owed_.why_not_done(r); }
   bool has_room_for_renewal(engine::place const&) const noexcept override { return on_.sent.window().has_room_for_renewal(); }
-  std::string why_not_renewed(engine::place const& s, time_point now) const override { return renews_.why_not(made_here(s), now); }
+  std::string why_not_renewed(engine::place const& p, time_point now) const override { return renews_.why_not(made_here(p), now); }
   capabilities offers() const noexcept override {
     return {.several_owners = true, .segments = true, .all_free = true, .inspection = true, .adoption = true};
   }
   duration validity(milliseconds lease) const noexcept override { return good_for(lease); }
-  void watch_requests(engine::place& s, time_point now) override { told_.watch_requests(made_here(s), now); }
+  void watch_requests(engine::place& p, time_point now) override { told_.watch_requests(made_here(p), now); }
   void administer(admin_request& i, admin_events& whose, time_point now) override { asked_.administer(i, whose, now); }
   void withdraw(admin_request& i) noexcept override { asked_.withdraw(i); }
   void admin_due(admin_request& i, time_point now) override { asked_.due(i, now); }
@@ -79,20 +79,20 @@ class server final : public backend, public place_keeper {
   bool settled() const noexcept override { return owed_.settled() && !on_.all.has_any(); }
   std::uint64_t progress() const noexcept override { return on_.sent.progress(); }
   void prepare_close(time_point now) override;
-  grant_id grant_of(engine::place const& s) const noexcept override { return made_here(s).id; }
+  grant_id grant_of(engine::place const& p) const noexcept override { return made_here(p).id; }
 
   // Of a place that is with this server.
   backend& whole() noexcept override { return *this; }
-  void due(place& s, time_point now) override { asks_.due(s, now); }
-  void assert_consistent(place const& s) const override { on_.all.assert_consistent(s); }
-  void ask_because_of_push(place& s, time_point now) override { asks_.ask_because_of_push(s, now); }
-  void told_end(place& s, milliseconds left, time_point now) override { asks_.told_end(s, left, now); }
-  void taken_away(place& s, grant_id id, time_point now) override { held_.taken_away(s, id, now); }
-  bool is_of_other_run(place const& s) const override { return held_.is_of_other_run(s); }
-  void prolonged(place& s, time_point written, milliseconds lease, bool keeps_fence, time_point now) override {
-    held_.prolonged(s, written, lease, keeps_fence, now);
+  void due(place& p, time_point now) override { asks_.due(p, now); }
+  void assert_consistent(place const& p) const override { on_.all.assert_consistent(p); }
+  void ask_because_of_push(place& p, time_point now) override { asks_.ask_because_of_push(p, now); }
+  void told_end(place& p, milliseconds left, time_point now) override { asks_.told_end(p, left, now); }
+  void taken_away(place& p, grant_id id, time_point now) override { held_.taken_away(p, id, now); }
+  bool is_of_other_run(place const& p) const override { return held_.is_of_other_run(p); }
+  void prolonged(place& p, time_point written, milliseconds lease, bool keeps_fence, time_point now) override {
+    held_.prolonged(p, written, lease, keeps_fence, now);
   }
-  void not_prolonged(place& s, time_point now) override { held_.not_prolonged(s, now); }
+  void not_prolonged(place& p, time_point now) override { held_.not_prolonged(p, now); }
 
  private:
   of_client own_;  // unless it shares

@@ -116,8 +116,8 @@ std::unique_ptr<engine::place> sharded::make_place(std::string_view name, engine
   return made;
 }
 
-void sharded::ask(engine::place& s, bool wait, milliseconds lease, time_point now) {
-  place& p = made_here(s);
+void sharded::ask(engine::place& base, bool wait, milliseconds lease, time_point now) {
+  place& p = made_here(base);
   server& there = server_of(p.slot);
   p.of = &there;  // it is idle, and does not know that its slot has moved
   there.ask(p, wait, lease, now);
@@ -135,13 +135,13 @@ void sharded::send_gathered(time_point now) {
   for_each([&](server& s) { s.send_gathered_by_slot(now); });
 }
 
-void sharded::leave_unless_granted(engine::place& s, time_point now) { keeper_of(s).leave_unless_granted(s, now); }
+void sharded::leave_unless_granted(engine::place& p, time_point now) { keeper_of(p).leave_unless_granted(p, now); }
 
-void sharded::give_up(engine::place& s, receipt* r, time_point now) { keeper_of(s).give_up(s, r, now); }
+void sharded::give_up(engine::place& p, receipt* r, time_point now) { keeper_of(p).give_up(p, r, now); }
 
-void sharded::release(engine::place& s, std::optional<milliseconds> again, receipt* r, time_point now) { keeper_of(s).release(s, again, r, now); }
+void sharded::release(engine::place& p, std::optional<milliseconds> again, receipt* r, time_point now) { keeper_of(p).release(p, again, r, now); }
 
-void sharded::detach(engine::place& s, time_point now) { keeper_of(s).detach(s, now); }
+void sharded::detach(engine::place& p, time_point now) { keeper_of(p).detach(p, now); }
 
 void sharded::renew(std::span<engine::place* const> places, time_point now) {
   std::vector<engine::place*> rest{places.begin(), places.end()};
@@ -171,9 +171,9 @@ bool sharded::connected() const noexcept {
   return any_of([](server const& s) { return s.connected(); });
 }
 
-error_code sharded::too_late(engine::place const& s, time_point now) const { return keeper_of(s).too_late(s, now); }
+error_code sharded::too_late(engine::place const& p, time_point now) const { return keeper_of(p).too_late(p, now); }
 
-duration sharded::answers_within(engine::place const& s) const noexcept { return keeper_of(s).answers_within(s); }
+duration sharded::answers_within(engine::place const& p) const noexcept { return keeper_of(p).answers_within(p); }
 
 /// Of a server that owes an answer.
 error_code sharded::no_answer() const {
@@ -186,7 +186,7 @@ error_code sharded::no_answer() const {
   return why ? why : nowhere_.no_answer();
 }
 
-void sharded::watch_requests(engine::place& s, time_point now) { keeper_of(s).watch_requests(s, now); }
+void sharded::watch_requests(engine::place& p, time_point now) { keeper_of(p).watch_requests(p, now); }
 
 void sharded::administer(admin_request& i, admin_events& whose, time_point now) {
   server& there = server_of(where_.slot_of(i.name));

@@ -38,32 +38,32 @@ class sharded final : public backend, public shard_events, private siblings {
 
   // From the cohort.
   std::unique_ptr<engine::place> make_place(std::string_view name, engine::permit const& share) override;
-  void ask(engine::place& s, bool wait, milliseconds lease, time_point now) override;
+  void ask(engine::place& p, bool wait, milliseconds lease, time_point now) override;
   void gather() override;
   void send_gathered(time_point now) override;
-  void leave_unless_granted(engine::place& s, time_point now) override;
-  void give_up(engine::place& s, receipt* r, time_point now) override;
-  void release(engine::place& s, std::optional<milliseconds> again, receipt* r, time_point now) override;
-  void detach(engine::place& s, time_point now) override;
+  void leave_unless_granted(engine::place& p, time_point now) override;
+  void give_up(engine::place& p, receipt* r, time_point now) override;
+  void release(engine::place& p, std::optional<milliseconds> again, receipt* r, time_point now) override;
+  void detach(engine::place& p, time_point now) override;
   void renew(std::span<engine::place* const> places, time_point now) override;
   time_point late_after(receipt const& r) const override;
   /// To some master.
   bool connected() const noexcept override;
-  error_code too_late(engine::place const& s, time_point now) const override;
-  duration answers_within(engine::place const& s) const noexcept override;
+  error_code too_late(engine::place const& p, time_point now) const override;
+  duration answers_within(engine::place const& p) const noexcept override;
   error_code no_answer() const override;
   error_code why_not_done(receipt const& r) const override;
   bool has_room_for_renewal(engine::place const& p) const noexcept override;
   std::string why_not_renewed(engine::place const& p, time_point now) const override;
   capabilities offers() const noexcept override { return nowhere_.offers(); }
   duration validity(milliseconds lease) const noexcept override { return good_for(lease); }
-  void watch_requests(engine::place& s, time_point now) override;
+  void watch_requests(engine::place& p, time_point now) override;
   void administer(admin_request& i, admin_events& whose, time_point now) override;
   void report(statistics& to) const override;
   bool settled() const noexcept override;
   std::uint64_t progress() const noexcept override;
   void prepare_close(time_point now) override;
-  grant_id grant_of(engine::place const& s) const noexcept override { return static_cast<place const&>(s).id; }
+  grant_id grant_of(engine::place const& p) const noexcept override { return static_cast<place const&>(p).id; }
 
   /// For tests and the simulator: the server of the master with that number; none: nothing was asked of it yet.
   server* at(std::size_t number) const noexcept { return number < masters_.size() ? masters_[number].get() : nullptr; }
@@ -82,7 +82,7 @@ class sharded final : public backend, public shard_events, private siblings {
 
   server& server_of(unsigned slot);
   server& master(std::size_t number);
-  static backend& keeper_of(engine::place const& s) noexcept { return made_here(s).of->whole(); }
+  static backend& keeper_of(engine::place const& p) noexcept { return made_here(p).of->whole(); }
   template <class F>
   void for_each(F f);
   template <class F>

@@ -30,7 +30,7 @@ class place_keeper;
 /// A server as the others of its client see it: what it takes over from them, or does for them.
 class neighbour {
  public:
-  virtual void receive(place& s, time_point now) = 0;
+  virtual void receive(place& p, time_point now) = 0;
   virtual void receive(cleanup& c, time_point now) = 0;
   virtual void receive(admin_request& i, admin_events* whose, time_point now) = 0;
   /// A watcher that is gone, and that the server may still have.

@@ -52,11 +52,11 @@ synced_server::synced_server(config const& settings, std::uint64_t seed, entropy
     : settings_{settings}, timers_{timers}, up_{up}, stats_{stats}, out_{out}, server_{settings, seed, nonces, timers, out, *this, log, stats},
       link_{settings, timers, sync, *this, stats} {}
 
-synced_server::front& synced_server::made_here(engine::place& s) noexcept { return static_cast<front&>(s); }
+synced_server::front& synced_server::made_here(engine::place& p) noexcept { return static_cast<front&>(p); }
 
 synced_server::front& synced_server::front_of(engine::place& at_server) noexcept { return *static_cast<front*>(at_server.owner); }
 
-protocol::place const& synced_server::at_server(engine::place const& s) noexcept { return static_cast<front const&>(s).at_server; }
+protocol::place const& synced_server::at_server(engine::place const& p) noexcept { return static_cast<front const&>(p).at_server; }
 
 std::unique_ptr<engine::place> synced_server::make_place(std::string_view name, engine::permit const& share) {
   return std::make_unique<front>(*this, name, share);
@@ -64,8 +64,8 @@ std::unique_ptr<engine::place> synced_server::make_place(std::string_view name, 
 
 // ------------------------------------------------------------------------------------------------- from the cohort
 
-void synced_server::ask(engine::place& s, bool wait, milliseconds lease, time_point now) {
-  front& f = made_here(s);
+void synced_server::ask(engine::place& p, bool wait, milliseconds lease, time_point now) {
+  front& f = made_here(p);
   begin(f, wait, lease);
   f.written = true;  // the server's place knows better, and is asked in any case
   f.at_server.origin = f.origin;
@@ -87,16 +87,16 @@ void synced_server::begin(front& f, bool wait, milliseconds lease) {
 }
 
 /// What the replicas are being told of is waited for. It is a matter of one WAIT.
-void synced_server::leave_unless_granted(engine::place& s, time_point now) {
-  front& f = made_here(s);
+void synced_server::leave_unless_granted(engine::place& p, time_point now) {
+  front& f = made_here(p);
   keeping const keep{f};
   enter(f, place::state::leaving);
   if (!f.is_unconfirmed()) below().leave_unless_granted(f.at_server, now);
   else if (f.under_way != f.at_server.id) give_back(f, now);
 }
 
-void synced_server::give_up(engine::place& s, receipt* r, time_point now) {
-  front& f = made_here(s);
+void synced_server::give_up(engine::place& p, receipt* r, time_point now) {
+  front& f = made_here(p);
   bool const granted = f.is_unconfirmed();
   end(f);
   if (granted) below().release(f.at_server, std::nullopt, r, now);
@@ -104,8 +104,8 @@ void synced_server::give_up(engine::place& s, receipt* r, time_point now) {
   uncount(f);
 }
 
-void synced_server::release(engine::place& s, std::optional<milliseconds> again, receipt* r, time_point now) {
-  front& f = made_here(s);
+void synced_server::release(engine::place& p, std::optional<milliseconds> again, receipt* r, time_point now) {
+  front& f = made_here(p);
   end(f);
   if (again) {
     begin(f, true, *again);
@@ -115,8 +115,8 @@ void synced_server::release(engine::place& s, std::optional<milliseconds> again,
   uncount(f);
 }
 
-void synced_server::detach(engine::place& s, time_point now) {
-  front& f = made_here(s);
+void synced_server::detach(engine::place& p, time_point now) {
+  front& f = made_here(p);
   end(f);
   server_.detach(f.at_server, now);
   uncount(f);
@@ -130,18 +130,18 @@ void synced_server::renew(std::span<engine::place* const> places, time_point now
   link_.more(now);
 }
 
-error_code synced_server::too_late(engine::place const& s, time_point now) const {
-  auto const& f = static_cast<front const&>(s);
+error_code synced_server::too_late(engine::place const& p, time_point now) const {
+  auto const& f = static_cast<front const&>(p);
   if (f.is_unconfirmed() || f.most >= 0) return not_replicated(f);
   return server_.too_late(f.at_server, now);
 }
 
 /// A grant that is under way may wait for the server, and then for the replicas.
-duration synced_server::answers_within(engine::place const& s) const noexcept {
-  return std::max(server_.answers_within(at_server(s)), link_.acknowledges_within());
+duration synced_server::answers_within(engine::place const& p) const noexcept {
+  return std::max(server_.answers_within(at_server(p)), link_.acknowledges_within());
 }
 
-void synced_server::watch_requests(engine::place& s, time_point now) { server_.watch_requests(made_here(s).at_server, now); }
+void synced_server::watch_requests(engine::place& p, time_point now) { server_.watch_requests(made_here(p).at_server, now); }
 
 void synced_server::administer(admin_request& i, admin_events& whose, time_point now) {
   if (i.held_at != nullptr) i.held_at = &at_server(*i.held_at);
@@ -151,57 +151,57 @@ void synced_server::administer(admin_request& i, admin_events& whose, time_point
 // ------------------------------------------------------------------------------------------------- from the server
 
 /// A claim. It counts when replicas have it.
-void synced_server::granted(engine::place& s, bool pushed, time_point now) {
-  front& f = front_of(s);
+void synced_server::granted(engine::place& p, bool pushed, time_point now) {
+  front& f = front_of(p);
   f.pushed = pushed;
   f.attempts = 0;
-  f.claimed_until = s.deadline;
+  f.claimed_until = p.deadline;
   timers_.arm(f.timer, f.claimed_until);
   renew(f);
   link_.more(now);
 }
 
-void synced_server::busy(engine::place& s, time_point now) {
-  front& f = front_of(s);
+void synced_server::busy(engine::place& p, time_point now) {
+  front& f = front_of(p);
   end(f);
   up_.busy(f, now);
 }
 
-void synced_server::queued(engine::place& s, time_point now) {
-  front& f = front_of(s);
+void synced_server::queued(engine::place& p, time_point now) {
+  front& f = front_of(p);
   enter(f, place::state::in_line);
   up_.queued(f, now);
 }
 
-void synced_server::asked_again(engine::place& s, retry_reason why, time_point now) { up_.asked_again(front_of(s), why, now); }
+void synced_server::asked_again(engine::place& p, retry_reason why, time_point now) { up_.asked_again(front_of(p), why, now); }
 
-void synced_server::left(engine::place& s, time_point now) {
-  front& f = front_of(s);
+void synced_server::left(engine::place& p, time_point now) {
+  front& f = front_of(p);
   end(f);
   uncount(f);
   up_.left(f, now);
 }
 
-void synced_server::failed(engine::place& s, error_code why, time_point now) {
-  front& f = front_of(s);
+void synced_server::failed(engine::place& p, error_code why, time_point now) {
+  front& f = front_of(p);
   end(f);
   up_.failed(f, why, now);
 }
 
-void synced_server::attempt_failed(engine::place& s, error_code why, time_point now) {
-  front& f = front_of(s);
+void synced_server::attempt_failed(engine::place& p, error_code why, time_point now) {
+  front& f = front_of(p);
   end(f);
   up_.attempt_failed(f, why, now);
 }
 
 /// The hold is lost, or the claim before it was one. Then it is asked for anew.
-void synced_server::lost(engine::place& s, time_point now) {
-  front& f = front_of(s);
+void synced_server::lost(engine::place& p, time_point now) {
+  front& f = front_of(p);
   bool const was_held = f.at == place::state::owned;
   f.timer.cancel();
   if (!was_held && f.at != place::state::leaving) {
     up_.asked_again(f, retry_reason::replicas_missing, now);
-    below().ask(s, f.wait, claim_of(settings_, f.lease), now);
+    below().ask(p, f.wait, claim_of(settings_, f.lease), now);
     return;
   }
   end(f);
@@ -209,13 +209,13 @@ void synced_server::lost(engine::place& s, time_point now) {
   else up_.left(f, now);
 }
 
-void synced_server::requested(engine::place& s, time_point now) {
-  front& f = front_of(s);
+void synced_server::requested(engine::place& p, time_point now) {
+  front& f = front_of(p);
   if (f.at == place::state::owned) up_.requested(f, now);
 }
 
-void synced_server::settled(engine::place& s) {
-  front& f = front_of(s);
+void synced_server::settled(engine::place& p) {
+  front& f = front_of(p);
   if (!std::exchange(f.is_busy, false)) return;
   drop(f);
 }
@@ -268,18 +268,18 @@ bool synced_server::follows(time_point since) {
 void synced_server::gather(std::vector<synced_renewal>& items, time_point now) {
   for (front* const one : std::exchange(wanted_, {})) {
     front& f = *one;
-    protocol::place& s = f.at_server;
+    protocol::place& p = f.at_server;
     f.is_wanted = false;
     // Checked at the moment of writing: a place that was released, cancelled or lost since is not renewed.
-    bool const may = f.at != place::state::idle && s.at == place::state::owned && f.may_renew(now);
+    bool const may = f.at != place::state::idle && p.at == place::state::owned && f.may_renew(now);
     if (!may) {
       drop(f);
       continue;
     }
-    s.lease = f.lease;
-    s.asks_for_lease();
-    f.under_way = s.id;
-    items.push_back({&f, &s, s.id, s.lease, server_.held().fence_is_due(s, now)});
+    p.lease = f.lease;
+    p.asks_for_lease();
+    f.under_way = p.id;
+    items.push_back({&f, &p, p.id, p.lease, server_.held().fence_is_due(p, now)});
   }
 }
 
@@ -289,11 +289,11 @@ void synced_server::synced(sync_link::batch const& b, time_point now) {
     synced_renewal const& one = b.items[i];
     sync_link::result const& r = b.results[i];
     front& f = *static_cast<front*>(one.whose);
-    protocol::place& s = f.at_server;
+    protocol::place& p = f.at_server;
     f.under_way = {};
-    bool const counts = s.id == one.id && s.at == place::state::owned && f.at != place::state::idle;
+    bool const counts = p.id == one.id && p.at == place::state::owned && f.at != place::state::idle;
     if (counts && r.what == renew_reply::kind::not_mine) {
-      server_.held().lose_and_give_back(s, now);
+      server_.held().lose_and_give_back(p, now);
     } else if (counts && r.what == renew_reply::kind::renewed && b.replicas >= enough) {
       acknowledged(f, one.lease, one.keeps_fence, b.written, now);
     } else if (counts) {
@@ -304,10 +304,10 @@ void synced_server::synced(sync_link::batch const& b, time_point now) {
 }
 
 void synced_server::acknowledged(front& f, milliseconds lease, bool keeps_fence, time_point written, time_point now) {
-  protocol::place& s = f.at_server;
+  protocol::place& p = f.at_server;
   time_point const deadline = written + good_for(lease);
   bool const is_held = f.at == place::state::owned;
-  server_.held().prolonged(s, written, lease, keeps_fence, now);
+  server_.held().prolonged(p, written, lease, keeps_fence, now);
   if (!is_held && deadline <= now) return give_back(f, now);
   if (!is_held || deadline > f.deadline) {
     f.deadline = deadline;
@@ -318,11 +318,11 @@ void synced_server::acknowledged(front& f, milliseconds lease, bool keeps_fence,
   f.timer.cancel();
   enter(f, place::state::owned);
   f.confirmed = true;
-  f.fence = s.fence;
-  f.segment = s.segment;
+  f.fence = p.fence;
+  f.segment = p.segment;
   f.most = -1;
   up_.granted(f, f.pushed, now);
-  if (f.at == place::state::owned && s.owned.requested) up_.requested(f, now);
+  if (f.at == place::state::owned && p.owned.requested) up_.requested(f, now);
 }
 
 void synced_server::too_few(front& f, sync_link::result const& r, sync_link::batch const& b, time_point now) {

@@ -32,29 +32,29 @@ class synced_server final : public backend, private backend_events, private sync
   server& first() noexcept { return server_; }
   sync_link& second() noexcept { return link_; }
   /// The server's place behind a place that was made here.
-  static protocol::place const& at_server(engine::place const& s) noexcept;
+  static protocol::place const& at_server(engine::place const& p) noexcept;
 
   // From the cohort.
   std::unique_ptr<engine::place> make_place(std::string_view name, engine::permit const& share) override;
-  void ask(engine::place& s, bool wait, milliseconds lease, time_point now) override;
+  void ask(engine::place& p, bool wait, milliseconds lease, time_point now) override;
   void gather() override { server_.gather(); }
   void send_gathered(time_point now) override { server_.send_gathered(now); }
-  void leave_unless_granted(engine::place& s, time_point now) override;
-  void give_up(engine::place& s, receipt* r, time_point now) override;
-  void release(engine::place& s, std::optional<milliseconds> again, receipt* r, time_point now) override;
-  void detach(engine::place& s, time_point now) override;
+  void leave_unless_granted(engine::place& p, time_point now) override;
+  void give_up(engine::place& p, receipt* r, time_point now) override;
+  void release(engine::place& p, std::optional<milliseconds> again, receipt* r, time_point now) override;
+  void detach(engine::place& p, time_point now) override;
   void renew(std::span<engine::place* const> places, time_point now) override;
   bool has_room_for_renewal(engine::place const& p) const noexcept override { return server_.has_room_for_renewal(at_server(p)); }
   time_point late_after(receipt const& r) const override { return server_.late_after(r); }
   bool connected() const noexcept override { return server_.connected(); }
-  error_code too_late(engine::place const& s, time_point now) const override;
-  duration answers_within(engine::place const& s) const noexcept override;
+  error_code too_late(engine::place const& p, time_point now) const override;
+  duration answers_within(engine::place const& p) const noexcept override;
   error_code no_answer() const override { return server_.no_answer(); }
   std::string why_not_renewed(engine::place const& p, time_point now) const override { return server_.why_not_renewed(at_server(p), now); }
   error_code why_not_done(receipt const& r) const override { return server_.why_not_done(r); }
   capabilities offers() const noexcept override { return server_.offers(); }
   duration validity(milliseconds lease) const noexcept override { return server_.validity(lease); }
-  void watch_requests(engine::place& s, time_point now) override;
+  void watch_requests(engine::place& p, time_point now) override;
   void administer(admin_request& i, admin_events& whose, time_point now) override;
   void withdraw(admin_request& i) noexcept override { server_.withdraw(i); }
   void admin_due(admin_request& i, time_point now) override { server_.admin_due(i, now); }
@@ -62,29 +62,29 @@ class synced_server final : public backend, private backend_events, private sync
   bool settled() const noexcept override { return server_.settled(); }
   std::uint64_t progress() const noexcept override { return server_.progress(); }
   void prepare_close(time_point now) override { server_.prepare_close(now); }
-  grant_id grant_of(engine::place const& s) const noexcept override { return server_.grant_of(at_server(s)); }
+  grant_id grant_of(engine::place const& p) const noexcept override { return server_.grant_of(at_server(p)); }
 
  private:
   struct front;
   class keeping;
   backend& below() noexcept { return server_; }
-  static front& made_here(engine::place& s) noexcept;
+  static front& made_here(engine::place& p) noexcept;
   static front& front_of(engine::place& at_server) noexcept;
 
   // From the server.
-  void granted(engine::place& s, bool pushed, time_point now) override;
-  void busy(engine::place& s, time_point now) override;
-  void queued(engine::place& s, time_point now) override;
-  void asked_again(engine::place& s, retry_reason why, time_point now) override;
-  void left(engine::place& s, time_point now) override;
-  void failed(engine::place& s, error_code why, time_point now) override;
-  void attempt_failed(engine::place& s, error_code why, time_point now) override;
+  void granted(engine::place& p, bool pushed, time_point now) override;
+  void busy(engine::place& p, time_point now) override;
+  void queued(engine::place& p, time_point now) override;
+  void asked_again(engine::place& p, retry_reason why, time_point now) override;
+  void left(engine::place& p, time_point now) override;
+  void failed(engine::place& p, error_code why, time_point now) override;
+  void attempt_failed(engine::place& p, error_code why, time_point now) override;
   void extended(engine::place&, time_point) override {}  // not acknowledged
   void renewal_failed(engine::place&, time_point) override {}
-  void lost(engine::place& s, time_point now) override;
-  void requested(engine::place& s, time_point now) override;
+  void lost(engine::place& p, time_point now) override;
+  void requested(engine::place& p, time_point now) override;
   void released(receipt& r, bool was_mine, error_code why, time_point now) override { up_.released(r, was_mine, why, now); }
-  void settled(engine::place& s) override;
+  void settled(engine::place& p) override;
   void connection_changed(time_point now) override;
   void connection_refused(error_code why, time_point now) override { up_.connection_refused(why, now); }
   engine::place* find(std::string_view name) override;

@@ -24,25 +24,25 @@ quorum_lock::quorum_lock(locks& all, events& heard, servers& at_servers, std::st
 
 // ------------------------------------------------------------------------------------------------ from one server
 
-void member::granted(engine::place& s, bool pushed, time_point now) {
+void member::granted(engine::place& p, bool pushed, time_point now) {
   ++votes;
-  told.vote_granted(*static_cast<vote*>(s.owner), pushed, now);
+  told.vote_granted(*static_cast<vote*>(p.owner), pushed, now);
 }
-void member::busy(engine::place& s, time_point now) { told.vote_refused(*static_cast<vote*>(s.owner), now); }
-void member::left(engine::place& s, time_point now) { told.vote_refused(*static_cast<vote*>(s.owner), now); }
-void member::queued(engine::place& s, time_point now) { told.vote_queued(*static_cast<vote*>(s.owner), now); }
-void member::renewal_failed(engine::place& s, time_point now) { told.vote_not_renewed(*static_cast<vote*>(s.owner), now); }
-void member::extended(engine::place& s, time_point now) { told.vote_extended(*static_cast<vote*>(s.owner), now); }
-void member::lost(engine::place& s, time_point now) { told.vote_lost(*static_cast<vote*>(s.owner), now); }
+void member::busy(engine::place& p, time_point now) { told.vote_refused(*static_cast<vote*>(p.owner), now); }
+void member::left(engine::place& p, time_point now) { told.vote_refused(*static_cast<vote*>(p.owner), now); }
+void member::queued(engine::place& p, time_point now) { told.vote_queued(*static_cast<vote*>(p.owner), now); }
+void member::renewal_failed(engine::place& p, time_point now) { told.vote_not_renewed(*static_cast<vote*>(p.owner), now); }
+void member::extended(engine::place& p, time_point now) { told.vote_extended(*static_cast<vote*>(p.owner), now); }
+void member::lost(engine::place& p, time_point now) { told.vote_lost(*static_cast<vote*>(p.owner), now); }
 
-void member::failed(engine::place& s, error_code why, time_point now) {
+void member::failed(engine::place& p, error_code why, time_point now) {
   last_trouble = why.message();
-  told.vote_failed(*static_cast<vote*>(s.owner), why, now);
+  told.vote_failed(*static_cast<vote*>(p.owner), why, now);
 }
 
 void member::released(engine::receipt& r, bool was_mine, error_code why, time_point now) { told.vote_released(r, was_mine && !why, now); }
 
-void member::settled(engine::place& s) { told.vote_settled(*static_cast<vote*>(s.owner)); }
+void member::settled(engine::place& p) { told.vote_settled(*static_cast<vote*>(p.owner)); }
 
 void member::connection_changed(time_point now) {
   if (!up() && !server->link().trouble().empty()) last_trouble = server->link().trouble();
@@ -134,81 +134,81 @@ void events::leave_line(member& m, time_point until, time_point now) {
 }
 
 void events::vote_granted(vote& v, bool pushed, time_point now) {
-  quorum_lock& b = v.in;
-  keeping const keep{b};
+  quorum_lock& q = v.in;
+  keeping const keep{q};
   v.refused = false;
   v.trouble = {};
   v.since = pushed ? now : v.place.valid_from;
-  if (b.at == quorum_lock::phase::held) {
+  if (q.at == quorum_lock::phase::held) {
     // The vote comes late, and is welcome: one more server may fail.
-    protocol::votes::hold(v.place, {b.ticket, b.floor, 0, b.front}, b.lease);
+    protocol::votes::hold(v.place, {q.ticket, q.floor, 0, q.front}, q.lease);
     // It is confirmed with the others at a third of their claim. If that has begun, or a long vote has put it off, it is confirmed now.
-    bool const begun = std::any_of(b.votes.begin(), b.votes.end(), [](auto const& one) {
+    bool const begun = std::any_of(q.votes.begin(), q.votes.end(), [](auto const& one) {
       return one->place.at == place::state::owned && (one->place.confirmed || one->place.owned.renewing);
     });
-    bool const too_late = v.place.deadline < b.front->deadline - on_.settings.quorum.vote_claim / 3;
-    if (begun || too_late) requests_.confirm_late_votes(b, now);
+    bool const too_late = v.place.deadline < q.front->deadline - on_.settings.quorum.vote_claim / 3;
+    if (begun || too_late) requests_.confirm_late_votes(q, now);
     // This vote may replace one that is not confirmed any more. Before the confirmation this can wait: the confirmation counts all votes.
-    if (begun && b.front->renewable) held_.refresh(b, now);
+    if (begun && q.front->renewable) held_.refresh(q, now);
     return;
   }
-  if (!b.asks()) return;
+  if (!q.asks()) return;
   if (pushed) {
     // The lock moves: it is time to ask wherever we do not stand in line.
-    for (auto const& other : b.votes) {
+    for (auto const& other : q.votes) {
       if (other->rests != 0) other->not_before = std::min(other->not_before, std::max(now, other->rests_until));
     }
-    if (b.at == quorum_lock::phase::collecting && b.wait) {
-      std::uint64_t const round = b.round;
-      requests_.ask_votes(b, now);
-      if (b.round != round) return;
+    if (q.at == quorum_lock::phase::collecting && q.wait) {
+      std::uint64_t const round = q.round;
+      requests_.ask_votes(q, now);
+      if (q.round != round) return;
     }
   }
-  b.pushed = pushed;
-  attempts_.decide(b, now);
+  q.pushed = pushed;
+  attempts_.decide(q, now);
 }
 
 void events::vote_queued(vote& v, time_point now) {
-  quorum_lock& b = v.in;
-  keeping const keep{b};
+  quorum_lock& q = v.in;
+  keeping const keep{q};
   v.trouble = {};
-  if (b.at != quorum_lock::phase::collecting) return;
-  if (b.wait && !b.told_in_line) {
+  if (q.at != quorum_lock::phase::collecting) return;
+  if (q.wait && !q.told_in_line) {
     auto const is_in_line = [](auto const& one) { return one->place.at == place::state::in_line; };
-    auto const in_line = static_cast<std::size_t>(std::count_if(b.votes.begin(), b.votes.end(), is_in_line));
-    b.told_in_line = in_line + servers_.needed() > b.votes.size();
-    if (b.told_in_line) on_.up.queued(*b.front, now);
+    auto const in_line = static_cast<std::size_t>(std::count_if(q.votes.begin(), q.votes.end(), is_in_line));
+    q.told_in_line = in_line + servers_.needed() > q.votes.size();
+    if (q.told_in_line) on_.up.queued(*q.front, now);
   }
-  attempts_.decide(b, now);
+  attempts_.decide(q, now);
 }
 
 void events::vote_refused(vote& v, time_point now) {
-  quorum_lock& b = v.in;
-  keeping const keep{b};
+  quorum_lock& q = v.in;
+  keeping const keep{q};
   v.refused = true;
   v.trouble = {};
   v.gone_at = now;
-  if (b.asks()) attempts_.decide(b, now);
+  if (q.asks()) attempts_.decide(q, now);
 }
 
 void events::vote_failed(vote& v, error_code why, time_point now) {
-  quorum_lock& b = v.in;
-  keeping const keep{b};
+  quorum_lock& q = v.in;
+  keeping const keep{q};
   v.trouble = why;
   v.gone_at = now;
   v.rests = 0;  // after an error the vote is not asked for again just because the lock moves
   v.not_before = now + on_.jitter(on_.settings.reconnect_max / 2, on_.settings.reconnect_max);
-  if (b.asks()) attempts_.decide(b, now);
+  if (q.asks()) attempts_.decide(q, now);
 }
 
 void events::vote_extended(vote& v, time_point now) {
-  quorum_lock& b = v.in;
-  keeping const keep{b};
-  if (b.at == quorum_lock::phase::held) {
-    held_.refresh(b, now);
-    if (b.at == quorum_lock::phase::held) held_.repair(b, now);
-  } else if (b.asks()) {
-    attempts_.decide(b, now);
+  quorum_lock& q = v.in;
+  keeping const keep{q};
+  if (q.at == quorum_lock::phase::held) {
+    held_.refresh(q, now);
+    if (q.at == quorum_lock::phase::held) held_.repair(q, now);
+  } else if (q.asks()) {
+    attempts_.decide(q, now);
   }
 }
 
@@ -219,19 +219,19 @@ void events::vote_not_renewed(vote& v, time_point now) {
 }
 
 void events::vote_lost(vote& v, time_point now) {
-  quorum_lock& b = v.in;
-  keeping const keep{b};
+  quorum_lock& q = v.in;
+  keeping const keep{q};
   v.gone_at = now;
-  if (b.at == quorum_lock::phase::held) {
-    if (servers_.owned(b) >= servers_.needed()) {
-      held_.refresh(b, now);
+  if (q.at == quorum_lock::phase::held) {
+    if (servers_.owned(q) >= servers_.needed()) {
+      held_.refresh(q, now);
     } else {
-      held_.lose(b, now);
+      held_.lose(q, now);
     }
-  } else if (b.asks()) {
-    std::uint64_t const round = b.round;
-    if (b.at == quorum_lock::phase::collecting) requests_.ask_votes(b, now);
-    if (b.round == round) attempts_.decide(b, now);
+  } else if (q.asks()) {
+    std::uint64_t const round = q.round;
+    if (q.at == quorum_lock::phase::collecting) requests_.ask_votes(q, now);
+    if (q.round == round) attempts_.decide(q, now);
   }
 }
 

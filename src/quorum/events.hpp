@@ -30,7 +30,7 @@ class events {
   quorum_lock* find(std::string_view name) { return locks_.find(name); }
   quorum_lock& find_or_make(std::string_view name) { return locks_.get(name); }
   /// The timer of a lock.
-  void due(quorum_lock& b, time_point now) { attempts_.due(b, now); }
+  void due(quorum_lock& q, time_point now) { attempts_.due(q, now); }
 
  private:
   void leave_line(member& m, time_point until, time_point now);

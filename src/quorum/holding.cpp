@@ -12,12 +12,12 @@ using protocol::place;
 void holding::renew(std::span<engine::place* const> places, time_point now) {
   std::vector<std::vector<place*>> of(servers_.size());
   for (engine::place* s : places) {
-    quorum_lock& b = made_here(*s).lock;
-    if (b.at != quorum_lock::phase::held) continue;
-    keeping const keep{b};
-    b.lease = s->lease;
-    for (auto const& v : b.votes) {
-      protocol::votes::hold(v->place, {b.ticket, b.floor, 0, s}, s->lease);
+    quorum_lock& q = made_here(*s).lock;
+    if (q.at != quorum_lock::phase::held) continue;
+    keeping const keep{q};
+    q.lease = s->lease;
+    for (auto const& v : q.votes) {
+      protocol::votes::hold(v->place, {q.ticket, q.floor, 0, s}, s->lease);
       if (v->place.at == place::state::owned) of[v->from.number].push_back(&v->place);
     }
   }
@@ -33,28 +33,28 @@ bool holding::has_room_for_renewal(engine::place const& p) const noexcept {
 }
 
 /// Fewer servers than a quorum know of the lock, so another client may have it.
-void holding::lose(quorum_lock& b, time_point now) {
-  BOOST_ASSERT_MSG(b.front != nullptr && b.at == quorum_lock::phase::held, "only what is held is lost");
-  cohort_place& front = *b.front;
+void holding::lose(quorum_lock& q, time_point now) {
+  BOOST_ASSERT_MSG(q.front != nullptr && q.at == quorum_lock::phase::held, "only what is held is lost");
+  cohort_place& front = *q.front;
   enter(front, place::state::idle);
-  b.at = quorum_lock::phase::idle;
-  b.front = nullptr;
-  b.timer.cancel();
-  std::uint64_t const round = ++b.round;
+  q.at = quorum_lock::phase::idle;
+  q.front = nullptr;
+  q.timer.cancel();
+  std::uint64_t const round = ++q.round;
   // The holder is told first: the servers may carry out what is sent, and grant the lock to another client, before this returns.
   on_.up.lost(front, now);
-  if (b.round == round) {
-    releases_.release_votes(b, nullptr, 0, now);
+  if (q.round == round) {
+    releases_.release_votes(q, nullptr, 0, now);
   }
   releases_.drop(front);
 }
 
 /// Reports to the cohort how long the votes are valid now, if that has changed.
-void holding::refresh(quorum_lock& b, time_point now) {
-  cohort_place& front = *b.front;
+void holding::refresh(quorum_lock& q, time_point now) {
+  cohort_place& front = *q.front;
   std::vector<time_point> deadlines, heard;
   std::size_t confirmed = 0;
-  for (auto const& v : b.votes) {
+  for (auto const& v : q.votes) {
     if (!servers_.counts(*v)) continue;
     deadlines.push_back(v->place.deadline);
     heard.push_back(v->place.heard_from);
@@ -71,28 +71,28 @@ void holding::refresh(quorum_lock& b, time_point now) {
   front.deadline = deadline;
   front.confirmed = is_confirmed;
   // The vote that ends at the deadline: some votes are claims and others leases, whether or not a majority is confirmed.
-  auto const ends = std::ranges::find_if(b.votes, [&](auto const& v) { return v->place.at == place::state::owned && v->place.deadline == deadline; });
+  auto const ends = std::ranges::find_if(q.votes, [&](auto const& v) { return v->place.at == place::state::owned && v->place.deadline == deadline; });
   time_point const from = (*ends)->place.valid_from;
-  front.valid_from = is_confirmed ? from : std::max(from, b.won_at);
+  front.valid_from = is_confirmed ? from : std::max(from, q.won_at);
   // Also if one long vote has put off the end, and with it the confirmation that all other votes wait for.
-  if (!is_confirmed || !was_confirmed) requests_.confirm_late_votes(b, now);
+  if (!is_confirmed || !was_confirmed) requests_.confirm_late_votes(q, now);
   on_.up.extended(front, now);
 }
 
 /// Asks the servers that lack the lock again, but does not stand in line there. A majority must have renewed the lock since such a server
 /// said that it lacks it. Otherwise one server after the other could forget the lock, give it to another client for a moment, and be asked
 /// again, and no holder would be told.
-void holding::repair(quorum_lock& b, time_point now) {
-  if (!b.front->confirmed || !b.front->renewable) return;
-  std::uint64_t const round = b.round;
-  for (auto const& v : b.votes) {
+void holding::repair(quorum_lock& q, time_point now) {
+  if (!q.front->confirmed || !q.front->renewable) return;
+  std::uint64_t const round = q.round;
+  for (auto const& v : q.votes) {
     if (v->place.at != place::state::idle || v->not_before > now) continue;
-    auto const verified = std::count_if(b.votes.begin(), b.votes.end(), [&](auto const& other) {
-      place const& s = other->place;
-      return servers_.counts(*other) && s.confirmed && s.valid_from >= v->gone_at;
+    auto const verified = std::count_if(q.votes.begin(), q.votes.end(), [&](auto const& other) {
+      place const& p = other->place;
+      return servers_.counts(*other) && p.confirmed && p.valid_from >= v->gone_at;
     });
-    if (static_cast<std::size_t>(verified) >= servers_.needed()) requests_.ask_vote(b, *v, false, now);
-    if (b.round != round) return;
+    if (static_cast<std::size_t>(verified) >= servers_.needed()) requests_.ask_vote(q, *v, false, now);
+    if (q.round != round) return;
   }
 }
 

@@ -18,10 +18,10 @@ class holding {
   void renew(std::span<engine::place* const> places, time_point now);
   /// As backend::has_room_for_renewal: have as many servers as are needed so little to do?
   bool has_room_for_renewal(engine::place const& p) const noexcept;
-  void lose(quorum_lock& b, time_point now);
+  void lose(quorum_lock& q, time_point now);
   /// Reports to the cohort how long the votes are valid now, if that has changed.
-  void refresh(quorum_lock& b, time_point now);
-  void repair(quorum_lock& b, time_point now);
+  void refresh(quorum_lock& q, time_point now);
+  void repair(quorum_lock& q, time_point now);
 
  private:
   quorum_environment& on_;

@@ -23,12 +23,12 @@ quorum_lock& locks::get(std::string_view name) {
   return *locks_.emplace(key, std::move(made)).first->second;
 }
 
-void locks::retire(quorum_lock& b) {
-  if (b.keepers != 0 || b.at != quorum_lock::phase::idle) return;
-  for (auto const& v : b.votes) {
+void locks::retire(quorum_lock& q) {
+  if (q.keepers != 0 || q.at != quorum_lock::phase::idle) return;
+  for (auto const& v : q.votes) {
     if (v->place.at != engine::place::state::idle || v->place.references != 0) return;
   }
-  locks_.erase(locks_.find(b.name));
+  locks_.erase(locks_.find(q.name));
 }
 
 }  // namespace conch::quorum

@@ -43,16 +43,16 @@ struct member final : engine::backend_events, engine::log_sink {
 
   std::string why_no_vote() const;
 
-  void granted(engine::place& s, bool pushed, time_point now) override;
-  void busy(engine::place& s, time_point now) override;
-  void queued(engine::place& s, time_point now) override;
-  void left(engine::place& s, time_point now) override;
-  void failed(engine::place& s, error_code why, time_point now) override;
-  void extended(engine::place& s, time_point now) override;
-  void renewal_failed(engine::place& s, time_point now) override;
-  void lost(engine::place& s, time_point now) override;
+  void granted(engine::place& p, bool pushed, time_point now) override;
+  void busy(engine::place& p, time_point now) override;
+  void queued(engine::place& p, time_point now) override;
+  void left(engine::place& p, time_point now) override;
+  void failed(engine::place& p, error_code why, time_point now) override;
+  void extended(engine::place& p, time_point now) override;
+  void renewal_failed(engine::place& p, time_point now) override;
+  void lost(engine::place& p, time_point now) override;
   void released(engine::receipt& r, bool was_mine, error_code why, time_point now) override;
-  void settled(engine::place& s) override;
+  void settled(engine::place& p) override;
   void connection_changed(time_point now) override;
   void connection_refused(error_code why, time_point now) override;
   engine::place* find(std::string_view name) override;

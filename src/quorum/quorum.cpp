@@ -31,78 +31,78 @@ std::unique_ptr<engine::place> quorum::make_place(std::string_view name, engine:
 }
 
 void quorum::ask(engine::place& of, bool wait, engine::milliseconds lease, time_point now) {
-  cohort_place& s = made_here(of);
-  quorum_lock& b = s.lock;
-  keeping const keep{b};
-  releases_.release_votes(b, nullptr, 0, now);  // votes of a hold that was lost just now
-  ++s.references;
-  enter(s, engine::place::state::asking);
-  s.wait = wait;
-  s.lease = lease;
-  s.written = s.confirmed = false;
-  b.front = &s;
-  b.at = quorum_lock::phase::starting;
-  b.wait = wait;
-  b.lease = lease;
-  b.ticket = b.agreeing_on = 0;
-  b.pushed = b.told_in_line = false;
-  b.began = b.since = now;
-  b.pause = {};
-  b.ask_others_at = engine::timer_queue::never;
-  ++b.round;
+  cohort_place& p = made_here(of);
+  quorum_lock& q = p.lock;
+  keeping const keep{q};
+  releases_.release_votes(q, nullptr, 0, now);  // votes of a hold that was lost just now
+  ++p.references;
+  enter(p, engine::place::state::asking);
+  p.wait = wait;
+  p.lease = lease;
+  p.written = p.confirmed = false;
+  q.front = &p;
+  q.at = quorum_lock::phase::starting;
+  q.wait = wait;
+  q.lease = lease;
+  q.ticket = q.agreeing_on = 0;
+  q.pushed = q.told_in_line = false;
+  q.began = q.since = now;
+  q.pause = {};
+  q.ask_others_at = engine::timer_queue::never;
+  ++q.round;
   if (servers_.connected() && !room_.is_free()) {
-    room_.wait(b);
-    attempts_.plan(b, now);
+    room_.wait(q);
+    attempts_.plan(q, now);
   } else {
-    attempts_.start(b, now);
+    attempts_.start(q, now);
   }
 }
 
-void quorum::leave_unless_granted(engine::place& s, time_point now) {
-  quorum_lock& b = made_here(s).lock;
-  keeping const keep{b};
-  enter(s, engine::place::state::leaving);
-  b.at = quorum_lock::phase::leaving;
-  b.since = now;
-  std::uint64_t const round = b.round;
-  for (auto const& v : b.votes) {
+void quorum::leave_unless_granted(engine::place& p, time_point now) {
+  quorum_lock& q = made_here(p).lock;
+  keeping const keep{q};
+  enter(p, engine::place::state::leaving);
+  q.at = quorum_lock::phase::leaving;
+  q.since = now;
+  std::uint64_t const round = q.round;
+  for (auto const& v : q.votes) {
     bool const asks = v->place.at == engine::place::state::asking || v->place.at == engine::place::state::in_line;
     if (asks) v->from.server->as_votes().leave_unless_granted(v->place, now);
-    if (b.round != round) return;
+    if (q.round != round) return;
   }
-  attempts_.decide(b, now);
+  attempts_.decide(q, now);
 }
 
-void quorum::give_up(engine::place& s, engine::receipt* r, time_point now) {
-  quorum_lock& b = made_here(s).lock;
-  keeping const keep{b};
+void quorum::give_up(engine::place& p, engine::receipt* r, time_point now) {
+  quorum_lock& q = made_here(p).lock;
+  keeping const keep{q};
   if (r == nullptr) {
-    releases_.back_out(b, nullptr, 0, now);
-    --s.references;  // the cohort looks after the place itself
+    releases_.back_out(q, nullptr, 0, now);
+    --p.references;  // the cohort looks after the place itself
   } else {
-    releases_.back_out(b, r, 0, now);
+    releases_.back_out(q, r, 0, now);
   }
 }
 
 void quorum::release(engine::place& of, std::optional<engine::milliseconds> again, engine::receipt* r, time_point now) {
-  cohort_place& s = made_here(of);
-  quorum_lock& b = s.lock;
-  keeping const keep{b};
-  b.floor = std::max(b.floor, s.fence);
-  ++s.references;
-  releases_.back_out(b, r, on_.settings.quorum.strict_fence ? servers_.fence_ahead(now) : 0, now);
-  if (r == nullptr) --s.references;
-  if (again) ask(s, true, *again, now);
-  releases_.drop(s);
+  cohort_place& p = made_here(of);
+  quorum_lock& q = p.lock;
+  keeping const keep{q};
+  q.floor = std::max(q.floor, p.fence);
+  ++p.references;
+  releases_.back_out(q, r, on_.settings.quorum.strict_fence ? servers_.fence_ahead(now) : 0, now);
+  if (r == nullptr) --p.references;
+  if (again) ask(p, true, *again, now);
+  releases_.drop(p);
 }
 
-error_code quorum::too_late(engine::place const& s, time_point now) const {
-  quorum_lock const& b = made_here(s).lock;
+error_code quorum::too_late(engine::place const& p, time_point now) const {
+  quorum_lock const& q = made_here(p).lock;
   if (!servers_.connected()) {
     std::string const why = servers_.why_no_connection();
     if (!why.empty()) return make_error_code(errc::unreachable, why);
     auto const away = std::find_if(servers_.all().begin(), servers_.all().end(), [](auto const& m) { return !m->has_vote(); });
-    bool const in_vain = b.front == &s && now - b.began >= servers_.answers_within(s);
+    bool const in_vain = q.front == &p && now - q.began >= servers_.answers_within(p);
     return make_error_code(in_vain ? errc::unreachable : errc::timed_out, (*away)->why_no_vote());
   }
   std::size_t silent = 0;
@@ -114,11 +114,11 @@ error_code quorum::too_late(engine::place const& s, time_point now) const {
     silences += (silences.empty() ? "" : "; ") + (m->same_as ? "" : m->shown + ": ") + words;
   }
   if (silent + servers_.needed() > servers_.size()) return make_error_code(errc::unreachable, "too few servers answer; " + silences);
-  if (b.front != &s || b.at == quorum_lock::phase::held) return make_error_code(errc::timed_out);
+  if (q.front != &p || q.at == quorum_lock::phase::held) return make_error_code(errc::timed_out);
   // The reason is told only if so many servers have one that even a free lock could not be had.
   std::size_t troubled = 0;
   std::string why;
-  for (auto const& v : b.votes) {
+  for (auto const& v : q.votes) {
     std::string words = v->from.same_as ? servers_.all_doubles()
                         : v->trouble    ? v->trouble.message()
                                         : v->from.server->as_votes().trouble_of(v->place);

@@ -40,17 +40,17 @@ class quorum final : public engine::backend {
 
   // From the cohort.
   std::unique_ptr<engine::place> make_place(std::string_view name, engine::permit const& share) override;
-  void ask(engine::place& s, bool wait, engine::milliseconds lease, time_point now) override;
-  void leave_unless_granted(engine::place& s, time_point now) override;
-  void give_up(engine::place& s, engine::receipt* r, time_point now) override;
-  void release(engine::place& s, std::optional<engine::milliseconds> again, engine::receipt* r, time_point now) override;
+  void ask(engine::place& p, bool wait, engine::milliseconds lease, time_point now) override;
+  void leave_unless_granted(engine::place& p, time_point now) override;
+  void give_up(engine::place& p, engine::receipt* r, time_point now) override;
+  void release(engine::place& p, std::optional<engine::milliseconds> again, engine::receipt* r, time_point now) override;
   void renew(std::span<engine::place* const> places, time_point now) override { held_.renew(places, now); }
   bool has_room_for_renewal(engine::place const& p) const noexcept override { return held_.has_room_for_renewal(p); }
   time_point late_after(engine::receipt const& r) const override { return releases_.late_after(r); }
   error_code why_not_done(engine::receipt const& r) const override { return releases_.why_not_done(r); }
   bool connected() const noexcept override { return servers_.connected(); }
-  error_code too_late(engine::place const& s, time_point now) const override;
-  duration answers_within(engine::place const& s) const noexcept override { return servers_.answers_within(s); }
+  error_code too_late(engine::place const& p, time_point now) const override;
+  duration answers_within(engine::place const& p) const noexcept override { return servers_.answers_within(p); }
   error_code no_answer() const override { return servers_.no_answer(); }
 
   engine::capabilities offers() const noexcept override {
@@ -65,7 +65,7 @@ class quorum final : public engine::backend {
 
   std::size_t pending() const noexcept { return servers_.pending(); }
   /// The ticket of the present or last attempt: where it stands in line.
-  std::int64_t ticket_of(engine::place const& s) const noexcept { return made_here(s).lock.ticket; }
+  std::int64_t ticket_of(engine::place const& p) const noexcept { return made_here(p).lock.ticket; }
 
  private:
   quorum_environment on_;

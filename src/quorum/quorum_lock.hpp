@@ -26,7 +26,7 @@ struct quorum_lock;
 
 /// One lock at one server.
 struct vote {
-  vote(quorum_lock& b, member& m, std::string_view name) : in{b}, from{m}, place{*m.server, name, {}} { place.owner = this; }
+  vote(quorum_lock& q, member& m, std::string_view name) : in{q}, from{m}, place{*m.server, name, {}} { place.owner = this; }
 
   quorum_lock& in;
   member& from;
@@ -84,7 +84,7 @@ struct quorum_lock : engine::list_hook<quorum_lock> {
 /// Keeps a quorum_lock alive while a function works on it, or the cohort has a place at it.
 class keeping {
  public:
-  explicit keeping(quorum_lock& b) noexcept : b_{b} { ++b_.keepers; }
+  explicit keeping(quorum_lock& q) noexcept : b_{q} { ++b_.keepers; }
   keeping(keeping const&) = delete;
   keeping& operator=(keeping const&) = delete;
   ~keeping();
@@ -101,7 +101,7 @@ struct cohort_place final : engine::place {
   keeping const keep;
 };
 
-inline cohort_place& made_here(engine::place& s) noexcept { return static_cast<cohort_place&>(s); }
-inline cohort_place const& made_here(engine::place const& s) noexcept { return static_cast<cohort_place const&>(s); }
+inline cohort_place& made_here(engine::place& p) noexcept { return static_cast<cohort_place&>(p); }
+inline cohort_place const& made_here(engine::place const& p) noexcept { return static_cast<cohort_place const&>(p); }
 
 }  // namespace conch::quorum

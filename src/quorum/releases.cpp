@@ -29,30 +29,30 @@ void releases::drop(cohort_place& front) {
 
 /// Leaves nothing of this client at any server, also not at those that have not answered. With `r` the reference to the front place goes to
 /// the release_round.
-void releases::back_out(quorum_lock& b, engine::receipt* r, std::int64_t next_fence_floor, time_point now) {
-  BOOST_ASSERT_MSG(b.front != nullptr, "nobody asks for the lock, or holds it");
+void releases::back_out(quorum_lock& q, engine::receipt* r, std::int64_t next_fence_floor, time_point now) {
+  BOOST_ASSERT_MSG(q.front != nullptr, "nobody asks for the lock, or holds it");
   release_round* f = nullptr;
   if (r != nullptr) {
-    f = rounds_.emplace_back(std::make_unique<release_round>(*this, b.votes.size(), r, b.front)).get();
+    f = rounds_.emplace_back(std::make_unique<release_round>(*this, q.votes.size(), r, q.front)).get();
     f->listed_at = std::prev(rounds_.end());
     f->open = 1;  // until all are on their way
     on_.timers.arm(f->timer, now + std::max<duration>(engine::milliseconds{10}, 16 * servers_.round_trip()));
   }
-  enter(*b.front, place::state::idle);
-  b.at = quorum_lock::phase::idle;
-  b.front = nullptr;
-  b.timer.cancel();
-  ++b.round;
-  room_.answered(b, now);
-  release_votes(b, f, next_fence_floor, now);
+  enter(*q.front, place::state::idle);
+  q.at = quorum_lock::phase::idle;
+  q.front = nullptr;
+  q.timer.cancel();
+  ++q.round;
+  room_.answered(q, now);
+  release_votes(q, f, next_fence_floor, now);
   if (f == nullptr) return;
   // The caller is never told before this returns: it is still at work.
   f->begun = true;
   if (--f->open == 0) on_.timers.arm(f->timer, now);
 }
 
-void releases::release_votes(quorum_lock& b, release_round* f, std::int64_t next_fence_floor, time_point now) {
-  for (auto const& v : b.votes) {
+void releases::release_votes(quorum_lock& q, release_round* f, std::int64_t next_fence_floor, time_point now) {
+  for (auto const& v : q.votes) {
     release_round::vote_release* receipt = nullptr;
     if (f != nullptr && v->place.at != place::state::idle) {
       receipt = &f->votes[v->from.number];
@@ -72,32 +72,32 @@ void releases::vote_released(engine::receipt& of, bool was_mine, time_point now)
   auto& receipt = static_cast<release_round::vote_release&>(of);
   if (!receipt.open) return;
   receipt.open = false;
-  release_round& f = *receipt.of;
-  --f.open;
-  ++f.answered;
-  if (receipt.vote) --f.votes_open;
-  if (receipt.vote && was_mine) ++f.votes_mine;
-  tell_released(f, now);
+  release_round& round = *receipt.of;
+  --round.open;
+  ++round.answered;
+  if (receipt.vote) --round.votes_open;
+  if (receipt.vote && was_mine) ++round.votes_mine;
+  tell_released(round, now);
 }
 
 /// Did the release end a lock that was still held? This is certain when a quorum of the votes in hand has said so, or cannot say so any
 /// more. When a quorum has answered, late servers are waited for as long as in any attempt. After that they are believed to have held the
 /// lock.
-void releases::tell_released(release_round& f, time_point now) {
-  if (!f.begun) return;
-  bool const certain = f.votes_mine >= servers_.needed() || f.votes_mine + f.votes_open < servers_.needed() || f.late;
-  if (f.whom != nullptr && certain && (f.answered >= servers_.needed() || f.open == 0)) {
-    engine::receipt& whom = *f.whom;
+void releases::tell_released(release_round& round, time_point now) {
+  if (!round.begun) return;
+  bool const certain = round.votes_mine >= servers_.needed() || round.votes_mine + round.votes_open < servers_.needed() || round.late;
+  if (round.whom != nullptr && certain && (round.answered >= servers_.needed() || round.open == 0)) {
+    engine::receipt& whom = *round.whom;
     forget(whom);
-    cohort_place& front = *std::exchange(f.front, nullptr);
+    cohort_place& front = *std::exchange(round.front, nullptr);
     std::size_t const enough = servers_.needed();
-    on_.up.released(whom, f.votes_mine + f.votes_open >= enough, {}, now);
+    on_.up.released(whom, round.votes_mine + round.votes_open >= enough, {}, now);
     drop(front);
   }
-  if (f.open == 0) {
-    cohort_place* const front = std::exchange(f.front, nullptr);
-    if (f.whom != nullptr) forget(*f.whom);
-    rounds_.erase(f.listed_at);
+  if (round.open == 0) {
+    cohort_place* const front = std::exchange(round.front, nullptr);
+    if (round.whom != nullptr) forget(*round.whom);
+    rounds_.erase(round.listed_at);
     if (front != nullptr) drop(*front);
   }
 }

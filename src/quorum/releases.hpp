@@ -44,10 +44,10 @@ class releases {
 
   /// Leaves nothing of this client at any server, also not at those that have not answered. With `r` the reference to the front place goes to
   /// the release_round.
-  void back_out(quorum_lock& b, engine::receipt* r, std::int64_t next_fence_floor, time_point now);
-  void release_votes(quorum_lock& b, release_round* f, std::int64_t next_fence_floor, time_point now);
+  void back_out(quorum_lock& q, engine::receipt* r, std::int64_t next_fence_floor, time_point now);
+  void release_votes(quorum_lock& q, release_round* f, std::int64_t next_fence_floor, time_point now);
   void vote_released(engine::receipt& r, bool was_mine, time_point now);
-  void tell_released(release_round& f, time_point now);
+  void tell_released(release_round& round, time_point now);
   /// Gives up a reference.
   void drop(cohort_place& front);
 

@@ -8,15 +8,15 @@
 
 namespace conch::quorum {
 
-void room::asked(quorum_lock& b, time_point now) {
-  b.together = window_.written(1);
-  window_.uses(std::min<duration>(b.lease, on_.settings.quorum.vote_claim), now);
+void room::asked(quorum_lock& q, time_point now) {
+  q.together = window_.written(1);
+  window_.uses(std::min<duration>(q.lease, on_.settings.quorum.vote_claim), now);
 }
 
-void room::answered(quorum_lock& b, time_point now) {
-  b.unlink();
-  if (b.together == 0) return;
-  window_.answered(1, std::exchange(b.together, 0), b.since, !waiting_.empty(), now);
+void room::answered(quorum_lock& q, time_point now) {
+  q.unlink();
+  if (q.together == 0) return;
+  window_.answered(1, std::exchange(q.together, 0), q.since, !waiting_.empty(), now);
   if (has_waiting() && has_room()) go_on_soon(now);
 }
 

@@ -20,15 +20,15 @@ class room {
   bool has_room() const noexcept { return window_.has_room(); }
   /// Is there room, and does nobody wait for it?
   bool is_free() const noexcept { return waiting_.empty() && has_room(); }
-  void wait(quorum_lock& b) { waiting_.push_back(b); }
-  bool waits(quorum_lock const& b) const noexcept { return b.linked() && servers_.connected(); }
+  void wait(quorum_lock& q) { waiting_.push_back(q); }
+  bool waits(quorum_lock const& q) const noexcept { return q.linked() && servers_.connected(); }
   bool has_waiting() const noexcept { return !waiting_.empty(); }
   quorum_lock& next() { return waiting_.pop_front(); }
   void go_on_soon(time_point now) { on_.timers.arm(next_, engine::in_next_turn(now)); }
 
   /// From here to the answers of as many servers as are needed.
-  void asked(quorum_lock& b, time_point now);
-  void answered(quorum_lock& b, time_point now);
+  void asked(quorum_lock& q, time_point now);
+  void answered(quorum_lock& q, time_point now);
 
  private:
   quorum_environment& on_;

@@ -51,8 +51,8 @@ bool servers::vote_changes(member& m) {
 
 bool servers::is_news(member const& m) { return told_doubles_.insert(std::minmax(m.number, *m.same_as)).second; }
 
-std::size_t servers::owned(quorum_lock const& b) const {
-  return static_cast<std::size_t>(std::count_if(b.votes.begin(), b.votes.end(), [this](auto const& v) { return counts(*v); }));
+std::size_t servers::owned(quorum_lock const& q) const {
+  return static_cast<std::size_t>(std::count_if(q.votes.begin(), q.votes.end(), [this](auto const& v) { return counts(*v); }));
 }
 
 std::size_t servers::needed() const noexcept {
@@ -68,13 +68,13 @@ std::optional<std::int64_t> servers::new_ticket(time_point now) const {
   return agreed_ticket(clocks);
 }
 
-duration servers::answers_within(engine::place const& s) const noexcept {
+duration servers::answers_within(engine::place const& p) const noexcept {
   std::array<duration, most_servers> all{};
   std::size_t up = 0;
   for (auto const& m : members_) {
-    if (m->up()) all[up++] = m->server->answers_within(s);
+    if (m->up()) all[up++] = m->server->answers_within(p);
   }
-  if (up == 0) return members_.front()->server->answers_within(s);
+  if (up == 0) return members_.front()->server->answers_within(p);
   auto const kth = all.begin() + static_cast<std::ptrdiff_t>(std::min(needed(), up) - 1);
   std::nth_element(all.begin(), kth, all.begin() + static_cast<std::ptrdiff_t>(up));
   return *kth;
@@ -97,9 +97,9 @@ std::size_t servers::connected_servers() const noexcept {
   return static_cast<std::size_t>(std::count_if(members_.begin(), members_.end(), [](auto const& m) { return m->has_vote(); }));
 }
 
-std::size_t servers::voters_there(quorum_lock const& b, time_point now) const {
+std::size_t servers::voters_there(quorum_lock const& q, time_point now) const {
   return static_cast<std::size_t>(std::count_if(
-      members_.begin(), members_.end(), [&](auto const& m) { return m->has_vote() && m->fresh_until <= now && !b.votes[m->number]->trouble; }));
+      members_.begin(), members_.end(), [&](auto const& m) { return m->has_vote() && m->fresh_until <= now && !q.votes[m->number]->trouble; }));
 }
 
 std::size_t servers::pending() const noexcept {

@@ -33,7 +33,7 @@ class servers {
   bool connected() const noexcept { return connected_servers() >= needed(); }
   std::size_t connected_servers() const noexcept;
   /// The servers that are connected, are not so fresh that they have no vote, and have not answered with an error.
-  std::size_t voters_there(quorum_lock const& b, time_point now) const;
+  std::size_t voters_there(quorum_lock const& q, time_point now) const;
   /// Why servers are missing; empty: no attempt to connect has failed yet.
   std::string why_no_connection() const;
   error_code no_answer() const;
@@ -49,10 +49,10 @@ class servers {
   std::string all_doubles() const;
   /// Is this vote ours, and the one of its server that counts? Each member may have had one before they proved to be one server.
   bool counts(vote const& v) const noexcept;
-  std::size_t owned(quorum_lock const& b) const;
+  std::size_t owned(quorum_lock const& q) const;
 
   /// By then so many servers as are needed have usually answered.
-  duration answers_within(engine::place const& s) const noexcept;
+  duration answers_within(engine::place const& p) const noexcept;
   duration round_trip() const;
   duration patience_with(member const& m) const;
   /// The lower median of what the servers' clocks show now. All servers count that have ever told their time; they must be a quorum at least.

@@ -10,17 +10,17 @@ using protocol::place;
 
 /// A try does not ask again where another client has the lock. It does ask again where a server has
 /// answered with an error, while it waits for other servers to connect.
-void vote_requests::ask_votes(quorum_lock& b, time_point now) {
-  std::uint64_t const round = b.round;
-  for (auto const& v : b.votes) {
-    bool const answered = v->refused && !b.wait;
+void vote_requests::ask_votes(quorum_lock& q, time_point now) {
+  std::uint64_t const round = q.round;
+  for (auto const& v : q.votes) {
+    bool const answered = v->refused && !q.wait;
     if (v->place.at != engine::place::state::idle || v->not_before > now || answered) continue;
-    ask_vote(b, *v, b.wait, now);
-    if (b.round != round) return;
+    ask_vote(q, *v, q.wait, now);
+    if (q.round != round) return;
   }
 }
 
-void vote_requests::ask_vote(quorum_lock& b, vote& v, bool wait, time_point now) {
+void vote_requests::ask_vote(quorum_lock& q, vote& v, bool wait, time_point now) {
   BOOST_ASSERT_MSG(v.place.at == place::state::idle, "a vote is asked for twice");
   member& m = v.from;
   if (m.same_as) {
@@ -32,14 +32,14 @@ void vote_requests::ask_vote(quorum_lock& b, vote& v, bool wait, time_point now)
     return;
   }
   // Every attempt at a server has a new id; the place in line depends on the ticket.
-  bool const held = b.at == quorum_lock::phase::held;
+  bool const held = q.at == quorum_lock::phase::held;
   v.refused = false;
   auto const claim = std::chrono::duration_cast<engine::milliseconds>(on_.settings.quorum.vote_claim);
-  m.server->as_votes().ask(v.place, {b.ticket, b.floor, 0, held ? b.front : nullptr}, wait, held ? b.lease : claim, now);
+  m.server->as_votes().ask(v.place, {q.ticket, q.floor, 0, held ? q.front : nullptr}, wait, held ? q.lease : claim, now);
 }
 
-void vote_requests::confirm_late_votes(quorum_lock& b, time_point now) {
-  for (auto const& v : b.votes) {
+void vote_requests::confirm_late_votes(quorum_lock& q, time_point now) {
+  for (auto const& v : q.votes) {
     if (v->place.at != place::state::owned || v->place.confirmed) continue;
     place* const one = &v->place;
     v->from.server->as_votes().renew({&one, 1}, now);

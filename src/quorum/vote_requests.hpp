@@ -12,9 +12,9 @@ class vote_requests {
   explicit vote_requests(quorum_environment& on) noexcept : on_{on} {}
 
   /// Asks for the votes that are idle.
-  void ask_votes(quorum_lock& b, time_point now);
-  void ask_vote(quorum_lock& b, vote& v, bool wait, time_point now);
-  void confirm_late_votes(quorum_lock& b, time_point now);
+  void ask_votes(quorum_lock& q, time_point now);
+  void ask_vote(quorum_lock& q, vote& v, bool wait, time_point now);
+  void confirm_late_votes(quorum_lock& q, time_point now);
   /// Gives a vote back, also one that is only asked for.
   static void give_back(vote& v, engine::receipt* r, std::int64_t next_fence_floor, time_point now);
 

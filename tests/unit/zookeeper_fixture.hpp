@@ -83,22 +83,22 @@ class zookeeper_test : public ::testing::Test, public wire, public life_in_test:
   void log(log_line l) override { logged.push_back((l.level == log_level::error ? "error: " : "") + l.words); }
 
   // ---- the cohort
-  void granted(engine::place& s, bool pushed, time_point) override { told.push_back((pushed ? "pushed " : "granted ") + label(s)); }
-  void busy(engine::place& s, time_point) override { told.push_back("busy " + label(s)); }
-  void queued(engine::place& s, time_point) override { told.push_back("queued " + label(s)); }
-  void asked_again(engine::place& s, retry_reason, time_point) override { told.push_back("again " + label(s)); }
-  void left(engine::place& s, time_point) override { told.push_back("left " + label(s)); }
-  void failed(engine::place& s, error_code why, time_point) override {
-    told.push_back("failed " + label(s) + ": " + why.message());
+  void granted(engine::place& p, bool pushed, time_point) override { told.push_back((pushed ? "pushed " : "granted ") + label(p)); }
+  void busy(engine::place& p, time_point) override { told.push_back("busy " + label(p)); }
+  void queued(engine::place& p, time_point) override { told.push_back("queued " + label(p)); }
+  void asked_again(engine::place& p, retry_reason, time_point) override { told.push_back("again " + label(p)); }
+  void left(engine::place& p, time_point) override { told.push_back("left " + label(p)); }
+  void failed(engine::place& p, error_code why, time_point) override {
+    told.push_back("failed " + label(p) + ": " + why.message());
     reason = why;
   }
-  void extended(engine::place& s, time_point) override { told.push_back("extended " + label(s)); }
+  void extended(engine::place& p, time_point) override { told.push_back("extended " + label(p)); }
   void renewal_failed(engine::place&, time_point) override {}
-  void lost(engine::place& s, time_point) override { told.push_back("lost " + label(s)); }
+  void lost(engine::place& p, time_point) override { told.push_back("lost " + label(p)); }
   void released(engine::receipt&, bool was_mine, error_code why, time_point) override {
     told.push_back(std::string{"released"} + (was_mine ? "" : " not mine") + (why ? ": " + why.message() : ""));
   }
-  void settled(engine::place& s) override { told.push_back("settled " + label(s)); }
+  void settled(engine::place& p) override { told.push_back("settled " + label(p)); }
   void connection_refused(error_code why, time_point) override { told.push_back("refused: " + why.message()); }
   engine::place* find(std::string_view) override { return nullptr; }
   engine::place& find_or_make(std::string_view name) override { return at(name); }
@@ -116,9 +116,9 @@ class zookeeper_test : public ::testing::Test, public wire, public life_in_test:
     return *one;
   }
 
-  std::string label(engine::place const& s) const {
+  std::string label(engine::place const& p) const {
     for (auto const& [label, one] : places) {
-      if (one.get() == &s) return label;
+      if (one.get() == &p) return label;
     }
     return "?";
   }

@@ -18,8 +18,8 @@ permit permits(std::uint32_t weight, std::uint32_t limit) { return {.kind = perm
 class ZookeeperPermits : public zookeeper_test {
  protected:
   /// A place with its node, whose list is not answered yet.
-  void ask(engine::place& s, std::string const& mine, bool wait = true) {
-    line->ask(s, wait, 12s, now);
+  void ask(engine::place& p, std::string const& mine, bool wait = true) {
+    line->ask(p, wait, 12s, now);
     made("/conch/" + mine, ++zxid);
   }
   /// Two places at one lock, both behind a writer of another client. The list of the second one is not answered yet.

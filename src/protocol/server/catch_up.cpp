@@ -25,16 +25,16 @@ void catch_up::go_on(time_point now) {
 /// Without a connection, or after a failure, nothing is written for what rests: it waits, or fails.
 void catch_up::tell_the_rest(std::size_t& left, time_point now) {
   for (; (on_.all.failing() || !on_.link.connected()) && left != 0 && on_.all.has_resting(); --left) {
-    place& s = on_.all.next();
-    bool const asks = s.at == place::state::asking || s.at == place::state::in_line;
+    place& p = on_.all.next();
+    bool const asks = p.at == place::state::asking || p.at == place::state::in_line;
     if (asks && on_.all.failing()) {
-      asks_.fail(s, on_.all.failing(), now);
+      asks_.fail(p, on_.all.failing(), now);
     } else if (asks) {
-      asks_.be_patient(s, on_.link.lost_at());
-    } else if (s.at == place::state::leaving && !on_.link.connected()) {
-      if (!s.check.armed()) on_.env.timers.arm(s.check, on_.link.lost_at() + on_.env.settings.command_timeout);
-    } else if (s.at == place::state::leaving && s.late.told_on != on_.link.number()) {
-      asks_.send_leave(s, now);  // the failure came before this connection had come to the place
+      asks_.be_patient(p, on_.link.lost_at());
+    } else if (p.at == place::state::leaving && !on_.link.connected()) {
+      if (!p.check.armed()) on_.env.timers.arm(p.check, on_.link.lost_at() + on_.env.settings.command_timeout);
+    } else if (p.at == place::state::leaving && p.late.told_on != on_.link.number()) {
+      asks_.send_leave(p, now);  // the failure came before this connection had come to the place
     }
   }
   if (!on_.all.has_resting()) on_.all.stop_failing();
@@ -53,9 +53,9 @@ void catch_up::come_back(time_point now) {
 
 void catch_up::send_postponed(std::size_t& left, time_point now) {
   for (; left != 0 && owed_.may_send() && on_.all.has_postponed(); --left) {
-    place& s = on_.all.next_postponed();
-    if (s.at == place::state::leaving) asks_.send_leave(s, false, now);
-    else asks_.send(s, false, now);
+    place& p = on_.all.next_postponed();
+    if (p.at == place::state::leaving) asks_.send_leave(p, false, now);
+    else asks_.send(p, false, now);
   }
 }
 
@@ -63,8 +63,8 @@ void catch_up::send_postponed(std::size_t& left, time_point now) {
 void catch_up::renew_holds(std::size_t& left, time_point now) {
   std::vector<place*> held;
   for (; left != 0 && on_.all.has_resting_holds(); --left) {
-    place& s = on_.all.next_hold();
-    if (s.late.told_on != on_.link.number()) held.push_back(&s);
+    place& p = on_.all.next_hold();
+    if (p.late.told_on != on_.link.number()) held.push_back(&p);
   }
   if (held.empty()) return;
   std::sort(held.begin(), held.end(), [](place* a, place* b) { return a->deadline < b->deadline; });
@@ -78,12 +78,12 @@ void catch_up::renew_holds(std::size_t& left, time_point now) {
 /// up since is not in the list any more.
 void catch_up::ask_everything_again(std::size_t& left, time_point now) {
   for (; left != 0 && asks_.may_repeat() && on_.all.has_resting() && (on_.all.first_resting().written || on_.sent.window().may_begin(now)); --left) {
-    place& s = on_.all.next();
-    if (s.late.told_on == on_.link.number()) continue;
-    switch (s.at) {
+    place& p = on_.all.next();
+    if (p.late.told_on == on_.link.number()) continue;
+    switch (p.at) {
       case place::state::asking:
-      case place::state::in_line: asks_.ask_once_more(s, retry_reason::reconnected, now); break;
-      case place::state::leaving: asks_.send_leave(s, now); break;
+      case place::state::in_line: asks_.ask_once_more(p, retry_reason::reconnected, now); break;
+      case place::state::leaving: asks_.send_leave(p, now); break;
       case place::state::owned:
       case place::state::idle: break;
     }

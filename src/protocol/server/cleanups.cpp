@@ -15,31 +15,31 @@ cleanups::~cleanups() {
   while (!pending_.empty()) delete &pending_.pop_front();
 }
 
-cleanup& cleanups::make(place& s, grant_id id) {
-  auto* const c = new cleanup{s, id, *this, [](void* self, time_point at) {
+cleanup& cleanups::make(place& p, grant_id id) {
+  auto* const c = new cleanup{p, id, *this, [](void* self, time_point at) {
                                 auto& one = *static_cast<cleanup*>(self);
                                 one.in->due(one, at);
                               }};
-  ++s.references;
+  ++p.references;
   pending_.push_back(*c);
   return *c;
 }
 
-cleanup& cleanups::owe(place& s, grant_id id, receipt* r, time_point now) {
-  drop_kick(s);
-  s.of = &mine_;  // an idle place does not know that its slot has moved
-  cleanup& c = make(s, id);
+cleanup& cleanups::owe(place& p, grant_id id, receipt* r, time_point now) {
+  drop_kick(p);
+  p.of = &mine_;  // an idle place does not know that its slot has moved
+  cleanup& c = make(p, id);
   ++count_;
-  c.late_until = s.late.until;
-  c.echo_until = on_.link.echo_until(s);
+  c.late_until = p.late.until;
+  c.echo_until = on_.link.echo_until(p);
   // A waiter from before the server's role changed may still be connected to the replica. It learns of its turn by a message, and the
   // release waits for it. A hold that was taken over may be from before, too.
-  if (s.run != on_.link.runs().number() || s.adopts()) c.patient_until = now + time_to_greet;
+  if (p.run != on_.link.runs().number() || p.adopts()) c.patient_until = now + time_to_greet;
   // Whom its first question has told to come is still on the way.
-  c.patient_until = std::max(c.patient_until, s.waiting.patient_until);
-  c.floor = s.vote.terms.floor_asked();
-  c.next_fence_floor = s.vote.terms.next_fence_floor;
-  c.kept_for = kept_for(s, now);
+  c.patient_until = std::max(c.patient_until, p.waiting.patient_until);
+  c.floor = p.vote.terms.floor_asked();
+  c.next_fence_floor = p.vote.terms.next_fence_floor;
+  c.kept_for = kept_for(p, now);
   c.over = forgotten_by(c, now);
   wait_for(c, r);
   on_.env.timers.arm(c.due, c.over);
@@ -47,19 +47,19 @@ cleanup& cleanups::owe(place& s, grant_id id, receipt* r, time_point now) {
   return c;
 }
 
-void cleanups::owe_where_it_went(place& s, grant_id id, acquire_reply const& reply, time_point now) {
+void cleanups::owe_where_it_went(place& p, grant_id id, acquire_reply const& reply, time_point now) {
   using kind = acquire_reply::kind;
-  cleanups& there = on_.slots.at(s.slot).owed();  // an idle place may not know
+  cleanups& there = on_.slots.at(p.slot).owed();  // an idle place may not know
   bool const has_left_something = reply.what == kind::granted || reply.what == kind::queued || reply.what == kind::unfinished;
-  bool const is_dead = s.id != id || s.at == place::state::idle;
-  if (has_left_something && is_dead && there.find(id) == nullptr) there.owe(s, id, nullptr, now);
+  bool const is_dead = p.id != id || p.at == place::state::idle;
+  if (has_left_something && is_dead && there.find(id) == nullptr) there.owe(p, id, nullptr, now);
 }
 
 /// The longest lease that was asked for under its id, or the configured lease if that is longer. A place in line lasts as long as the server
 /// has said.
-duration cleanups::kept_for(place const& s, time_point now) const {
-  duration lease = std::max<duration>(std::max(s.lease, s.late.longest_lease), on_.env.settings.lease);
-  if (s.waiting.listed_until > now) lease = std::max(lease, s.waiting.listed_until - now);
+duration cleanups::kept_for(place const& p, time_point now) const {
+  duration lease = std::max<duration>(std::max(p.lease, p.late.longest_lease), on_.env.settings.lease);
+  if (p.waiting.listed_until > now) lease = std::max(lease, p.waiting.listed_until - now);
   return lease;
 }
 
@@ -84,11 +84,11 @@ void cleanups::send(cleanup& c, grant_id new_id, bool with_source, time_point no
   c.sent = true;
   if (c.is_kick) ++on_.env.stats.kicks;
   ++on_.env.stats.scripts;
-  place& s = *c.lock;
+  place& p = *c.lock;
   on_.sent.send(
-      release_command{s.name, c.id, false, s.lease, claim_of(on_.env.settings, s.lease), retention_of(on_.env.settings, s.lease), new_id, with_source,
-                      c.floor, c.next_fence_floor, s.permit ? &s.permit : nullptr, 0, on_.link.runs().is_patient(now, c.patient_until)},
-      {request_kind::cleanup, c.id, new_id, &s, &c, now});
+      release_command{p.name, c.id, false, p.lease, claim_of(on_.env.settings, p.lease), retention_of(on_.env.settings, p.lease), new_id, with_source,
+                      c.floor, c.next_fence_floor, p.permit ? &p.permit : nullptr, 0, on_.link.runs().is_patient(now, c.patient_until)},
+      {request_kind::cleanup, c.id, new_id, &p, &c, now});
 }
 
 void cleanups::try_again(cleanup& c, time_point now) {
@@ -137,19 +137,19 @@ void cleanups::finish(cleanup& c, bool was_mine, error_code why, time_point now)
   BOOST_ASSERT_MSG(!c.sent, "a clean-up ends while its answer is under way");
   BOOST_ASSERT_MSG(c.is_kick || count_ != 0, "more clean-ups end than were owed");
   BOOST_ASSERT_MSG(!c.lapsed || lapsed_ != 0, "more clean-ups have lapsed than were counted");
-  place& s = *c.lock;
+  place& p = *c.lock;
   receipt* const whom = c.whom;
   if (whom != nullptr) forget(*whom);
   if (c.is_kick) {
-    if (s.heir.kick == &c) s.heir.kick = nullptr;
-    s.heir.checked_until(now);
+    if (p.heir.kick == &c) p.heir.kick = nullptr;
+    p.heir.checked_until(now);
   } else {
     --count_;
   }
   if (c.lapsed) --lapsed_;
   delete &c;
   if (whom != nullptr) on_.env.up.released(*whom, was_mine, why, now);
-  on_.all.drop(s);
+  on_.all.drop(p);
 }
 
 error_code cleanups::not_done(cleanup const& c) const {
@@ -170,27 +170,27 @@ time_point cleanups::late_after(receipt const& r) const {
 /// The new owner may be dead behind a connection that the server still believes in. Then the waiters behind it sleep until the lease
 /// expires that the server named to them. The client that passed the lock on looks after it when the claim expires, whatever it does by
 /// then.
-void cleanups::passed_on(place& s, milliseconds lease, time_point now) {
-  s.heir.look_later(after_claim(claim_of(on_.env.settings, lease), now), static_cast<bool>(s.permit));
+void cleanups::passed_on(place& p, milliseconds lease, time_point now) {
+  p.heir.look_later(after_claim(claim_of(on_.env.settings, lease), now), static_cast<bool>(p.permit));
 }
 
 /// A place in line asks again at that time. Otherwise the release of a dead id is repeated: if no client has confirmed the lock by then,
 /// the lock goes to the next waiter. The next waiter may be dead as well, and is looked after in the same way.
-void cleanups::look_after(place& s, grant_id dead, time_point now) {
-  if (!s.heir.any()) return;
-  if (s.at == place::state::in_line) on_.env.timers.arm(s.check, std::min(s.check.at(), s.heir.next()));
+void cleanups::look_after(place& p, grant_id dead, time_point now) {
+  if (!p.heir.any()) return;
+  if (p.at == place::state::in_line) on_.env.timers.arm(p.check, std::min(p.check.at(), p.heir.next()));
   // The owner of a permit may keep it for long, while others wait for the permit that was passed on.
-  bool const away = s.at == place::state::idle || (s.at == place::state::owned && s.permit);
+  bool const away = p.at == place::state::idle || (p.at == place::state::owned && p.permit);
   if (!away) return;
-  drop_kick(s);
-  cleanup& c = make(s, dead);
+  drop_kick(p);
+  cleanup& c = make(p, dead);
   c.is_kick = true;
-  c.floor = s.vote.terms.floor_asked();
+  c.floor = p.vote.terms.floor_asked();
   // By then every waiter has asked again.
-  c.over = s.heir.next() + std::max<duration>(s.lease, on_.env.settings.lease);
-  s.heir.kick = &c;
+  c.over = p.heir.next() + std::max<duration>(p.lease, on_.env.settings.lease);
+  p.heir.kick = &c;
   if (closing_ && on_.link.connected()) send(c, 0, false, now);  // the script tells those in line to look themselves
-  else on_.env.timers.arm(c.due, std::max(now, s.heir.next()));
+  else on_.env.timers.arm(c.due, std::max(now, p.heir.next()));
 }
 
 /// When to look after a claim. Not before it has expired by the server's clock, which may be slower than ours: a kick that comes too early
@@ -200,12 +200,12 @@ time_point cleanups::after_claim(milliseconds claim, time_point now) {
   return now + claim + drift + milliseconds{5} + on_.pause.jitter(claim / 20);
 }
 
-void cleanups::drop_kick(place& s) {
-  cleanup* const c = s.heir.kick;
+void cleanups::drop_kick(place& p) {
+  cleanup* const c = p.heir.kick;
   if (c == nullptr || c->sent) return;
-  s.heir.kick = nullptr;
+  p.heir.kick = nullptr;
   delete c;
-  --s.references;  // the caller is about to use the place: it stays
+  --p.references;  // the caller is about to use the place: it stays
 }
 
 void cleanups::drop_kicks(time_point now) {
@@ -225,9 +225,9 @@ void cleanups::drop_kicks(time_point now) {
   }
 }
 
-bool cleanups::owes(place const& s) {
+bool cleanups::owes(place const& p) {
   bool found = false;
-  auto const look = [&](cleanup& c) { found = found || (c.lock == &s && !c.is_kick); };
+  auto const look = [&](cleanup& c) { found = found || (c.lock == &p && !c.is_kick); };
   pending_.for_each(look);
   resting_.for_each(look);
   return found;

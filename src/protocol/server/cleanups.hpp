@@ -24,12 +24,12 @@ class cleanups {
   ~cleanups();
 
   /// With an id of 0 the caller sends the clean-up. Otherwise it is sent now, or on the next connection.
-  cleanup& owe(place& s, grant_id id, receipt* r, time_point now);
+  cleanup& owe(place& p, grant_id id, receipt* r, time_point now);
   /// Of a place that is with another server now. If it is under an id that is dead by then, no clean-up of it need be under way: nobody knew that it
   /// would be carried out.
-  void owe_where_it_went(place& s, grant_id id, acquire_reply const& reply, time_point now);
+  void owe_where_it_went(place& p, grant_id id, acquire_reply const& reply, time_point now);
   /// A script has answered that there is more to do. A release under a dead id does it, and is repeated until nothing is left.
-  void go_on(place& s, grant_id dead, time_point now) { owe(s, dead, nullptr, now); }
+  void go_on(place& p, grant_id dead, time_point now) { owe(p, dead, nullptr, now); }
   /// Now, or when there is room.
   void send(cleanup& c, time_point now);
   void send(cleanup& c, grant_id new_id, bool with_source, time_point now);
@@ -47,16 +47,16 @@ class cleanups {
 
   // Who was let in last may be dead.
   /// This client has passed the lock on while others wait.
-  void passed_on(place& s, milliseconds lease, time_point now);
-  void look_after(place& s, grant_id dead, time_point now);
-  void drop_kick(place& s);
+  void passed_on(place& p, milliseconds lease, time_point now);
+  void look_after(place& p, grant_id dead, time_point now);
+  void drop_kick(place& p);
   /// Looks after nobody later: the client is about to close. What is to be looked after goes to those in line, by a script that is sent now.
   void drop_kicks(time_point now);
 
   /// None: no release or leave of that id is owed.
   cleanup* find(grant_id id);
   /// Is an earlier grant or place of this one still to be given back?
-  bool owes(place const& s);
+  bool owes(place const& p);
   /// Releases and leaves that are not answered yet.
   std::size_t count() const noexcept { return count_; }
   /// Does none of them matter any more?
@@ -76,9 +76,9 @@ class cleanups {
   void hasten(std::set<unsigned> const& slots, time_point now);
 
  private:
-  cleanup& make(place& s, grant_id id);
+  cleanup& make(place& p, grant_id id);
   void due(cleanup& c, time_point now);
-  duration kept_for(place const& s, time_point now) const;
+  duration kept_for(place const& p, time_point now) const;
   time_point forgotten_by(cleanup const& c, time_point now) const;
   void extend(cleanup& c, time_point until);
   time_point after_claim(milliseconds claim, time_point now);

@@ -13,25 +13,25 @@ grant_id grant_ids::next() {
 }
 
 /// The clocks that tickets come from may be set back, but not by chance to the same microsecond at the same count.
-grant_id grant_ids::next(place const& s) {
-  if (s.vote.terms.ticket == 0) return next();
+grant_id grant_ids::next(place const& p) {
+  if (p.vote.terms.ticket == 0) return next();
   ++last_;
   constexpr auto most = static_cast<std::uint64_t>(attempts_per_ticket);
   std::uint64_t const attempt = last_ % most;
-  std::uint64_t const count = static_cast<std::uint64_t>(s.vote.terms.ticket) * most + attempt;
+  std::uint64_t const count = static_cast<std::uint64_t>(p.vote.terms.ticket) * most + attempt;
   return {count, nonces_.next()};
 }
 
-void grant_ids::enter(place& s) {
-  BOOST_ASSERT_MSG(s.id.count != 0, "a place without an id");
-  if (!s.permit && !s.adopts()) return;
-  places_.emplace(s.id, &s);
-  s.listed_in = this;
+void grant_ids::enter(place& p) {
+  BOOST_ASSERT_MSG(p.id.count != 0, "a place without an id");
+  if (!p.permit && !p.adopts()) return;
+  places_.emplace(p.id, &p);
+  p.listed_in = this;
 }
 
-void grant_ids::forget(place& s) noexcept {
-  auto const known = places_.find(s.id);
-  if (known != places_.end() && known->second == &s) places_.erase(known);
+void grant_ids::forget(place& p) noexcept {
+  auto const known = places_.find(p.id);
+  if (known != places_.end() && known->second == &p) places_.erase(known);
 }
 
 place* grant_ids::place_of(grant_id id) const {

@@ -23,13 +23,13 @@ class grant_ids {
   /// Makes an id that was never used before and that no other client can guess.
   grant_id next();
   /// The same, for what is asked of the place; the id of a vote shows its ticket.
-  grant_id next(place const& s);
+  grant_id next(place const& p);
 
   /// The place has its id now. It is found by it if a client may have several places at one lock: if the lock has several owners, or the place
   /// takes a hold over.
-  void enter(place& s);
+  void enter(place& p);
   /// The id of the place is over, or the place itself is.
-  void forget(place& s) noexcept;
+  void forget(place& p) noexcept;
   /// None: it was not entered.
   place* place_of(grant_id id) const;
 

@@ -22,9 +22,9 @@ void moves::ask_once_more(std::set<unsigned> const& slots, time_point now) {
   asked_.watch_again(slots, now);
 }
 
-void moves::receive(place& s, time_point now) {
+void moves::receive(place& p, time_point now) {
   has_received_ = true;
-  asks_.receive(s, mine_, now);
+  asks_.receive(p, mine_, now);
 }
 
 void moves::receive(cleanup& c, time_point now) {

@@ -33,7 +33,7 @@ class moves final : public neighbour {
   bool has_requests() const noexcept { return on_.all.has_any() || !asked_.empty(); }
 
   // As a neighbour.
-  void receive(place& s, time_point now) override;
+  void receive(place& p, time_point now) override;
   void receive(cleanup& c, time_point now) override;
   void receive(admin_request& i, admin_events* whose, time_point now) override;
   void receive_unwatched(std::string name, grant_id id) override;

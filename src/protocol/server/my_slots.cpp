@@ -5,6 +5,6 @@
 
 namespace conch::protocol {
 
-bool my_slots::has(place const& s) const { return others_ == nullptr || &others_->keeper(s.slot) == &self_; }
+bool my_slots::has(place const& p) const { return others_ == nullptr || &others_->keeper(p.slot) == &self_; }
 
 }  // namespace conch::protocol

@@ -200,14 +200,14 @@ void orders::order_answered(admin_request& i, answer const& a, time_point now) {
 void orders::look_after(order const& o, order_reply const& reply, time_point now) {
   bool const nothing = !reply.passed_on && !reply.more_to_do;
   if (nothing) return;
-  place& s = made_here(reply.permit ? on_.env.up.make_permit_place(o.name, reply.permit) : on_.env.up.find_or_make(o.name));
+  place& p = made_here(reply.permit ? on_.env.up.make_permit_place(o.name, reply.permit) : on_.env.up.find_or_make(o.name));
   neighbour& there = on_.slots.at(o.name);
-  if (s.at == place::state::idle) s.of = &there.keeper();
-  ++s.references;
-  if (reply.passed_on) there.owed().passed_on(s, whole_ms(on_.env.settings.lease), now);
-  if (reply.more_to_do) there.owed().go_on(s, ids_.next(s), now);
-  else there.owed().look_after(s, ids_.next(s), now);
-  on_.all.drop(s);
+  if (p.at == place::state::idle) p.of = &there.keeper();
+  ++p.references;
+  if (reply.passed_on) there.owed().passed_on(p, whole_ms(on_.env.settings.lease), now);
+  if (reply.more_to_do) there.owed().go_on(p, ids_.next(p), now);
+  else there.owed().look_after(p, ids_.next(p), now);
+  on_.all.drop(p);
 }
 
 void orders::end(admin_request& i, admin_result const& result, error_code why) {

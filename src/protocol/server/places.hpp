@@ -35,18 +35,18 @@ class places {
   error_code const& failing() const noexcept { return failing_; }
 
   /// `behind_the_rest`: others asked earlier, or there is no room.
-  void add(place& s, bool behind_the_rest) { (behind_the_rest ? resting_ : active_).push_back(s); }
+  void add(place& p, bool behind_the_rest) { (behind_the_rest ? resting_ : active_).push_back(p); }
   /// From another server.
-  void receive(place& s);
+  void receive(place& p);
   /// It asks once more, or leaves, when there is room.
-  void postpone(place& s);
-  void hold(place& s);
+  void postpone(place& p);
+  void hold(place& p);
   /// The server has nothing of the place any more, except what a clean-up ends.
-  static void end(place& s);
+  static void end(place& p);
   /// Gives up a reference.
-  void drop(place& s);
+  void drop(place& p);
   /// Asserts what is true of a place at the end of every input that concerns it.
-  void assert_consistent(place const& s) const;
+  void assert_consistent(place const& p) const;
 
   // What rests is written in this order: the holds, (clean-ups,) what asks again, what asks. Each of these takes the first; there is one.
   place& next_hold();

@@ -64,9 +64,9 @@ void pushes::granted(pushed_grant const& g, time_point now) {
 
 /// Does the grant fit the place? It need not come from a script: any client that may publish to our channel, and knows the id, can write
 /// one.
-bool pushes::fits(place const& s, pushed_grant const& g) {
-  bool const same_lock = !s.permit || (g.kind == s.permit.kind && g.name == s.name);
-  return same_lock && has_segment(s.permit, g.segment);
+bool pushes::fits(place const& p, pushed_grant const& g) {
+  bool const same_lock = !p.permit || (g.kind == p.permit.kind && g.name == p.name);
+  return same_lock && has_segment(p.permit, g.segment);
 }
 
 /// A fence is what the server's clock shows. It is one more than the last fence if that clock was set back, or if other clocks run ahead.
@@ -130,39 +130,39 @@ place* pushes::owned_under(std::string_view name, grant_id id) {
   return s != nullptr && s->name == name && s->id == id && s->at == place::state::owned ? s : nullptr;
 }
 
-void pushes::watch_requests(place& s, time_point now) {
-  if (std::exchange(s.owned.watches_requests, true)) return;
-  if (s.owned.requested) {
-    on_.env.up.requested(s, now);
+void pushes::watch_requests(place& p, time_point now) {
+  if (std::exchange(p.owned.watches_requests, true)) return;
+  if (p.owned.requested) {
+    on_.env.up.requested(p, now);
   } else if (on_.link.connected()) {
-    ask_for_requests(s, now);
+    ask_for_requests(p, now);
   }
 }
 
-void pushes::ask_for_requests(place& s, time_point now) {
-  on_.sent.send(requested_command{s.name, s.fence}, {request_kind::requested, s.id, 0, &s, nullptr, now});
+void pushes::ask_for_requests(place& p, time_point now) {
+  on_.sent.send(requested_command{p.name, p.fence}, {request_kind::requested, p.id, 0, &p, nullptr, now});
 }
 
 void pushes::requested_answered(in_flight const& r, answer const& a, time_point now) {
-  place& s = *r.at;
-  bool const still = s.id == r.id && s.at == place::state::owned && !r.moved;
+  place& p = *r.at;
+  bool const still = p.id == r.id && p.at == place::state::owned && !r.moved;
   if (a.what == fault::reconnect) {
     on_.link.drop(a.words);
   } else if (a.what == fault::none && still && read_session(a).count != 0) {
-    asked_to_let_go(s, now);
+    asked_to_let_go(p, now);
   } else if (a.what != fault::none) {
     on_.link.note_once(a.words);  // the pushes still tell
   }
-  on_.all.drop(s);
+  on_.all.drop(p);
 }
 
 void pushes::requested(std::string_view name, grant_id id, time_point now) {
   if (place* const s = owned_under(name, id)) asked_to_let_go(*s, now);
 }
 
-void pushes::asked_to_let_go(place& s, time_point now) {
-  if (std::exchange(s.owned.requested, true)) return;
-  on_.env.up.requested(s, now);
+void pushes::asked_to_let_go(place& p, time_point now) {
+  if (std::exchange(p.owned.requested, true)) return;
+  on_.env.up.requested(p, now);
 }
 
 }  // namespace conch::protocol

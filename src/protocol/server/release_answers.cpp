@@ -11,10 +11,10 @@ namespace conch::protocol {
 
 void release_answers::answered(in_flight const& r, answer const& a, time_point now) {
   using kind = release_reply::kind;
-  place& s = *r.at;
-  release_reply const reply = read_release(a, r.new_id != 0, static_cast<bool>(s.permit));
+  place& p = *r.at;
+  release_reply const reply = read_release(a, r.new_id != 0, static_cast<bool>(p.permit));
   if (reply.what != kind::malformed) on_.link.clock().sample(r.written, reply.server_us, now);
-  if (r.moved) return on_.all.drop(s);  // the clean-up has gone with its place, and may be over
+  if (r.moved) return on_.all.drop(p);  // the clean-up has gone with its place, and may be over
   cleanup& c = *r.of_cleanup;
   c.sent = false;
   if (reply.what == kind::not_done) {
@@ -24,38 +24,38 @@ void release_answers::answered(in_flight const& r, answer const& a, time_point n
   } else if (a.what == fault::no_script) {
     // What was written meanwhile has been carried out already. After a leave the release must not take a new place; after a question that was granted
     // it must not put the owner in line.
-    bool const still_asks = asks_under(s, r.new_id) && !s.waiting.asks_again;
+    bool const still_asks = asks_under(p, r.new_id) && !p.waiting.asks_again;
     owed_.send(c, still_asks ? r.new_id : 0, on_.sent.source_is_due(r), now);
   } else {
     refused(c, r, a, now);
   }
-  on_.all.drop(s);
+  on_.all.drop(p);
 }
 
 /// The place has asked again under the new id of a release.
-bool release_answers::is_under(place const& s, grant_id new_id) { return new_id != 0 && s.id == new_id && s.at != place::state::idle; }
+bool release_answers::is_under(place const& p, grant_id new_id) { return new_id != 0 && p.id == new_id && p.at != place::state::idle; }
 
-bool release_answers::asks_under(place const& s, grant_id new_id) {
-  return is_under(s, new_id) && (s.at == place::state::asking || s.at == place::state::in_line);
+bool release_answers::asks_under(place const& p, grant_id new_id) {
+  return is_under(p, new_id) && (p.at == place::state::asking || p.at == place::state::in_line);
 }
 
 /// The first waiter has not connected again yet. This client still owns the lock, and repeats the release soon. The caller of the release
 /// need not wait for that.
 void release_answers::put_off(cleanup& c, in_flight const& r, time_point now) {
-  place& s = *r.at;
+  place& p = *r.at;
   owed_.tell_released(c, true, now);
-  if (is_under(s, r.new_id) && s.at == place::state::asking) asks_.send(s, false, now);
+  if (is_under(p, r.new_id) && p.at == place::state::asking) asks_.send(p, false, now);
   on_.env.timers.arm(c.due, std::min(c.over, now + milliseconds{10} + on_.pause.jitter(milliseconds{10})));
 }
 
 void release_answers::done(cleanup& c, in_flight const& r, release_reply const& reply, time_point now) {
-  place& s = *r.at;
+  place& p = *r.at;
   bool const was_mine = reply.was_mine || (c.resent && c.was_valid);
-  s.heir.checked_until(r.written);
+  p.heir.checked_until(r.written);
   // If this place stands in line again, it is a waiter too.
-  bool const more = reply.more_in_line || s.at == place::state::in_line;
-  if (reply.passed_on && more) owed_.passed_on(s, r.lease, now);
-  if (is_under(s, r.new_id)) asks_.take_result(s, r, reply.again, now);
+  bool const more = reply.more_in_line || p.at == place::state::in_line;
+  if (reply.passed_on && more) owed_.passed_on(p, r.lease, now);
+  if (is_under(p, r.new_id)) asks_.take_result(p, r, reply.again, now);
   bool const unfinished = reply.more_to_do;
   if (unfinished && !c.is_kick) {
     // The lock is given back, but there are more dead waiters, or more to let in, than one script handles. The same release at once
@@ -69,32 +69,32 @@ void release_answers::done(cleanup& c, in_flight const& r, release_reply const& 
     owed_.tell_released(c, was_mine, now);
     c.over = std::max(c.over, c.echo_until + on_.env.settings.command_timeout);
     // Earlier if it passed the lock on: the repeated release also looks after the next owner.
-    bool const looks = s.heir.any();
-    on_.env.timers.arm(c.due, looks ? std::min(c.echo_until, std::max(s.heir.next(), now)) : c.echo_until);
+    bool const looks = p.heir.any();
+    on_.env.timers.arm(c.due, looks ? std::min(c.echo_until, std::max(p.heir.next(), now)) : c.echo_until);
   } else {
     grant_id const id = c.id;
     owed_.finish(c, was_mine, {}, now);
     if (unfinished) {
-      owed_.go_on(s, id, now);
+      owed_.go_on(p, id, now);
     } else {
-      owed_.look_after(s, id, now);
+      owed_.look_after(p, id, now);
     }
   }
 }
 
 /// The server did not carry it out, or did not say what came of it.
 void release_answers::refused(cleanup& c, in_flight const& r, answer const& a, time_point now) {
-  place& s = *r.at;
+  place& p = *r.at;
   if (a.what == fault::none) {
     c.resent = true;  // it was carried out, whatever the answer says
     on_.link.drop("invalid answer of the release script");
   }
   if (a.what == fault::reconnect) on_.link.drop(a.words);
-  if (asks_under(s, r.new_id)) asks_.take_fault(s, a, now);
+  if (asks_under(p, r.new_id)) asks_.take_fault(p, a, now);
   bool const hopeless = a.what == fault::wrong_type || a.what == fault::access_denied || a.what == fault::malformed;
   if (hopeless) {
     errc const why = meaning_of(a.what).error;
-    owed_.finish(c, false, explained(make_error_code(why, a.words), {failed_task::kind::releasing, s.name}), now);
+    owed_.finish(c, false, explained(make_error_code(why, a.words), {failed_task::kind::releasing, p.name}), now);
   } else {
     on_.link.note_once(a.words);  // nobody else may ask this server for a while
     ++c.refusals;

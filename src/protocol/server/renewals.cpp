@@ -28,8 +28,8 @@ void renewals::send(std::span<place* const> places, renewal_way way, time_point 
 }
 
 /// Of a lease that ends with the deadline of the hold, at the least.
-milliseconds renewals::lease_left(place const& s, time_point now) {
-  duration const left = std::max<duration>(s.deadline - now, duration::zero());
+milliseconds renewals::lease_left(place const& p, time_point now) {
+  duration const left = std::max<duration>(p.deadline - now, duration::zero());
   return whole_ms(left + drift_of(left + left / 50)) + milliseconds{1};
 }
 
@@ -95,34 +95,34 @@ void renewals::answered(in_flight const& r, answer const& a, time_point now) {
   std::vector<place*> again, each;
   duration left = duration::max(), granted{};
   for (std::size_t i = 0; i < batch.size(); ++i) {
-    place& s = *batch[i].at;
-    place_keeper& keeper = *s.of;  // this one, unless its slot is on the way here
-    if (elsewhere || s.id != batch[i].id || s.at != place::state::owned) continue;
-    s.owned.renewing = false;
+    place& p = *batch[i].at;
+    place_keeper& keeper = *p.of;  // this one, unless its slot is on the way here
+    if (elsewhere || p.id != batch[i].id || p.at != place::state::owned) continue;
+    p.owned.renewing = false;
     using kind = renew_reply::kind;
     renew_reply::one const result = reply ? reply->locks[i] : renew_reply::one{};
-    if (result.what == kind::renewed) s.owned.refused_renewal = {};
-    else if (reply) s.owned.refused_renewal = to_error(fault::refused, "the server could not write the renewal");
-    else if (a.what != fault::none && a.what != fault::no_script) s.owned.refused_renewal = to_error(a.what, a.words);
-    s.owned.renewed_alone = is_divided || (s.owned.renewed_alone && result.what != kind::renewed);
+    if (result.what == kind::renewed) p.owned.refused_renewal = {};
+    else if (reply) p.owned.refused_renewal = to_error(fault::refused, "the server could not write the renewal");
+    else if (a.what != fault::none && a.what != fault::no_script) p.owned.refused_renewal = to_error(a.what, a.words);
+    p.owned.renewed_alone = is_divided || (p.owned.renewed_alone && result.what != kind::renewed);
     if (a.what == fault::no_script) {
-      again.push_back(&s);
+      again.push_back(&p);
     } else if (is_divided) {
-      each.push_back(&s);
+      each.push_back(&p);
     } else if (result.what == kind::failed) {
-      on_.env.up.renewal_failed(s, now);
+      on_.env.up.renewal_failed(p, now);
     } else if (result.what != kind::renewed) {
-      keeper.not_prolonged(s, now);
+      keeper.not_prolonged(p, now);
     } else {
       if (r.what == request_kind::confirm) {
-        s.vote.accepted = batch[i].floor;
-        s.vote.refused_by = result.overtaken ? result.last_fence : 0;
+        p.vote.accepted = batch[i].floor;
+        p.vote.refused_by = result.overtaken ? result.last_fence : 0;
       }
-      if (s.heard_from >= on_.link.up_since() && s.deadline - now < left) {
-        left = s.deadline - now;
-        granted = s.deadline - s.valid_from;
+      if (p.heard_from >= on_.link.up_since() && p.deadline - now < left) {
+        left = p.deadline - now;
+        granted = p.deadline - p.valid_from;
       }
-      keeper.prolonged(s, r.written, batch[i].lease, batch[i].keeps_fence, now);
+      keeper.prolonged(p, r.written, batch[i].lease, batch[i].keeps_fence, now);
     }
   }
   if (granted != duration{}) on_.sent.window().renewed(batch.size(), granted, left, now);
@@ -152,9 +152,9 @@ bool renewals::renewed_elsewhere(renewal_batch const& sent, answer const& a, tim
   return on_.slots.renewed_elsewhere({.places = still, .asking = sent.way.asking, .can_be_divided = is_divided && !sent.way.alone}, a.words, now);
 }
 
-std::string renewals::why_not(place const& s, time_point now) const {
+std::string renewals::why_not(place const& p, time_point now) const {
   if (!on_.link.connected()) return on_.link.why_not_connected();
-  std::string const refused = cause_of(s.owned.refused_renewal);
+  std::string const refused = cause_of(p.owned.refused_renewal);
   return refused.empty() ? on_.sent.silence(now) : refused;
 }
 

@@ -21,12 +21,12 @@ class renewals {
   /// It is not answered any more.
   void went_unanswered(renewal_batch const& batch);
   /// Why an owned place could not be renewed in time, in words; empty: nothing was in the way.
-  std::string why_not(place const& s, time_point now) const;
+  std::string why_not(place const& p, time_point now) const;
 
  private:
   void send_kind(std::span<place* const> places, bool permits, bool keep_fences, renewal_way way, time_point now);
   bool renewed_elsewhere(renewal_batch const& sent, answer const& a, time_point now);
-  static milliseconds lease_left(place const& s, time_point now);
+  static milliseconds lease_left(place const& p, time_point now);
 
   common_parts& on_;
   holds const& held_;

@@ -147,9 +147,9 @@ bool requests::source_is_due(in_flight const& r) {
   return true;
 }
 
-bool requests::is_under_way(place const& s, grant_id id) const {
-  if (s.references <= 2) return false;
-  auto const same = [&](auto const& one) { return one.at == &s && one.id == id; };
+bool requests::is_under_way(place const& p, grant_id id) const {
+  if (p.references <= 2) return false;
+  auto const same = [&](auto const& one) { return one.at == &p && one.id == id; };
   return in_flight_.any_of(same) || std::any_of(tries_.begin(), tries_.end(),
                                                 [&](auto const& batch) { return std::any_of(batch.in_script.begin(), batch.in_script.end(), same); });
 }

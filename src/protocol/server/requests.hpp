@@ -152,7 +152,7 @@ class requests {
 
   bool empty() const noexcept { return in_flight_.empty(); }
   /// Is another request for the place under that id still under way? The answer in hand and the caller have one reference each.
-  bool is_under_way(place const& s, grant_id id) const;
+  bool is_under_way(place const& p, grant_id id) const;
   /// Of places that go to other servers: the answers are read for nothing but the clock.
   void mark_moved(my_slots const& mine);
 

@@ -86,23 +86,23 @@ std::int64_t server_link::not_after(time_point now) const {
 /// until then.
 bool server_link::may_arrive_late() const { return !earlier_.are_ended() && (earlier_.can_end() || !connected_); }
 
-void server_link::tell(place& s) const {
+void server_link::tell(place& p) const {
   BOOST_ASSERT_MSG(connected_, "something is written without a connection");
-  s.late.echo_until = echo_until(s);
-  s.late.told_on = number_;
+  p.late.echo_until = echo_until(p);
+  p.late.told_on = number_;
 }
 
-void server_link::tell_anew(place& s) const noexcept { s.late.told_on = 0; }
+void server_link::tell_anew(place& p) const noexcept { p.late.told_on = 0; }
 
-void server_link::begin(place& s) const noexcept {
-  s.late.until = s.late.echo_until = time_point::min();
-  s.late.longest_lease = {};
+void server_link::begin(place& p) const noexcept {
+  p.late.until = p.late.echo_until = time_point::min();
+  p.late.longest_lease = {};
 }
 
-void server_link::written(place& s, std::int64_t not_after_us) const {
-  if (not_after_us != 0) s.late.until = std::max(s.late.until, clock_.passed(not_after_us));
+void server_link::written(place& p, std::int64_t not_after_us) const {
+  if (not_after_us != 0) p.late.until = std::max(p.late.until, clock_.passed(not_after_us));
 }
 
-time_point server_link::echo_until(place const& s) const { return s.late.told_on == number_ ? s.late.echo_until : s.late.until; }
+time_point server_link::echo_until(place const& p) const { return p.late.told_on == number_ ? p.late.echo_until : p.late.until; }
 
 }  // namespace conch::protocol

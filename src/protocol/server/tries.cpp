@@ -76,25 +76,25 @@ void tries::go_on(std::vector<tried> const& later, of_the_rest what, answer cons
   std::vector<place*> next;
   std::vector<tried> after;
   for (tried const& one : later) {
-    place& s = *one.at;
-    if (one.moved || s.id != one.id || s.at != place::state::asking) continue;
+    place& p = *one.at;
+    if (one.moved || p.id != one.id || p.at != place::state::asking) continue;
     switch (what) {
       case of_the_rest::next:
         if (next.size() < in_one_script()) {
-          next.push_back(&s);
+          next.push_back(&p);
         } else {
-          ++s.references;
+          ++p.references;
           after.push_back(one);
         }
         break;
       case of_the_rest::busy:
-        places::end(s);
-        owed_.look_after(s, s.id, now);
-        on_.env.up.busy(s, now);
+        places::end(p);
+        owed_.look_after(p, p.id, now);
+        on_.env.up.busy(p, now);
         break;
-      case of_the_rest::each_alone: asks_.ask_once_more(s, retry_reason::server_busy, now); break;
+      case of_the_rest::each_alone: asks_.ask_once_more(p, retry_reason::server_busy, now); break;
       case of_the_rest::as_these:  // a new connection asks again
-        if (a.what != fault::none && a.what != fault::reconnect) asks_.take_fault(s, a, now);
+        if (a.what != fault::none && a.what != fault::reconnect) asks_.take_fault(p, a, now);
         break;
     }
   }
@@ -113,21 +113,21 @@ void tries::answered(in_flight const& r, answer const& a, time_point now) {
 
   std::vector<place*> again;
   for (std::size_t i = 0; i < batch.size(); ++i) {
-    place& s = *batch[i].at;
+    place& p = *batch[i].at;
     if (batch[i].moved) {
-      if (reply && !reply->too_late && i < reply->fences.size()) owed_.owe_where_it_went(s, batch[i].id, of_one(*reply, i), now);
+      if (reply && !reply->too_late && i < reply->fences.size()) owed_.owe_where_it_went(p, batch[i].id, of_one(*reply, i), now);
       continue;
     }
-    if (s.id != batch[i].id || s.at == place::state::idle) continue;  // an answer for any other id grants nothing
-    bool const asks = s.at == place::state::asking;
+    if (p.id != batch[i].id || p.at == place::state::idle) continue;  // an answer for any other id grants nothing
+    bool const asks = p.at == place::state::asking;
     if (reply) {
       in_flight of_its_own = r;
       of_its_own.lease = batch[i].lease;
-      asks_.take_result(s, of_its_own, of_one(*reply, i), now);
+      asks_.take_result(p, of_its_own, of_one(*reply, i), now);
     } else if (a.what == fault::no_script && asks) {
-      again.push_back(&s);
+      again.push_back(&p);
     } else if (a.what != fault::none && a.what != fault::reconnect && asks) {
-      asks_.take_fault(s, a, now);
+      asks_.take_fault(p, a, now);
     }
   }
   if (!again.empty()) {

@@ -5,26 +5,26 @@
 
 namespace conch::protocol {
 
-void votes::ask(place& s, vote_terms const& terms, bool wait, milliseconds lease, time_point now) {
-  s.vote.terms = terms;
-  s.vote.seen = {};
-  s.vote.accepted = s.vote.refused_by = 0;
-  asks_.ask(s, wait, lease, now);
+void votes::ask(place& p, vote_terms const& terms, bool wait, milliseconds lease, time_point now) {
+  p.vote.terms = terms;
+  p.vote.seen = {};
+  p.vote.accepted = p.vote.refused_by = 0;
+  asks_.ask(p, wait, lease, now);
 }
 
-void votes::hold(place& s, vote_terms const& terms, milliseconds lease) noexcept {
-  s.vote.terms = terms;
-  s.lease = lease;
+void votes::hold(place& p, vote_terms const& terms, milliseconds lease) noexcept {
+  p.vote.terms = terms;
+  p.lease = lease;
 }
 
 void votes::renew(std::span<place* const> all, time_point now) {
   if (on_.link.connected()) renews_.send(all, {}, now);
 }
 
-void votes::give_back(place& s, vote_terms const& terms, receipt* r, time_point now) {
-  s.vote.terms = terms;
-  if (s.at == place::state::owned) asks_.release(s, std::nullopt, r, now);
-  else asks_.give_up(s, r, now);
+void votes::give_back(place& p, vote_terms const& terms, receipt* r, time_point now) {
+  p.vote.terms = terms;
+  if (p.at == place::state::owned) asks_.release(p, std::nullopt, r, now);
+  else asks_.give_up(p, r, now);
 }
 
 }  // namespace conch::protocol

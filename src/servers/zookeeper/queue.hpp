@@ -27,15 +27,15 @@ class queue final : public engine::backend {
 
   engine::capabilities offers() const noexcept override;
   std::unique_ptr<engine::place> make_place(std::string_view name, engine::permit const& share) override;
-  void ask(engine::place& s, bool wait, engine::milliseconds lease, time_point now) override;
-  void leave_unless_granted(engine::place& s, time_point now) override;
-  void give_up(engine::place& s, engine::receipt* r, time_point now) override;
-  void release(engine::place& s, std::optional<engine::milliseconds> again, engine::receipt* r, time_point now) override;
+  void ask(engine::place& p, bool wait, engine::milliseconds lease, time_point now) override;
+  void leave_unless_granted(engine::place& p, time_point now) override;
+  void give_up(engine::place& p, engine::receipt* r, time_point now) override;
+  void release(engine::place& p, std::optional<engine::milliseconds> again, engine::receipt* r, time_point now) override;
   void renew(std::span<engine::place* const> places, time_point now) override { held_.renew(places, now); }
   time_point late_after(engine::receipt const& r) const override { return owed_.late_after(r); }
   error_code why_not_done(engine::receipt const& r) const override { return owed_.why_not_done(r); }
   bool connected() const noexcept override { return on_.session.is_open(); }
-  error_code too_late(engine::place const& s, time_point now) const override;
+  error_code too_late(engine::place const& p, time_point now) const override;
   duration answers_within(engine::place const&) const noexcept override { return on_.session.answers_usually_within(); }
   error_code no_answer() const override { return owed_.no_answer(); }
   duration validity(engine::milliseconds lease) const noexcept override { return protocol::good_for(lease); }

@@ -60,9 +60,9 @@ std::optional<nanos> observer::well_since(sim_client const& c, int name, std::ch
 
 /// P9: its holder is told `stop_margin` before the deadline, or a quarter of what the grant was good for, whichever is less.
 time_point observer::to_be_told_by(sim_acquisition const& a) const {
-  engine::place const& s = *a.lock->place;
-  duration validity = a.deadline() - s.valid_from;
-  if (s.confirmed) validity = std::min<duration>(validity, a.lease - protocol::drift_of(a.lease));
+  engine::place const& p = *a.lock->place;
+  duration validity = a.deadline() - p.valid_from;
+  if (p.confirmed) validity = std::min<duration>(validity, a.lease - protocol::drift_of(a.lease));
   validity = std::max(validity, shortest_validity_);
   return a.deadline() - std::min(a.client->settings().settings.stop_margin, validity / 4);
 }

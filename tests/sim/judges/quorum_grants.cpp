@@ -67,7 +67,7 @@ void quorum_world::granted(quorum_hold& h) {
   if (calm && h.fence % 4096 == 0 && h.asked_at > all_connected) {
     // What the two clients' ideas of the servers' clocks may differ by: half a round trip, and drift since they last heard.
     nanos const allowance = 4 * (latency + jitter) + lease / 50;
-    auto const queued_at = [](quorum_client const& c, engine::place const& s) { return c.owner->ticket_of(s) * microsecond; };
+    auto const queued_at = [](quorum_client const& c, engine::place const& p) { return c.owner->ticket_of(p) * microsecond; };
     for (auto const& c : clients_) {
       bool const early =
           std::any_of(w.waiting.begin(), w.waiting.end(), [&](quorum_hold* one) { return one->client == c.get() && one->asked_at <= all_connected; });
