@@ -281,8 +281,8 @@ class multi_lock {
       if (!last) return;
       auto const io = self.get_io_executor();
       auto const executor = asio::get_associated_executor(self, io);
-      auto go_on = [op = std::move(self), ec = failure, all = std::move(holds)]() mutable { std::move(op)(ec, std::move(all)); };
-      asio::post(io, asio::bind_executor(executor, std::move(go_on)));
+      auto complete = [op = std::move(self), ec = failure, all = std::move(holds)]() mutable { std::move(op)(ec, std::move(all)); };
+      asio::post(io, asio::bind_executor(executor, std::move(complete)));
     }
 
     Self self;

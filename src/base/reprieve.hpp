@@ -25,7 +25,7 @@ class reprieve {
   std::optional<time_point> grant_connection(time_point due, duration limit, time_point now) noexcept {
     return grant(due, limit / 8, limit / 4, now);
   }
-  void heard() noexcept { given_ = false; }
+  void reset() noexcept { given_ = false; }
 
  private:
   bool given_ = false;

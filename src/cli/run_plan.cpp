@@ -79,12 +79,12 @@ run_plan::orders run_plan::resumed() {
 
 run_plan::orders run_plan::checked(bool held) {
   if (at_ != state::checking) return {};
-  if (held) return go_on();
+  if (held) return run_on();
   lost_ = true;
   return grace_over();  // it was stopped, and must do nothing any more
 }
 
-run_plan::orders run_plan::go_on() {
+run_plan::orders run_plan::run_on() {
   at_ = state::running;
   return {{kind::signal_group, n_.cont}};
 }

@@ -75,7 +75,7 @@ class run_plan {
   orders released();
 
  private:
-  orders go_on();
+  orders run_on();
   orders finish();
   orders terminate(time_point until);
 

@@ -75,7 +75,7 @@ void client_core::tell_events() {
   bool more = false;
   {
     std::lock_guard const guard{mutex_};
-    more = !gone_ && events_.go_on();
+    more = !gone_ && events_.tell_more();
   }
   if (more) post_events();
 }

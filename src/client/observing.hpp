@@ -36,7 +36,7 @@ class event_queue {
   std::vector<told_event> take() { return std::exchange(events_, {}); }
 
   /// What was taken was told. True: more has come, and the caller must post another handler.
-  bool go_on() noexcept { return is_telling_ = !events_.empty(); }
+  bool tell_more() noexcept { return is_telling_ = !events_.empty(); }
 
  private:
   std::vector<told_event> events_;

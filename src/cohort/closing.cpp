@@ -11,18 +11,18 @@ namespace conch::engine {
 void closing::close(time_point now) {
   closed_ = end_waits_ = true;
   entries_.start_visit();
-  go_on(now);
+  end_some(now);
 }
 
 void closing::give_back_everything(time_point now) {
   end_holds_ = true;
   if (end_waits_) return;  // the waits are ended first
   entries_.start_visit();
-  go_on(now);
+  end_some(now);
 }
 
 /// Ends a limited number of waits or holds in one turn, so that other handlers of the event loop do not wait for all of them.
-void closing::go_on(time_point now) {
+void closing::end_some(time_point now) {
   constexpr std::size_t buckets_for_one = 16;  // an empty bucket costs little
   for (std::size_t left = in_one_turn * buckets_for_one; is_under_way(); left -= std::min(left, end_one(now) ? buckets_for_one : 1)) {
     if (left == 0) {

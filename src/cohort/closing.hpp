@@ -12,7 +12,7 @@ class closing {
  public:
   closing(cohort_environment& on, lock_entries& entries, teller& tell, watchdog& dog, local_line& line, waits& all_waits, hold_ends& ends) noexcept
       : on_{on}, entries_{entries}, tell_{tell}, watchdog_{dog}, line_{line}, waits_{all_waits}, ends_{ends},
-        rest_{this, [](void* self, time_point now) { static_cast<closing*>(self)->go_on(now); }} {}
+        rest_{this, [](void* self, time_point now) { static_cast<closing*>(self)->end_some(now); }} {}
 
   void close(time_point now);
   void give_back_everything(time_point now);
@@ -21,7 +21,7 @@ class closing {
   bool is_closed() const noexcept { return closed_; }
 
  private:
-  void go_on(time_point now);
+  void end_some(time_point now);
   bool end_one(time_point now);
   bool end_something(lock_entry& e, time_point now);
 

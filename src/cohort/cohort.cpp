@@ -232,7 +232,7 @@ void cohort::extended(place& p, time_point now) {
   if (e.holder == nullptr) return;
   acquisition& a = *e.holder;
   if (a.at == acquisition::phase::detaching) {
-    ends_.go_on_detaching(e, now);
+    ends_.continue_detaching(e, now);
     return;
   }
   if (a.at != acquisition::phase::holding) {
@@ -246,7 +246,7 @@ void cohort::extended(place& p, time_point now) {
   }
   tell_.set_deadline(a, deadline_of(e));
   watchdog_.schedule(e, now);
-  if (a.is_extending()) watchdog_.go_on_extending(e, now);
+  if (a.is_extending()) watchdog_.continue_extending(e, now);
 }
 
 void cohort::renewal_failed(place&, time_point) {}  // the watchdog's retry is already scheduled

@@ -37,7 +37,7 @@ void hold_ends::end(acquisition& a, bool tell, time_point now) {
 
 void hold_ends::watch(lock_entry& e, time_point now) {
   if (e.proving) {
-    line_.go_on_proving(e, now);
+    line_.continue_proving(e, now);
     return;
   }
   if (e.holder == nullptr) return;
@@ -87,12 +87,12 @@ void hold_ends::detach(acquisition& a, time_point now) {
   e.ends = time_point::max();
   p.renewable = true;  // once more, so that the next holder gets the whole lease
   p.renew_until = std::max(p.renew_until, a.due.at());
-  go_on_detaching(e, now);
+  continue_detaching(e, now);
 }
 
 /// The hold leaves when a renewal that was written after the call was answered. So nothing that this connection has still under way renews it
 /// later, and a claim is a hold by then. One of the same moment may have been written before, with an earlier lease.
-void hold_ends::go_on_detaching(lock_entry& e, time_point now) {
+void hold_ends::continue_detaching(lock_entry& e, time_point now) {
   acquisition& a = *e.holder;
   place& p = *e.place;
   bool const renewed = p.confirmed && p.heard_from >= a.detached_at && p.deadline >= a.detached_at + on_.servers->validity(p.lease);

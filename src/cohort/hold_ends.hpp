@@ -13,7 +13,7 @@ class hold_ends {
   /// `tell`: somebody waits for on_released.
   void end(acquisition& a, bool tell, time_point now);
   void detach(acquisition& a, time_point now);
-  void go_on_detaching(lock_entry& e, time_point now);
+  void continue_detaching(lock_entry& e, time_point now);
   /// It could not be detached, or it is not known whether it is still ours.
   void end_detaching(acquisition& a, error_code why, time_point now);
   /// The timer of an entry: a renewal is due, or the hold is about to be lost, or is over.

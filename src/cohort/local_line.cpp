@@ -91,7 +91,7 @@ void local_line::prove(lock_entry& e, time_point now) {
 }
 
 /// Near the end of the grant the server is asked for a new one instead.
-void local_line::go_on_proving(lock_entry& e, time_point now) {
+void local_line::continue_proving(lock_entry& e, time_point now) {
   if (now >= watchdog_.lose_at(e)) {
     give_back(e, nullptr, now);
     return;

@@ -27,7 +27,7 @@ class local_line {
   /// Asks the server first whether the lock is still ours. Nobody holds it meanwhile.
   void prove(lock_entry& e, time_point now);
   /// The question is due, or its answer late.
-  void go_on_proving(lock_entry& e, time_point now);
+  void continue_proving(lock_entry& e, time_point now);
   /// The server has said that the lock is ours.
   void proved(lock_entry& e, time_point now);
 

@@ -75,7 +75,7 @@ void watchdog::extend(acquisition& a, milliseconds lease, time_point now) {
   on_.timers.arm(a.due, now + on_.settings.command_timeout);
   p.renewable = true;
   p.renew_until = std::max(p.renew_until, a.due.at());  // max_hold limits the watchdog, and this is asked for
-  go_on_extending(e, now);
+  continue_extending(e, now);
 }
 
 void watchdog::watch_requests(acquisition& a, time_point now) {
@@ -87,7 +87,7 @@ void watchdog::watch_requests(acquisition& a, time_point now) {
   }
 }
 
-void watchdog::go_on_extending(lock_entry& e, time_point now) {
+void watchdog::continue_extending(lock_entry& e, time_point now) {
   acquisition& a = *e.holder;
   if (e.place->deadline >= a.extend_to) {
     if (a.fixed) e.ends = std::max(deadline_of(e), a.extend_to);

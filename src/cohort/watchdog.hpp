@@ -43,7 +43,7 @@ class watchdog {
 
   void extend(acquisition& a, milliseconds lease, time_point now);
   /// Ends the extension if the deadline has been reached. Otherwise a renewal is due: none is under way, or one that was written too early.
-  void go_on_extending(lock_entry& e, time_point now);
+  void continue_extending(lock_entry& e, time_point now);
   void end_extension(acquisition& a, bool is_held, error_code why);
   void watch_requests(acquisition& a, time_point now);
   void tell_lost(acquisition& a, error_code why, time_point now);

@@ -80,7 +80,7 @@ void lifecycle::due(time_point now) {
       }
       if (now >= role_.next_due()) role_.due(now);
       sleep_while_up();
-      return role_.go_on(now);
+      return role_.resume(now);
     case state::pausing:
       if (now < until_) return sleep(until_);
       return connect(now);

@@ -33,10 +33,10 @@ struct steps {
   bool flush = false;      // what is to be said goes out at the end of this turn, after the user's handlers that belong to it
   bool write = false;
   bool read = false;
-  bool go_on = false;  // call due() in a later turn
+  bool call_due_later = false;  // call due() in a later turn
   time_point until{};
 
-  bool any() const noexcept { return log || close || sleep || ask || resolve || connect || handshake || flush || write || read || go_on; }
+  bool any() const noexcept { return log || close || sleep || ask || resolve || connect || handshake || flush || write || read || call_due_later; }
   friend bool operator==(steps const&, steps const&) = default;
 };
 

@@ -48,7 +48,7 @@ class role {
   virtual time_point next_due() const noexcept { return time_point::max(); }
   virtual void due(time_point) {}
   /// It was called for a turn of its own.
-  virtual void go_on(time_point) {}
+  virtual void resume(time_point) {}
   /// lifecycle::moved() was called. Where the server is instead, in words; none: where it was.
   virtual std::optional<std::string> moved_to(time_point) { return std::nullopt; }
 

@@ -46,10 +46,10 @@ class shell {
   }
 
   void want() {
-    if (life().want()) go_on_later();
+    if (life().want()) call_due_later();
   }
   void drop(std::string_view why) {
-    if (life().drop(why)) go_on_later();
+    if (life().drop(why)) call_due_later();
   }
 
   // ---- net::steps
@@ -66,7 +66,7 @@ class shell {
       if (!ec) host_.run(step{*this, [this](time_point now) { life().due(now); }});
     }));
   }
-  void go_on_later() {
+  void call_due_later() {
     asio::post(on_, [this, keep = host_.keep()] { host_.run(step{*this, [this](time_point now) { life().due(now); }}); });
   }
   void close_life() {

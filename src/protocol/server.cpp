@@ -20,7 +20,7 @@ server::server(config const& settings, std::uint64_t seed, entropy& nonces, time
           shared_or(own_, shared).servers,
           moves_,
           &rest_,
-          [](void* self, time_point now) { static_cast<catch_up*>(self)->go_on(now); }},
+          [](void* self, time_point now) { static_cast<catch_up*>(self)->resume_backlog(now); }},
       owed_{on_, *this}, held_{on_, ids_, owed_}, asks_{on_, ids_, owed_, held_}, several_{on_, owed_, asks_}, released_{on_, owed_, asks_},
       renews_{on_, held_}, told_{on_, ids_, asks_, *this}, asked_{on_, ids_, shared_or(own_, shared).watching, *this},
       rest_{on_, owed_, asks_, renews_, told_, asked_}, votes_{on_, asks_, renews_}, arrivals_{on_,     owed_, asks_,  several_, released_,

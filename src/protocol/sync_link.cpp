@@ -57,7 +57,7 @@ void sync_link::send(time_point now) {
   batch_.replicas = 0;
   out_.send(wait_command{static_cast<std::uint32_t>(settings_.sync_replicas), whole_ms(settings_.sync_timeout)});
   in_flight_.push_back({in_flight::kind::wait});
-  reprieve_.heard();
+  reprieve_.reset();
   timers_.arm(overdue_, now + answer_within());
 }
 

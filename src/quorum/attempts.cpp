@@ -21,7 +21,7 @@ void attempts::start_next(time_point now) {
     q.began = now;
     start(q, now);
   }
-  if (left == 0) room_.go_on_soon(now);
+  if (left == 0) room_.resume_soon(now);
 }
 
 void attempts::start(quorum_lock& q, time_point now) {

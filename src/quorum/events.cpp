@@ -111,7 +111,7 @@ void events::connection_changed(member& m, time_point now) {
     bool const majority_is_back = m.has_vote() && servers_.voters_there(*b, now) == servers_.needed();
     if (majority_is_back && b->at == quorum_lock::phase::collecting) b->since = now;
     if (b->linked()) {
-      room_.go_on_soon(now);  // in the order of their asking
+      room_.resume_soon(now);  // in the order of their asking
     } else if (b->at == quorum_lock::phase::starting) {
       attempts_.start(*b, now);
     } else {

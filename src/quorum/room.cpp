@@ -17,7 +17,7 @@ void room::answered(quorum_lock& q, time_point now) {
   q.unlink();
   if (q.together == 0) return;
   window_.answered(1, std::exchange(q.together, 0), q.since, !waiting_.empty(), now);
-  if (has_waiting() && has_room()) go_on_soon(now);
+  if (has_waiting() && has_room()) resume_soon(now);
 }
 
 }  // namespace conch::quorum

@@ -14,8 +14,8 @@ namespace conch::quorum {
 /// fast ones would be over when the slow ones give theirs.
 class room {
  public:
-  /// `owner` and `go_on`: of the timer behind which those that wait are asked for.
-  room(quorum_environment& on, servers& all, void* owner, engine::timer::action go_on) noexcept : on_{on}, servers_{all}, next_{owner, go_on} {}
+  /// `owner` and `resume`: of the timer behind which those that wait are asked for.
+  room(quorum_environment& on, servers& all, void* owner, engine::timer::action resume) noexcept : on_{on}, servers_{all}, next_{owner, resume} {}
 
   bool has_room() const noexcept { return window_.has_room(); }
   /// Is there room, and does nobody wait for it?
@@ -24,7 +24,7 @@ class room {
   bool waits(quorum_lock const& q) const noexcept { return q.linked() && servers_.connected(); }
   bool has_waiting() const noexcept { return !waiting_.empty(); }
   quorum_lock& next() { return waiting_.pop_front(); }
-  void go_on_soon(time_point now) { on_.timers.arm(next_, engine::in_next_turn(now)); }
+  void resume_soon(time_point now) { on_.timers.arm(next_, engine::in_next_turn(now)); }
 
   /// From here to the answers of as many servers as are needed.
   void asked(quorum_lock& q, time_point now);

@@ -89,7 +89,7 @@ class session final : engine::acquisition_events, protocol::wire, protocol::wire
     next_ = {};
     for (net::steps todo = fsm_.life().take(); todo.any(); todo = fsm_.life().take()) {
       (void)fsm_.life().take_log();
-      require(!todo.close || !(todo.read || todo.write || todo.flush || todo.go_on), "something is done with what is closed");
+      require(!todo.close || !(todo.read || todo.write || todo.flush || todo.call_due_later), "something is done with what is closed");
       if (todo.close) {
         open_ = false;
         next_ = {};
@@ -101,7 +101,7 @@ class session final : engine::acquisition_events, protocol::wire, protocol::wire
       next_.read = next_.read || todo.read;
       if (todo.flush) fsm_.flush();
       if (todo.write) write();
-      if (todo.go_on) fsm_.life().due(now_);
+      if (todo.call_due_later) fsm_.life().due(now_);
     }
   }
 

@@ -48,7 +48,7 @@ class member {
     channel_ = redis::channel_of(who(), redis::slot_of_lock(lock));
     return ear_.command({"SSUBSCRIBE", channel_});
   }
-  std::string heard() { return ear_.read_message(); }
+  std::string received() { return ear_.read_message(); }
   std::string message(std::string const& text) const { return "[smessage, " + channel_ + ", " + text + "]"; }
 
   std::string ask(std::string const& lock, std::uint64_t id, engine::permit const* p = nullptr, bool wait = true) {
@@ -95,7 +95,7 @@ TEST_F(ClusterScripts, AReleaseReachesTheNextInLineAndNobodyElse) {
     EXPECT_TRUE(is_in_line(waiter.ask(lock, 2, p)));
     std::string const released = holder.give_back(lock, 1, p);
     EXPECT_TRUE(released.starts_with("[1, 1, ")) << "it was the owner's, and is passed on: " << released;
-    std::string const grant = waiter.heard();
+    std::string const grant = waiter.received();
     EXPECT_TRUE(grant.starts_with("[smessage, ")) << grant;
     EXPECT_NE(grant.find("w.2 "), std::string::npos) << grant;
     EXPECT_TRUE(grant.ends_with(" " + key() + "]")) << grant;
@@ -120,7 +120,7 @@ TEST_F(ClusterScripts, AWaiterThatListensInTheNameOfAnotherNodeIsPassedOver) {
   EXPECT_TRUE(is_in_line(elsewhere.ask(lock, 2)));
   EXPECT_TRUE(is_in_line(waiter.ask(lock, 3)));
   (void)holder.give_back(lock, 1);
-  EXPECT_NE(waiter.heard().find("w.3 "), std::string::npos);
+  EXPECT_NE(waiter.received().find("w.3 "), std::string::npos);
   EXPECT_EQ(redis_probe{cluster.node(0)}.command({"SPUBLISH", channel, "mark"}), "1");
   EXPECT_EQ(ear.read_message(), "[smessage, " + channel + ", mark]") << "it heard nothing before";
 }
@@ -129,9 +129,9 @@ TEST_F(ClusterScripts, AnOperatorsOrdersReachTheOwner) {
   holder.subscribe(lock);
   EXPECT_TRUE(is_granted(holder.ask(lock, 1, nullptr, false)));
   EXPECT_EQ(waiter.send(protocol::request_command{.name = lock, .with_source = true}).substr(0, 2), "[1");
-  EXPECT_EQ(holder.heard(), holder.message("*h.1 " + key()));
+  EXPECT_EQ(holder.received(), holder.message("*h.1 " + key()));
   EXPECT_EQ(waiter.send(protocol::force_command{.name = lock, .claim = 3s, .retention = 60s, .with_source = true}).substr(0, 2), "[1");
-  EXPECT_EQ(holder.heard(), holder.message("!h.1 " + key()));
+  EXPECT_EQ(holder.received(), holder.message("!h.1 " + key()));
 }
 
 TEST_F(ClusterScripts, AWatcherIsToldThatTheLockIsFree) {
@@ -141,7 +141,7 @@ TEST_F(ClusterScripts, AWatcherIsToldThatTheLockIsFree) {
   watch.with_source = true;
   EXPECT_TRUE(is_in_line(waiter.send(watch)));
   EXPECT_EQ(holder.give_back(lock, 1), "1");
-  EXPECT_EQ(waiter.heard(), waiter.message("=w.5 " + key()));
+  EXPECT_EQ(waiter.received(), waiter.message("=w.5 " + key()));
 }
 
 TEST_F(ClusterScripts, ALimitThatGrowsLetsTheNextIn) {
@@ -151,7 +151,7 @@ TEST_F(ClusterScripts, ALimitThatGrowsLetsTheNextIn) {
   protocol::limit_command grow{.name = lock, .claim = 3s, .retention = 60s, .limit = 2};
   grow.with_source = true;
   EXPECT_TRUE(holder.send(grow).starts_with("[2, "));
-  EXPECT_NE(waiter.heard().find("w.2 "), std::string::npos);
+  EXPECT_NE(waiter.received().find("w.2 "), std::string::npos);
 }
 
 /// A slot that is on its way: the source still has it, and the target has what was moved.
@@ -190,13 +190,13 @@ TEST_F(ClusterScriptsOnTheWay, WhoeverListensAtTheSourceIsToldOfTheEndAndMovesOn
   EXPECT_TRUE(is_granted(holder.ask(lock, 1)));
   EXPECT_TRUE(is_in_line(waiter.ask(lock, 2)));
   cluster.move_slot(slot, 1);
-  EXPECT_TRUE(waiter.heard().starts_with("[sunsubscribe, ")) << "without having asked for it";
+  EXPECT_TRUE(waiter.received().starts_with("[sunsubscribe, ")) << "without having asked for it";
   EXPECT_TRUE(waiter.ask(lock, 2).starts_with("(error) MOVED"));
   member moved{cluster, 1, "w"};
   moved.subscribe(lock);
   EXPECT_TRUE(is_in_line(moved.ask(lock, 2))) << "under the same id: its place is there";
   EXPECT_TRUE(at_target.give_back(lock, 1).starts_with("[1, 1, "));
-  EXPECT_NE(moved.heard().find("w.2 "), std::string::npos);
+  EXPECT_NE(moved.received().find("w.2 "), std::string::npos);
 }
 
 TEST_F(ClusterScriptsOnTheWay, APatientReleaseAtTheNewOwnerWaitsForWhoeverHasNotComeYet) {
@@ -209,7 +209,7 @@ TEST_F(ClusterScriptsOnTheWay, APatientReleaseAtTheNewOwnerWaitsForWhoeverHasNot
   member moved{cluster, 1, "w"};
   moved.subscribe(lock);
   EXPECT_TRUE(at_target.send(patient).starts_with("[1, 1, "));
-  EXPECT_EQ(moved.heard().find("[sunsubscribe"), std::string::npos);
+  EXPECT_EQ(moved.received().find("[sunsubscribe"), std::string::npos);
 }
 
 }  // namespace

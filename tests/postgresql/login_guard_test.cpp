@@ -27,13 +27,13 @@ std::string rounds(std::string const& n) { return question(11, "r=ab+c/d,s=MDEyM
 TEST(PostgresqlLogin, AsManyRoundsAsAServerMayAskForAreBounded) {
   for (std::string const good : {"1", "4096", "200000"}) {
     login_guard guard;
-    EXPECT_EQ(guard.look(mechanisms), step::go_on);
-    EXPECT_EQ(guard.look(rounds(good)), step::go_on) << good;
+    EXPECT_EQ(guard.look(mechanisms), step::pass);
+    EXPECT_EQ(guard.look(rounds(good)), step::pass) << good;
   }
   for (std::string const dear :
        {"200001", "2147483647", "99999999999999999999999", "+2147483647", " 2147483647", "0x7fffffff", "4096,i=2147483647"}) {
     login_guard guard;
-    EXPECT_EQ(guard.look(mechanisms), step::go_on);
+    EXPECT_EQ(guard.look(mechanisms), step::pass);
     EXPECT_EQ(guard.look(rounds(dear)), step::too_dear) << dear;
   }
 }
@@ -52,11 +52,11 @@ TEST(PostgresqlLogin, AQuestionIsReadWhenItIsWhole) {
 TEST(PostgresqlLogin, NothingComesBehindAQuestion) {
   EXPECT_EQ(login_guard{}.look(mechanisms + "R"), step::too_much);
   EXPECT_EQ(login_guard{}.look(message('v', "12345678") + mechanisms + rounds("4096")), step::too_much);
-  EXPECT_EQ(login_guard{}.look(message('v', "12345678") + mechanisms), step::go_on);
+  EXPECT_EQ(login_guard{}.look(message('v', "12345678") + mechanisms), step::pass);
   for (std::string const& word :
        {std::string{"nonce,s=MDEyMw==,i=2147483647"}, std::string{"Rnonce,s=MDEyMw==,i=2147483647"}, std::string{"Enonce,s=MDEy"}}) {
     login_guard guard;
-    EXPECT_EQ(guard.look(mechanisms), step::go_on);
+    EXPECT_EQ(guard.look(mechanisms), step::pass);
     EXPECT_EQ(guard.look(word), step::too_much) << word;
   }
 }
@@ -65,13 +65,13 @@ TEST(PostgresqlLogin, AllElseIsLeftToLibpq) {
   std::string const welcome = question(0, "") + message('S', "a") + message('Z', "I");
   for (std::string const& other : {welcome, question(5, "salt"), question(3, ""), question(12, "v=abc") + welcome, message('E', "SFATAL"),
                                    std::string{"HTTP/1.1 400"}, std::string{"E: no memory to fork, said by an old server"}}) {
-    EXPECT_EQ(login_guard{}.look(other), step::go_on) << other;
+    EXPECT_EQ(login_guard{}.look(other), step::pass) << other;
   }
   login_guard guard;
-  EXPECT_EQ(guard.look(mechanisms), step::go_on);
-  EXPECT_EQ(guard.look(rounds("4096")), step::go_on);
-  EXPECT_EQ(guard.look(question(12, "v=abc") + welcome), step::go_on);
-  EXPECT_EQ(guard.look(message('E', "SFATAL")), step::go_on);
+  EXPECT_EQ(guard.look(mechanisms), step::pass);
+  EXPECT_EQ(guard.look(rounds("4096")), step::pass);
+  EXPECT_EQ(guard.look(question(12, "v=abc") + welcome), step::pass);
+  EXPECT_EQ(guard.look(message('E', "SFATAL")), step::pass);
 }
 
 }  // namespace

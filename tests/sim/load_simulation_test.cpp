@@ -95,7 +95,7 @@ class LoadSimulation : public engine_test {
     start_connected();
     server_free_at_ = now;
     for (int i = 0; i < count; ++i) holding("kept", "kept" + std::to_string(i), {.lease = lease_});
-    heard();
+    received();
   }
 
   void ask_burst(int count, wanted const& w) {
@@ -148,7 +148,7 @@ class LoadSimulation : public engine_test {
       now += per_answer_;
       reply(answers_.front().what);
       answers_.pop_front();
-      for (std::string& one : heard()) told_.push_back(std::move(one));
+      for (std::string& one : received()) told_.push_back(std::move(one));
     }
   }
 

@@ -22,7 +22,7 @@ class RareFaults : public engine_test {
       removed();
       released(false);
     }
-    return heard();
+    return received();
   }
 };
 

@@ -226,7 +226,7 @@ struct spoken final : cluster_talk::owner {
   dialogue::progress hears(std::string const& bytes) {
     resp::decoder in;
     auto const message = test::only_message(in, bytes);
-    return talk.heard(message, in.is_push(), n.now);
+    return talk.received(message, in.is_push(), n.now);
   }
   static std::string hello(std::string const& mode = "cluster", std::string const& version = "7.0.15") {
     auto const bulk = [](std::string const& s) { return "$" + std::to_string(s.size()) + "\r\n" + s + "\r\n"; };

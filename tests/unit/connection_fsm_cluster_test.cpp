@@ -33,7 +33,7 @@ struct ConnectionFsmCluster : testing::Test {
     m.until_greeting();
     m.received(greeted_by("cluster"));
     m.flush();
-    m.heard();
+    m.received();
     m.log.clear();
   }
 
@@ -74,7 +74,7 @@ TEST_F(ConnectionFsmCluster, TheAnswerToItsOwnSubscriptionIsNotTheProtocols) {
   ask("M");
   (void)sent();
   m.received(push({"ssubscribe", channel("L"), "1"}) + ":1\r\n+PONG\r\n" + push({"ssubscribe", channel("M"), "2"}) + ":2\r\n");
-  EXPECT_EQ(m.heard(), (texts{"answer 1", "answer", "answer 2"}));
+  EXPECT_EQ(m.received(), (texts{"answer 1", "answer", "answer 2"}));
 }
 
 TEST_F(ConnectionFsmCluster, ARefusedSubscriptionIsTriedAgainWithTheNextRequest) {
@@ -82,7 +82,7 @@ TEST_F(ConnectionFsmCluster, ARefusedSubscriptionIsTriedAgainWithTheNextRequest)
   ask("L");
   (void)sent();
   m.received("-MOVED " + std::to_string(slot("L")) + " other:1\r\n-MOVED " + std::to_string(slot("L")) + " other:1\r\n");
-  EXPECT_EQ(m.heard(), texts{"answer fault " + std::to_string(try_later)}) << "of two errors one is the protocol's";
+  EXPECT_EQ(m.received(), texts{"answer fault " + std::to_string(try_later)}) << "of two errors one is the protocol's";
   EXPECT_EQ(node.told.size(), 2u) << "both say where the slot is";
   ask("L");
   EXPECT_EQ(sent(), (texts{"SSUBSCRIBE " + channel("L"), "EVALSHA"}));
@@ -94,7 +94,7 @@ TEST_F(ConnectionFsmCluster, TheProtocolsOwnSubscriptionIsThatOfTheNodesSlot) {
   (void)m.fsm.send(protocol::prove_publish_command{});
   EXPECT_EQ(sent(), (texts{"SSUBSCRIBE " + channel(5u), "SPUBLISH"}));
   m.received(push({"ssubscribe", channel(5u), "1"}) + ":1\r\n");
-  EXPECT_EQ(m.heard(), (texts{"answer", "answer 1"}));
+  EXPECT_EQ(m.received(), (texts{"answer", "answer 1"}));
 }
 
 TEST_F(ConnectionFsmCluster, RedirectionsAreForLaterAndTold) {
@@ -102,19 +102,19 @@ TEST_F(ConnectionFsmCluster, RedirectionsAreForLaterAndTold) {
   ask("L");
   (void)sent();
   m.received(push({"ssubscribe", channel("L"), "1"}) + ":1\r\n");
-  m.heard();
+  m.received();
   for (std::string const words : {"MOVED 1 h:1", "ASK 1 h:1", "TRYAGAIN Multiple keys", "CLUSTERDOWN Hash slot not served"}) {
     (void)m.ping();
     (void)sent();
     node.told.clear();
     m.received("-" + words + "\r\n");
-    EXPECT_EQ(m.heard(), texts{"answer fault " + std::to_string(try_later)}) << words;
+    EXPECT_EQ(m.received(), texts{"answer fault " + std::to_string(try_later)}) << words;
     EXPECT_EQ(node.told, texts{"put off: " + words});
   }
   (void)m.ping();
   (void)sent();
   m.received("-ERR no\r\n");
-  EXPECT_EQ(m.heard(), texts{"answer fault " + std::to_string(static_cast<int>(protocol::fault::refused))});
+  EXPECT_EQ(m.received(), texts{"answer fault " + std::to_string(static_cast<int>(protocol::fault::refused))});
 }
 
 TEST_F(ConnectionFsmCluster, AnEndOfASubscriptionThatNobodyAskedForAnswersNothing) {
@@ -125,7 +125,7 @@ TEST_F(ConnectionFsmCluster, AnEndOfASubscriptionThatNobodyAskedForAnswersNothin
     one.until_greeting();
     one.received(greeted_by("cluster"));
     one.flush();
-    one.heard();
+    one.received();
     (void)one.fsm.send(protocol::acquire_command{"L", 1});
     (void)one.ping();
     one.flush();
@@ -133,7 +133,7 @@ TEST_F(ConnectionFsmCluster, AnEndOfASubscriptionThatNobodyAskedForAnswersNothin
     texts answers{push({"ssubscribe", channel("L"), "1"}), ":1\r\n", "+PONG\r\n"};
     answers.insert(answers.begin() + std::min(before, 3), push({"sunsubscribe", channel("L"), "0"}));
     one.received(joined(answers));
-    EXPECT_EQ(one.heard(), (texts{"answer 1", "answer"})) << before;
+    EXPECT_EQ(one.received(), (texts{"answer 1", "answer"})) << before;
     EXPECT_EQ(its.told, texts{"deaf in " + std::to_string(slot("L"))}) << before;
   }
 }
@@ -164,9 +164,9 @@ TEST_F(ConnectionFsmCluster, ANewConnectionHearsNothingYet) {
   ask("L");
   (void)m.fsm.send(protocol::subscribe_command{});
   EXPECT_EQ(sent(), (texts{"SSUBSCRIBE " + channel("L"), "EVALSHA", "SSUBSCRIBE " + channel(6u)}));
-  m.heard();
+  m.received();
   m.received(push({"ssubscribe", channel("L"), "1"}) + ":1\r\n");
-  EXPECT_EQ(m.heard(), texts{"answer 1"}) << "what the earlier connection was not answered is forgotten";
+  EXPECT_EQ(m.received(), texts{"answer 1"}) << "what the earlier connection was not answered is forgotten";
 }
 
 TEST_F(ConnectionFsmCluster, TellsItsSubscriptionFromItsCredentials) {
@@ -183,7 +183,7 @@ TEST_F(ConnectionFsmCluster, TellsItsSubscriptionFromItsCredentials) {
     one.written();
     one.received(greeted_by("cluster"));
     one.flush();
-    one.heard();
+    one.received();
     auto const renew = [&] {
       one.now += 9s;
       one.due();
@@ -196,7 +196,7 @@ TEST_F(ConnectionFsmCluster, TellsItsSubscriptionFromItsCredentials) {
     one.written();
     std::string const auth = "+OK\r\n", refused = "-MOVED 1 h:1\r\n";
     one.received(auth_first ? auth + refused + ":1\r\n" : refused + ":1\r\n" + auth);
-    EXPECT_EQ(one.heard(), texts{"answer 1"}) << auth_first;
+    EXPECT_EQ(one.received(), texts{"answer 1"}) << auth_first;
     EXPECT_EQ(one.fsm.renewal().successes(), 1u) << auth_first;
     EXPECT_EQ(its.told, texts{"put off: MOVED 1 h:1"}) << auth_first;
   }
@@ -213,7 +213,7 @@ TEST_F(ConnectionFsmCluster, TellsTheProtocolsSubscriptionFromItsCredentials) {
   one.written();
   one.received(greeted_by("cluster"));
   one.flush();
-  one.heard();
+  one.received();
   one.now += 9s;
   one.due();
   (void)one.fsm.send(protocol::subscribe_command{});
@@ -222,29 +222,29 @@ TEST_F(ConnectionFsmCluster, TellsTheProtocolsSubscriptionFromItsCredentials) {
   one.flush();
   one.written();
   one.received(push({"ssubscribe", channel(5u), "1"}) + "+PONG\r\n+OK\r\n");
-  EXPECT_EQ(one.heard(), (texts{"answer", "answer"}));
+  EXPECT_EQ(one.received(), (texts{"answer", "answer"}));
   EXPECT_EQ(one.fsm.renewal().successes(), 1u);
 }
 
 TEST_F(ConnectionFsmCluster, RefusesWhatIsNoNodeOrTooOld) {
   m.until_greeting();
   m.received(greeted_by("standalone"));
-  EXPECT_EQ(m.heard(), texts{"failed " + std::to_string(static_cast<int>(protocol::fault::not_supported)) +
-                             ": redis://h:6379: the server is no node of a Cluster; the URL of one server begins with redis://"});
+  EXPECT_EQ(m.received(), texts{"failed " + std::to_string(static_cast<int>(protocol::fault::not_supported)) +
+                                ": redis://h:6379: the server is no node of a Cluster; the URL of one server begins with redis://"});
 
   machine old{machine::tcp(), {}, {}, {.node = &node}};
   old.until_greeting();
   old.received(greeted_by("cluster", "6.2.14"));
-  EXPECT_EQ(old.heard(), texts{"failed " + std::to_string(static_cast<int>(protocol::fault::not_supported)) +
-                               ": redis://h:6379: a Cluster needs version 7.0 or newer, and this node's is '6.2.14'"});
+  EXPECT_EQ(old.received(), texts{"failed " + std::to_string(static_cast<int>(protocol::fault::not_supported)) +
+                                  ": redis://h:6379: a Cluster needs version 7.0 or newer, and this node's is '6.2.14'"});
 }
 
 TEST(ConnectionFsmOneServer, RefusesANodeOfACluster) {
   machine m;
   m.until_greeting();
   m.received(greeted_by("cluster"));
-  EXPECT_EQ(m.heard(), texts{"failed " + std::to_string(static_cast<int>(protocol::fault::refused)) +
-                             ": redis://h:6379: the server is a Cluster node; this URL form is for one server"});
+  EXPECT_EQ(m.received(), texts{"failed " + std::to_string(static_cast<int>(protocol::fault::refused)) +
+                                ": redis://h:6379: the server is a Cluster node; this URL form is for one server"});
 }
 
 TEST(ConnectionFsmOneServer, TakesARedirectionForARefusal) {
@@ -254,7 +254,7 @@ TEST(ConnectionFsmOneServer, TakesARedirectionForARefusal) {
   m.flush();
   m.written();
   m.received("-MOVED 1 h:1\r\n");
-  EXPECT_EQ(m.heard(), texts{"answer fault " + std::to_string(static_cast<int>(protocol::fault::refused))});
+  EXPECT_EQ(m.received(), texts{"answer fault " + std::to_string(static_cast<int>(protocol::fault::refused))});
 }
 
 /// A server that is not needed now.
@@ -268,7 +268,7 @@ TEST(ConnectionFsmUnneeded, RestsUntilItIsWantedAgain) {
   EXPECT_EQ(m.want(), "wake");
   m.now += 1h;
   EXPECT_EQ(m.due(), "") << "nothing is to be done";
-  EXPECT_EQ(m.heard(), texts{});
+  EXPECT_EQ(m.received(), texts{});
   EXPECT_EQ(m.want(), "wake") << "asked once more";
 }
 

@@ -122,7 +122,7 @@ struct machine : protocol::wire_events {
     add(last.flush, "flush");
     add(last.write, "write");
     add(last.read, "read");
-    add(last.go_on, "go_on");
+    add(last.call_due_later, "call_due_later");
     return text;
   }
 
@@ -162,7 +162,7 @@ struct machine : protocol::wire_events {
     return todo();
   }
   flush_due ping() { return fsm.send(protocol::ping_command{}); }
-  texts heard() { return std::exchange(told, {}); }
+  texts received() { return std::exchange(told, {}); }
 
   /// Up to the greeting that is answered.
   void until_greeting() {
@@ -175,7 +175,7 @@ struct machine : protocol::wire_events {
     until_greeting();
     received(greeting_answer);
     flush();
-    heard();
+    received();
     log.clear();
   }
 

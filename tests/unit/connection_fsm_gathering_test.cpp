@@ -58,7 +58,7 @@ TEST_F(ConnectionFsmGathering, WhatIsSentInOneTurnIsOneScriptAndEachHasItsOwnAns
   EXPECT_EQ(sent(), texts{"gathered 4"});
   // Of those to acquire b and d, then of those to release a and c.
   m.received("*4\r\n:11\r\n*4\r\n:0\r\n:500\r\n:12\r\n:13\r\n*4\r\n:1\r\n:0\r\n:0\r\n:14\r\n-WRONGTYPE no\r\n");
-  EXPECT_EQ(m.heard(), (texts{"answer 1 0 0 14", "answer 11", fault_of(protocol::fault::wrong_type), "answer 0 500 12 13"}));
+  EXPECT_EQ(m.received(), (texts{"answer 1 0 0 14", "answer 11", fault_of(protocol::fault::wrong_type), "answer 0 500 12 13"}));
 }
 
 TEST_F(ConnectionFsmGathering, OtherCommandsKeepTheirPlace) {
@@ -70,7 +70,7 @@ TEST_F(ConnectionFsmGathering, OtherCommandsKeepTheirPlace) {
   ask("d");
   EXPECT_EQ(sent(), (texts{"gathered 2", "PING", "acquire 1", "gathered 2"})) << "of one lock never two in one script";
   m.received("*2\r\n:1\r\n:2\r\n+PONG\r\n:3\r\n*2\r\n:4\r\n:5\r\n");
-  EXPECT_EQ(m.heard(), (texts{"answer 1", "answer 2", "answer", "answer 3", "answer 4", "answer 5"}));
+  EXPECT_EQ(m.received(), (texts{"answer 1", "answer 2", "answer", "answer 3", "answer 4", "answer 5"}));
 }
 
 TEST_F(ConnectionFsmGathering, MoreThanOneScriptDoesAreSeveralScripts) {
@@ -104,7 +104,7 @@ TEST_F(ConnectionFsmGathering, EachHasItsOwnAnswerWhereverCredentialsAreRenewed)
     one.written();
     one.received(greeting_answer);
     one.flush();
-    one.heard();
+    one.received();
     one.log.clear();
     one.now += 9s;
     one.due();
@@ -123,7 +123,7 @@ TEST_F(ConnectionFsmGathering, EachHasItsOwnAnswerWhereverCredentialsAreRenewed)
       else answers += ":5\r\n";
     }
     one.received(answers);
-    EXPECT_EQ(one.heard(), (texts{"answer 5", "answer 5", "answer", "answer 5", "answer 5", "answer", "answer 5"})) << before;
+    EXPECT_EQ(one.received(), (texts{"answer 5", "answer 5", "answer", "answer 5", "answer 5", "answer", "answer 5"})) << before;
     EXPECT_EQ(one.fsm.renewal().successes(), 1u) << before;
     EXPECT_EQ(one.log, texts{}) << before;
   }
@@ -134,7 +134,7 @@ TEST_F(ConnectionFsmGathering, APushBetweenTwoAnswersIsToldBetweenThem) {
   ask("b");
   (void)sent();
   m.received(message("me.7 5 1800000000000000 3000 conch:{z}") + "*2\r\n:1\r\n:2\r\n" + message("?me.8 conch:{y}"));
-  EXPECT_EQ(m.heard(), (texts{"granted z 7 5", "answer 1", "answer 2", "missed y 8"}));
+  EXPECT_EQ(m.received(), (texts{"granted z 7 5", "answer 1", "answer 2", "missed y 8"}));
 }
 
 TEST_F(ConnectionFsmGathering, AnErrorOfTheScriptIsOneOfEach) {
@@ -146,7 +146,7 @@ TEST_F(ConnectionFsmGathering, AnErrorOfTheScriptIsOneOfEach) {
     give_back("b");
     (void)sent();
     m.received("-" + words + "\r\n");
-    EXPECT_EQ(m.heard(), (texts{fault_of(what), fault_of(what)})) << words;
+    EXPECT_EQ(m.received(), (texts{fault_of(what), fault_of(what)})) << words;
   }
 }
 
@@ -189,12 +189,13 @@ TEST_F(ConnectionFsmGathering, WhatMayNotBeTogetherIsSentAgainAlone) {
   ask("b");
   (void)sent();
   m.received("-NOPERM no access to one of the keys\r\n");
-  EXPECT_EQ(m.heard(), (texts{fault_of(protocol::fault::no_script), fault_of(protocol::fault::no_script)})) << "nothing was done, and it is repeated";
+  EXPECT_EQ(m.received(), (texts{fault_of(protocol::fault::no_script), fault_of(protocol::fault::no_script)}))
+      << "nothing was done, and it is repeated";
   ask("a");
   ask("b");
   EXPECT_EQ(sent(), (texts{"acquire 1", "acquire 1"}));
   m.received("-NOPERM no access to one of the keys\r\n:1\r\n");
-  EXPECT_EQ(m.heard(), (texts{fault_of(protocol::fault::access_denied), "answer 1"}));
+  EXPECT_EQ(m.received(), (texts{fault_of(protocol::fault::access_denied), "answer 1"}));
 }
 
 TEST_F(ConnectionFsmGathering, AnAnswerThatIsNotOneForEachIsNone) {
@@ -206,7 +207,7 @@ TEST_F(ConnectionFsmGathering, AnAnswerThatIsNotOneForEachIsNone) {
     one.flush();
     one.written();
     one.received(answer);
-    EXPECT_EQ(one.heard(), (texts{fault_of(protocol::fault::malformed), fault_of(protocol::fault::malformed)})) << answer;
+    EXPECT_EQ(one.received(), (texts{fault_of(protocol::fault::malformed), fault_of(protocol::fault::malformed)})) << answer;
   }
 }
 
@@ -216,7 +217,7 @@ TEST_F(ConnectionFsmGathering, WhatTheFirstAnswerCausesIsNotHeardBehindAnEnd) {
   (void)sent();
   m.on_event = [&] { EXPECT_TRUE(m.fsm.life().drop("enough")); };
   m.received("*2\r\n:1\r\n:2\r\n");
-  EXPECT_EQ(m.heard(), texts{"answer 1"});
+  EXPECT_EQ(m.received(), texts{"answer 1"});
 }
 
 TEST_F(ConnectionFsmGathering, ANewConnectionBeginsWithNothingGathered) {
@@ -226,14 +227,14 @@ TEST_F(ConnectionFsmGathering, ANewConnectionBeginsWithNothingGathered) {
   ask("c");
   ask("d");
   m.failed("gone");
-  m.heard();
+  m.received();
   m.due();
   m.until_up();
   EXPECT_EQ(m.flush(), nothing);
   ask("e");
   EXPECT_EQ(sent(), texts{"acquire 1"});
   m.received(":5\r\n");
-  EXPECT_EQ(m.heard(), texts{"answer 5"}) << "it is not taken for the answer of a script of the connection before";
+  EXPECT_EQ(m.received(), texts{"answer 5"}) << "it is not taken for the answer of a script of the connection before";
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ struct moving : testing::Test {
     m.written();
     m.received(greeting_answer);
     m.flush();
-    m.heard();
+    m.received();
     m.log.clear();
   }
 };
@@ -68,17 +68,17 @@ TEST_F(ConnectionFsmMoving, FailsWithTheWordsOfTheLocator) {
   m.want();
   m.now += 5s;
   EXPECT_EQ(m.due(), "log close sleep(0)");
-  EXPECT_EQ(m.heard(), texts{"failed 2: the master 'm': nobody has said anything"});
+  EXPECT_EQ(m.received(), texts{"failed 2: the master 'm': nobody has said anything"});
   where.found = {location::kind::nowhere, protocol::fault::refused, "no such name"};
   EXPECT_EQ(m.due().substr(0, 15), "log close sleep");
-  EXPECT_EQ(m.heard(), texts{"failed 6: the master 'm': no such name"});
+  EXPECT_EQ(m.received(), texts{"failed 6: the master 'm': no such name"});
 }
 
 TEST_F(ConnectionFsmMoving, IsToldWhenItIsNowhereWhileItWaits) {
   m.want();
   where.found = {location::kind::nowhere, protocol::fault::try_later, "all refused"};
   EXPECT_EQ(moved(), "log close sleep(0)");
-  EXPECT_EQ(m.heard(), texts{"failed 2: the master 'm': all refused"});
+  EXPECT_EQ(m.received(), texts{"failed 2: the master 'm': all refused"});
 }
 
 TEST_F(ConnectionFsmMoving, AsksForTheAddressAtEveryConnection) {
@@ -96,7 +96,7 @@ TEST_F(ConnectionFsmMoving, D17LeavesALiveServerWhenAnotherIsNamed) {
   until_up();
   where.is_at("b");
   EXPECT_EQ(moved(), "log close sleep(0)");
-  EXPECT_EQ(m.heard(), texts{"disconnected: redis://b:6379 has taken its place"});
+  EXPECT_EQ(m.received(), texts{"disconnected: redis://b:6379 has taken its place"});
   EXPECT_EQ(m.due(), "sleep(5000) resolve");
   EXPECT_EQ(m.fsm.where().host, "b");
 }
@@ -104,7 +104,7 @@ TEST_F(ConnectionFsmMoving, D17LeavesALiveServerWhenAnotherIsNamed) {
 TEST_F(ConnectionFsmMoving, KeepsItsConnectionWhenTheServerIsNamedAgain) {
   until_up();
   EXPECT_EQ(moved(), nothing);
-  EXPECT_EQ(m.heard(), texts{});
+  EXPECT_EQ(m.received(), texts{});
   EXPECT_TRUE(m.fsm.life().is_up());
 }
 
@@ -120,7 +120,7 @@ TEST_F(ConnectionFsmMoving, EndsAnAttemptAtAnotherServerAtEveryStep) {
     at.is_at("b");
     EXPECT_TRUE(one.fsm.life().moved());
     EXPECT_EQ(one.due(), "log close sleep(0)") << step;
-    EXPECT_EQ(one.heard(), texts{"failed 3: redis://a:6379: redis://b:6379 has taken its place"}) << step;
+    EXPECT_EQ(one.received(), texts{"failed 3: redis://a:6379: redis://b:6379 has taken its place"}) << step;
     EXPECT_EQ(one.due(), "sleep(5000) resolve") << step;
   }
 }
@@ -150,7 +150,7 @@ TEST_F(ConnectionFsmMoving, AReplicaIsGreetedAgainEvery100MsAndLoggedOnce) {
     m.connected();
     m.written();
     EXPECT_EQ(m.received(replica), i == 0 ? "log close sleep(100)" : "close sleep(100)");
-    EXPECT_EQ(m.heard(), texts{"failed 3: redis://a:6379: the server is a replica"});
+    EXPECT_EQ(m.received(), texts{"failed 3: redis://a:6379: the server is a replica"});
     m.now += 100ms;
     EXPECT_EQ(m.due(), "sleep(5000) resolve");
   }
@@ -182,7 +182,7 @@ TEST_F(ConnectionFsmMoving, BeforeItIsWantedAndBehindItsEndNothingHappens) {
 /// Is good when it hears "good", and fails when it hears "bad".
 struct scripted_dialogue : dialogue {
   std::string begin(address const& to, std::string const& client_name) override { return "hello " + to.host + " from " + client_name; }
-  progress heard(std::span<resp::node const> message, bool is_push, time_point) override {
+  progress received(std::span<resp::node const> message, bool is_push, time_point) override {
     words.push_back((is_push ? "push " : "") + std::string{message[is_push ? 1 : 0].text});
     if (words.back() == "bad") return fail(protocol::fault::access_denied, bad);
     is_good = is_good || words.back() == "good";
@@ -219,7 +219,7 @@ TEST_F(ConnectionFsmDialogue, IsSpokenInsteadOfTheProtocol) {
   EXPECT_TRUE(m.fsm.life().is_up());
   m.flush();
   EXPECT_EQ(talk.words, (texts{"one", "push event", "two", "good", "push event"}));
-  EXPECT_EQ(m.heard(), texts{}) << "there are no events of a wire";
+  EXPECT_EQ(m.received(), texts{}) << "there are no events of a wire";
   EXPECT_TRUE(m.fsm.say("how "));
   EXPECT_FALSE(m.fsm.say("are you"));
   EXPECT_EQ(m.flush(), "write");
@@ -238,7 +238,7 @@ TEST_F(ConnectionFsmDialogue, ThatFailsEndsTheConnection) {
   m.written();
   m.received("+good\r\n");
   m.flush();
-  EXPECT_EQ(m.received("+bad\r\n+one\r\n"), "flush go_on");
+  EXPECT_EQ(m.received("+bad\r\n+one\r\n"), "flush call_due_later");
   EXPECT_EQ(m.due(), "log close sleep(0)");
   EXPECT_EQ(talk.words, (texts{"good", "bad", "ended 3: redis://h:6379: it said bad"}));
 }

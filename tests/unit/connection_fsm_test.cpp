@@ -21,7 +21,7 @@ TEST(ConnectionFsm, ConnectsWhenFirstWanted) {
   EXPECT_EQ(m.written(), nothing);
   m.now += 10ms;
   EXPECT_EQ(m.received(greeting_answer), "log wake flush read");
-  EXPECT_EQ(m.heard(), texts{"connected as 7 1.2.3.4:5 of abc, asked at 20"});
+  EXPECT_EQ(m.received(), texts{"connected as 7 1.2.3.4:5 of abc, asked at 20"});
   EXPECT_EQ(m.log, texts{"connected to redis://h:6379"});
   EXPECT_EQ(m.flush(), nothing);
   m.now += 1h;
@@ -51,9 +51,9 @@ TEST(ConnectionFsm, TriesEveryAddressOfAHostInTurn) {
   EXPECT_EQ(m.resolved(3), "sleep(1666) connect(0)");
   EXPECT_EQ(m.refused("first"), "close sleep(2500) connect(1)");
   EXPECT_EQ(m.refused("second"), "close sleep(5000) connect(2)");
-  EXPECT_EQ(m.heard(), texts{});
+  EXPECT_EQ(m.received(), texts{});
   EXPECT_EQ(m.refused("third"), "log close sleep(0)");
-  EXPECT_EQ(m.heard(), texts{"failed 2: redis://h:6379: a0: first; a1: second; a2: third"});
+  EXPECT_EQ(m.received(), texts{"failed 2: redis://h:6379: a0: first; a1: second; a2: third"});
   EXPECT_EQ(m.due(), "sleep(5000) resolve") << "the name may mean something else by now";
   EXPECT_EQ(m.resolved(2), "sleep(2500) connect(0)");
   EXPECT_EQ(m.refused("first"), "close sleep(5000) connect(1)");
@@ -84,13 +84,13 @@ TEST(ConnectionFsm, AnAddressThatSaysNothingCostsItsShareAndIsTriedLastNextTime)
     until_silent(m);
     m.now += 2500ms;
     EXPECT_EQ(m.due(), "close sleep(2500) connect(1)") << name;
-    EXPECT_EQ(m.heard(), texts{}) << name;
+    EXPECT_EQ(m.received(), texts{}) << name;
     m.connected();
     EXPECT_EQ(m.handshaken(), "write read") << name;
     EXPECT_TRUE(m.fsm.bytes().starts_with("*7\r\n$5\r\nHELLO")) << name;
     m.written();
     EXPECT_EQ(m.received(greeting_answer), "log sleep(10000) flush read") << name;
-    EXPECT_EQ(m.heard().size(), 1u) << name;
+    EXPECT_EQ(m.received().size(), 1u) << name;
     EXPECT_NE(m.log.at(0).find("passed over a0: "), std::string::npos) << m.log.at(0);
     m.flush();
     m.now += 2s;
@@ -109,7 +109,7 @@ TEST(ConnectionFsm, AnAddressThatIsNotTheServerToTalkToIsPassedOver) {
     m.written();
     EXPECT_EQ(m.received(said), "close sleep(5000) connect(1)") << said;
     texts const told{"failed 3: redis://h:6379: a0: the server is a replica"};  // it may be the master again when it is tried once more
-    EXPECT_EQ(m.heard(), said.front() == '%' ? told : texts{}) << said;
+    EXPECT_EQ(m.received(), said.front() == '%' ? told : texts{}) << said;
   }
   machine m;
   m.want();
@@ -129,7 +129,7 @@ TEST(ConnectionFsm, WhenAllAddressesAreSilentEachHasItsTurnFirstAndMoreTime) {
   EXPECT_EQ(m.due(), "close sleep(2500) connect(1)");
   m.now += 2500ms;
   EXPECT_EQ(m.due(), "log close sleep(0)");
-  EXPECT_EQ(m.heard(),
+  EXPECT_EQ(m.received(),
             texts{"failed 2: redis://h:6379: a0: no connection within its share of connect_timeout; a1: no connection within connect_timeout"});
   m.due();
   EXPECT_EQ(m.resolved(2), "connect(0)") << "until the end of the attempt";
@@ -157,7 +157,7 @@ TEST(ConnectionFsm, LooksUpItsNameAgainWhileItIsConnectedAndGoesWhereItPointsTo)
   m.written();
   EXPECT_EQ(m.received(greeting_answer), "log sleep(10000) flush read");
   m.flush();
-  m.heard();
+  m.received();
   m.now += 10s;
   EXPECT_EQ(m.due(), "sleep(10000) resolve");
   EXPECT_EQ(m.resolved(texts{"2.2.2.2:6379", "1.1.1.1:6379"}), nothing) << "one of its addresses is the present one";
@@ -168,13 +168,13 @@ TEST(ConnectionFsm, LooksUpItsNameAgainWhileItIsConnectedAndGoesWhereItPointsTo)
   m.now += 10s;
   EXPECT_EQ(m.due(), "sleep(10000) resolve");
   EXPECT_EQ(m.resolved(texts{"2.2.2.2:6379"}), "log close sleep(0)");
-  EXPECT_EQ(m.heard(), texts{"disconnected: the name h means another address now: 2.2.2.2:6379"});
+  EXPECT_EQ(m.received(), texts{"disconnected: the name h means another address now: 2.2.2.2:6379"});
   EXPECT_EQ(m.due(), "sleep(5000) resolve");
   EXPECT_EQ(m.resolved(texts{"2.2.2.2:6379"}), "connect(0)");
   m.connected();
   m.written();
   m.received(greeting_answer);  // the same run of the server
-  m.heard();
+  m.received();
   m.now += 10s;
   m.due();
   EXPECT_EQ(m.resolved(texts{"1.1.1.1:6379"}), nothing) << "of the same server, as is known by now";
@@ -236,7 +236,7 @@ TEST(ConnectionFsm, SaysOfEachStepWhyItFailed) {
        }) {
     machine m{machine::tcp(), {.handshakes = true}};
     EXPECT_EQ(fails(m), "log close sleep(0)") << why;
-    EXPECT_EQ(m.heard(), texts{"failed 2: redis://h:6379: " + why});
+    EXPECT_EQ(m.received(), texts{"failed 2: redis://h:6379: " + why});
     EXPECT_EQ(m.log, texts{"cannot connect to redis://h:6379: " + why});
     EXPECT_EQ(m.due(), "sleep(5000) resolve");
   }
@@ -277,7 +277,7 @@ TEST(ConnectionFsm, GivesUpAnAttemptThatTakesTooLongInWhateverStep) {
     go(m);
     m.now += 4999ms;
     EXPECT_EQ(m.due(), "sleep(1)") << name << ": another clock is fast";
-    EXPECT_EQ(m.heard(), texts{});
+    EXPECT_EQ(m.received(), texts{});
     m.now += 1ms;
     EXPECT_EQ(m.due(), "log close sleep(0)") << name;
     std::string words = "failed 2: redis://h:6379: no connection within connect_timeout";
@@ -288,7 +288,7 @@ TEST(ConnectionFsm, GivesUpAnAttemptThatTakesTooLongInWhateverStep) {
     } else if (std::string_view{name}.ends_with("greeting") || std::string_view{name} == "awaiting its answer") {
       words = "failed 2: redis://h:6379: no answer to the greeting within connect_timeout";
     }
-    EXPECT_EQ(m.heard(), texts{words}) << name;
+    EXPECT_EQ(m.received(), texts{words}) << name;
     EXPECT_EQ(m.due(), "sleep(5000) resolve") << name;
   }
 }
@@ -384,9 +384,9 @@ TEST(ConnectionFsm, ReadsAGreetingHoweverItIsCut) {
     machine m;
     m.until_greeting();
     EXPECT_EQ(m.received(greeting_answer.substr(0, cut)), "read") << cut;
-    EXPECT_EQ(m.heard(), texts{}) << cut;
+    EXPECT_EQ(m.received(), texts{}) << cut;
     EXPECT_EQ(m.received(greeting_answer.substr(cut)), "log wake flush read") << cut;
-    EXPECT_EQ(m.heard().size(), 1u) << cut;
+    EXPECT_EQ(m.received().size(), 1u) << cut;
   }
   machine m;
   m.until_greeting();
@@ -444,7 +444,7 @@ TEST(ConnectionFsm, TakesNoPushForAnAnswerToItsGreeting) {
   std::string all;
   for (std::string const& part : greeting_parts()) all += message("!me.1 conch:{a}") + part;
   EXPECT_EQ(m.received(all), "log wake flush read");
-  EXPECT_EQ(m.heard().size(), 1u) << "the subscription was not this connection's";
+  EXPECT_EQ(m.received().size(), 1u) << "the subscription was not this connection's";
 }
 
 TEST(ConnectionFsm, HearsWhatComesRightBehindTheGreeting) {
@@ -455,7 +455,7 @@ TEST(ConnectionFsm, HearsWhatComesRightBehindTheGreeting) {
     m.ping();
   };
   EXPECT_EQ(m.received(greeting_answer + "+PONG\r\n" + message("!me.1 conch:{a}") + "+PO"), "log wake flush read");
-  EXPECT_EQ(m.heard(), (texts{"connected as 7 1.2.3.4:5 of abc, asked at 0", "answer", "revoked a 1"}));
+  EXPECT_EQ(m.received(), (texts{"connected as 7 1.2.3.4:5 of abc, asked at 0", "answer", "revoked a 1"}));
   EXPECT_EQ(m.flush(), "write");
   EXPECT_EQ(m.fsm.bytes(), ping_bytes);
 }
@@ -481,11 +481,11 @@ TEST(ConnectionFsm, HandsOverAnswersAndPushesInTheirOrderHoweverTheyAreCut) {
     EXPECT_EQ(m->received(all.substr(0, cut)), "flush read") << cut;
     EXPECT_EQ(m->flush(), nothing);
     EXPECT_EQ(m->received(all.substr(cut)), "flush read") << cut;
-    EXPECT_EQ(m->heard(), events) << cut;
+    EXPECT_EQ(m->received(), events) << cut;
   }
   auto const m = asked();
   for (char const c : all) m->received({&c, 1});
-  EXPECT_EQ(m->heard(), events);
+  EXPECT_EQ(m->received(), events);
 }
 
 TEST(ConnectionFsm, LeavesTheRestOfALongTurnForTheNext) {
@@ -498,10 +498,10 @@ TEST(ConnectionFsm, LeavesTheRestOfALongTurnForTheNext) {
   ASSERT_GE(room.size(), all.size());
   std::copy(all.begin(), all.end(), room.begin());
   m.fsm.received(all.size(), m.now);
-  EXPECT_EQ(m.todo(), "flush go_on") << "and does not read meanwhile";
+  EXPECT_EQ(m.todo(), "flush call_due_later") << "and does not read meanwhile";
   EXPECT_EQ(m.told.size(), 1000u);
   EXPECT_EQ(m.flush(), nothing);
-  EXPECT_EQ(m.due(), "flush go_on");
+  EXPECT_EQ(m.due(), "flush call_due_later");
   EXPECT_EQ(m.told.size(), 2000u);
   EXPECT_EQ(m.flush(), nothing);
   EXPECT_EQ(m.due(), "flush read");
@@ -513,8 +513,8 @@ TEST(ConnectionFsm, LeavesTheRestOfALongTurnForTheNext) {
 TEST(ConnectionFsm, EndsAConnectionThatSendsWhatIsNoMessage) {
   machine m;
   m.until_up();
-  EXPECT_EQ(m.received(":1\r\ngarbage\r\n:2\r\n"), "flush go_on");
-  EXPECT_EQ(m.heard(), texts{"answer 1"});
+  EXPECT_EQ(m.received(":1\r\ngarbage\r\n:2\r\n"), "flush call_due_later");
+  EXPECT_EQ(m.received(), texts{"answer 1"});
   EXPECT_EQ(m.due(), "log close sleep(0)");
   ASSERT_EQ(m.told.size(), 1u);
   EXPECT_TRUE(m.told[0].starts_with("disconnected: unknown type")) << m.told[0];
@@ -535,7 +535,7 @@ TEST(ConnectionFsm, TellsTheLogOfOneForeignPushOnAConnection) {
   m.written();
   m.received(greeting_answer + foreign + foreign);
   EXPECT_EQ(m.log.size(), 2u);
-  EXPECT_EQ(m.heard().size(), 2u) << "the end of one connection, and the next";
+  EXPECT_EQ(m.received().size(), 2u) << "the end of one connection, and the next";
 }
 
 TEST(ConnectionFsm, TakesNothingOverFromAnEarlierConnection) {
@@ -547,7 +547,7 @@ TEST(ConnectionFsm, TakesNothingOverFromAnEarlierConnection) {
   m.ping();
   EXPECT_EQ(m.received("*3\r\n:1\r\n:2\r\n:"), "read") << "a flush is claimed already";
   EXPECT_EQ(m.failed("cut"), "log close sleep(0)");
-  EXPECT_EQ(m.heard(), texts{"disconnected: cut"});
+  EXPECT_EQ(m.received(), texts{"disconnected: cut"});
   EXPECT_EQ(m.log, texts{"lost the connection to redis://h:6379: cut"});
   EXPECT_EQ(m.flush(), nothing) << "one that had been posted before";
   m.due();
@@ -678,7 +678,7 @@ TEST(ConnectionFsm, EndsAConnectionOnWhichAWriteFails) {
   m.ping();
   m.flush();
   EXPECT_EQ(m.failed("write: reset"), "log close sleep(0)");
-  EXPECT_EQ(m.heard(), texts{"disconnected: write: reset"});
+  EXPECT_EQ(m.received(), texts{"disconnected: write: reset"});
   m.due();
   m.resolved(1);
   m.connected();
@@ -695,9 +695,9 @@ TEST(ConnectionFsm, DropsAConnectionWhenToldAndHearsNoMoreOfIt) {
     EXPECT_FALSE(m.fsm.life().drop("once more"));
   };
   EXPECT_EQ(m.received(":1\r\n:2\r\n:3\r\n"), "flush");
-  EXPECT_EQ(m.heard(), texts{"answer 1"});
+  EXPECT_EQ(m.received(), texts{"answer 1"});
   EXPECT_EQ(m.due(), "log close sleep(0)");
-  EXPECT_EQ(m.heard(), texts{"disconnected: it is a replica"});
+  EXPECT_EQ(m.received(), texts{"disconnected: it is a replica"});
 }
 
 TEST(ConnectionFsm, DropsAConnectionWhileItIsWriting) {
@@ -708,7 +708,7 @@ TEST(ConnectionFsm, DropsAConnectionWhileItIsWriting) {
   m.written(2);
   EXPECT_TRUE(m.fsm.life().drop("late"));
   EXPECT_EQ(m.due(), "log close sleep(0)");
-  EXPECT_EQ(m.heard(), texts{"disconnected: late"});
+  EXPECT_EQ(m.received(), texts{"disconnected: late"});
 }
 
 TEST(ConnectionFsm, DropsNoConnectionThatIsNotThereYet) {
@@ -770,7 +770,7 @@ TEST(ConnectionFsm, IsShutDownInAnyStateForGood) {
   for (auto const& [name, go] : states) {
     machine m;
     go(m);
-    m.heard();
+    m.received();
     m.fsm.life().shut_down();
     EXPECT_EQ(m.todo(), "close") << name;
     m.now += 1h;
@@ -779,7 +779,7 @@ TEST(ConnectionFsm, IsShutDownInAnyStateForGood) {
     EXPECT_EQ(m.due(), nothing) << name;
     m.ping();
     EXPECT_EQ(m.flush(), nothing) << name;
-    EXPECT_EQ(m.heard(), texts{}) << name;
+    EXPECT_EQ(m.received(), texts{}) << name;
   }
 }
 

@@ -17,10 +17,10 @@ TEST(ConnectionFsmTls, D29TheReadBehindTheHandshakeTellsWhyTheGreetingCannotBeWr
   m.handshaken();
   m.fsm.write_failed("write: reset", m.now);
   EXPECT_EQ(m.todo(), nothing) << "the server may have said why, and then closed";
-  EXPECT_EQ(m.heard(), texts{});
+  EXPECT_EQ(m.received(), texts{});
   m.fsm.failed("read: certificate required", m.now, protocol::fault::tls_failed);
   EXPECT_EQ(m.todo(), "log close sleep(0)");
-  EXPECT_EQ(m.heard(), texts{"failed 8: redis://h:6379: read: certificate required"});
+  EXPECT_EQ(m.received(), texts{"failed 8: redis://h:6379: read: certificate required"});
 }
 
 TEST(ConnectionFsmTls, AWriteThatFailsLaterEndsTheConnection) {
@@ -32,11 +32,11 @@ TEST(ConnectionFsmTls, AWriteThatFailsLaterEndsTheConnection) {
   m.written();
   m.received(greeting_answer);
   m.flush();
-  m.heard();
+  m.received();
   m.ping();
   m.flush();
   m.fsm.write_failed("write: reset", m.now);
-  EXPECT_EQ(m.heard(), texts{"disconnected: write: reset"});
+  EXPECT_EQ(m.received(), texts{"disconnected: write: reset"});
 }
 
 TEST(ConnectionFsmTls, AHandshakeThatHangsIsATroubleOfTlsOnlyUntilTheFirstConnection) {
@@ -47,7 +47,7 @@ TEST(ConnectionFsmTls, AHandshakeThatHangsIsATroubleOfTlsOnlyUntilTheFirstConnec
   m.connected();
   m.now += 5s;
   m.due();
-  EXPECT_EQ(m.heard(), texts{"failed 8" + words});
+  EXPECT_EQ(m.received(), texts{"failed 8" + words});
   m.due();
   m.resolved(1);
   m.connected();
@@ -55,16 +55,16 @@ TEST(ConnectionFsmTls, AHandshakeThatHangsIsATroubleOfTlsOnlyUntilTheFirstConnec
   m.written();
   m.received(greeting_answer);
   m.flush();
-  m.heard();
+  m.received();
   m.now += 2s;
   m.failed("read: end");
-  m.heard();
+  m.received();
   m.due();
   m.resolved(1);
   m.connected();
   m.now += 5s;
   m.due();
-  EXPECT_EQ(m.heard(), texts{"failed 2" + words});
+  EXPECT_EQ(m.received(), texts{"failed 2" + words});
 }
 
 TEST(ConnectionFsmTls, SaysWhatAnUnfinishedAttemptWaitsFor) {
@@ -95,7 +95,7 @@ TEST(ConnectionFsmTls, D30ASentinelThatIsAskedWithoutTlsIsNamedByItsOwnScheme) {
   machine m{where};
   m.until_greeting();
   m.failed("read: reset");
-  EXPECT_EQ(m.heard(), texts{"failed 2: redis-sentinel://h:6379: read: reset; if this is a TLS port, the URL begins with rediss-sentinel://"});
+  EXPECT_EQ(m.received(), texts{"failed 2: redis-sentinel://h:6379: read: reset; if this is a TLS port, the URL begins with rediss-sentinel://"});
 }
 
 TEST(ConnectionFsmTls, D30APlainConnectionThatEndsBeforeAWordIsAskedWhetherItShouldBeTls) {
@@ -104,14 +104,14 @@ TEST(ConnectionFsmTls, D30APlainConnectionThatEndsBeforeAWordIsAskedWhetherItSho
   m.resolved(1);
   m.connected();
   m.failed("read: reset");
-  EXPECT_EQ(m.heard(), texts{"failed 2: redis://h:6379: read: reset; if this is a TLS port, the URL begins with rediss://"});
+  EXPECT_EQ(m.received(), texts{"failed 2: redis://h:6379: read: reset; if this is a TLS port, the URL begins with rediss://"});
   m.due();
   m.resolved(1);
   m.connected();
   m.written();
   m.received("%4\r\n");
   m.failed("read: reset");
-  EXPECT_EQ(m.heard(), texts{"failed 2: redis://h:6379: read: reset"}) << "it speaks RESP";
+  EXPECT_EQ(m.received(), texts{"failed 2: redis://h:6379: read: reset"}) << "it speaks RESP";
 }
 
 TEST(ConnectionFsmTls, AnAttemptIsCountedOnce) {
@@ -181,7 +181,7 @@ struct asking_machine : machine {
     written();
     received(greeting_answer);
     flush();
-    heard();
+    received();
     log.clear();
   }
 };
@@ -216,11 +216,11 @@ TEST(ConnectionFsmCredentials, ThatCannotBeHadEndTheAttemptWithTheReason) {
   asking_machine m;
   m.want();
   EXPECT_EQ(m.not_found("the vault is sealed"), "log close sleep(0)");
-  EXPECT_EQ(m.heard(), texts{"failed 2: redis://h:6379: credentials_provider: the vault is sealed"});
+  EXPECT_EQ(m.received(), texts{"failed 2: redis://h:6379: credentials_provider: the vault is sealed"});
   EXPECT_EQ(m.due(), "sleep(5000) ask");
   m.now += 5s;
   EXPECT_TRUE(m.due().starts_with("log close sleep"));
-  EXPECT_EQ(m.heard(), texts{"failed 2: redis://h:6379: credentials_provider: no answer within connect_timeout"});
+  EXPECT_EQ(m.received(), texts{"failed 2: redis://h:6379: credentials_provider: no answer within connect_timeout"});
   EXPECT_EQ(m.found(good_for(1s)), nothing) << "too late";
   EXPECT_EQ(m.not_found("x"), nothing);
 }
@@ -240,11 +240,11 @@ TEST(ConnectionFsmCredentials, D34AreRenewedOnTheLiveConnectionAndTheAnswerIsNob
   EXPECT_TRUE(sent.ends_with("*3\r\n$4\r\nAUTH\r\n$1\r\nu\r\n$3\r\ntwo\r\n" + ping_bytes)) << sent;
   m.written();
   EXPECT_EQ(m.received("+PONG\r\n" + push({"subscribe", "conch:me", "1"})), "flush read");
-  EXPECT_EQ(m.heard(), (texts{"answer", "answer"}));
+  EXPECT_EQ(m.received(), (texts{"answer", "answer"}));
   m.flush();
   EXPECT_EQ(m.received("+OK\r\n+PONG\r\n"), "sleep(18000) flush read");
   m.flush();
-  EXPECT_EQ(m.heard(), texts{"answer"}) << "not that of AUTH";
+  EXPECT_EQ(m.received(), texts{"answer"}) << "not that of AUTH";
   EXPECT_EQ(m.log, texts{});
   m.now += 18s;
   EXPECT_EQ(m.due(), "sleep(5000) ask");
@@ -278,7 +278,7 @@ TEST(ConnectionFsmCredentials, ThatCannotBeRenewedLeaveTheConnectionAndAreTriedA
   m.written();
   EXPECT_EQ(m.received("-WRONGPASS invalid\r\n"), "log sleep(3000) flush read");
   EXPECT_EQ(m.log, texts{"redis://h:6379: cannot renew the credentials: WRONGPASS invalid"});
-  EXPECT_EQ(m.heard(), texts{}) << "the connection is kept";
+  EXPECT_EQ(m.received(), texts{}) << "the connection is kept";
   EXPECT_EQ(m.fsm.renewal().failures(), 3u);
   EXPECT_EQ(m.fsm.renewal().successes(), 0u);
 }
@@ -292,13 +292,13 @@ TEST(ConnectionFsmCredentials, ARenewalEndsWithItsConnection) {
   m.flush();
   m.written();
   m.failed("read: end");  // AUTH is not answered
-  m.heard();
+  m.received();
   m.up_with(good_for(10s, "two"));
   m.ping();
   m.flush();
   m.written();
   m.received("+PONG\r\n");
-  EXPECT_EQ(m.heard(), texts{"answer"}) << "of the new connection";
+  EXPECT_EQ(m.received(), texts{"answer"}) << "of the new connection";
 }
 
 TEST(ConnectionFsmCredentials, AreNotAskedForWithoutAProvider) {

@@ -19,11 +19,11 @@ TEST_F(EngineAcquire, AsksOnceAndIsGrantedInTheAnswer) {
   EXPECT_EQ(commands[0].retention, 10min + 30s) << "after the hold, and that lasts a lease";
   EXPECT_EQ(commands[0].ticket, 0);
   EXPECT_EQ(commands[0].not_after_us, 0);
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
 
   advance(1ms);
   grant(100);
-  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(received(), texts{granted("a", 100)});
   // P3: from before the request was written, less the drift: 1 % and 2 ms.
   EXPECT_EQ(a.deadline(), asked + 30s - 302ms);
   EXPECT_EQ(a.fence, 100 * 4096);
@@ -36,9 +36,9 @@ TEST_F(EngineAcquire, CostsOneCommandToTakeAndOneToGiveBack) {  // P10
   grant(100);
   release(a);
   EXPECT_EQ(sent(), (texts{"acquire L 1", "release L 1"}));
-  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(received(), texts{granted("a", 100)});
   released();
-  EXPECT_EQ(heard(), texts{"a released ok"});
+  EXPECT_EQ(received(), texts{"a released ok"});
   expect_clean();
   EXPECT_EQ(timers.next(), begin + settings.command_timeout) << "the guard of the connection, and nothing else";
 }
@@ -61,10 +61,10 @@ TEST_F(EngineAcquire, WaitsInLineUntilTheGrantIsPushed) {
   ask("a");
   queue(30'000);
   advance(10s);
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   EXPECT_EQ(sent(), texts{"acquire L 1"});
   push(1, 100);
-  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(received(), texts{granted("a", 100)});
   EXPECT_TRUE(sent().empty()) << "confirmed later, off the critical path";
   EXPECT_EQ(stats.grants_pushed, 1u);
 }
@@ -83,7 +83,7 @@ TEST_F(EngineAcquire, AsksAgainInItsPlaceWhenTheLeaseItSawIsOver) {  // P4
   EXPECT_EQ(again[0].ticket, 4711);
   EXPECT_EQ(stats.safety_checks, 1u);
   grant(100);
-  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(received(), texts{granted("a", 100)});
 }
 
 TEST_F(EngineAcquire, ChecksOnceALeaseAndNoMoreOften) {  // P10
@@ -161,7 +161,7 @@ TEST_F(EngineAcquire, IsToldThatATriedLockIsBusy) {
   ask("a", "L", {.once = true});
   EXPECT_EQ(sent(), texts{"try L 1"});
   tell_busy();
-  EXPECT_EQ(heard(), texts{"a busy"});
+  EXPECT_EQ(received(), texts{"a busy"});
   EXPECT_TRUE(sent().empty());
   EXPECT_EQ(stats.tries_busy, 1u);
   expect_clean();
@@ -171,7 +171,7 @@ TEST_F(EngineAcquire, HoldsATriedLockThatWasFree) {
   start_connected();
   caller& a = ask("a", "L", {.once = true});
   grant(100);
-  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(received(), texts{granted("a", 100)});
   release(a);
   released();
   expect_clean();
@@ -181,10 +181,10 @@ TEST_F(EngineAcquire, FindsALockBusyThatThisProcessUsesWithoutAskingTheServer) {
   start_connected();
   holding("a");
   ask("b", "L", {.once = true});
-  EXPECT_EQ(heard(), texts{"b busy"});
+  EXPECT_EQ(received(), texts{"b busy"});
   queued("c", "other");
   ask("d", "other", {.once = true});
-  EXPECT_EQ(heard(), texts{"d busy"});
+  EXPECT_EQ(received(), texts{"d busy"});
   EXPECT_TRUE(sent().empty());
 }
 
@@ -194,7 +194,7 @@ TEST_F(EngineAcquire, GoesOnWithTheNextWhenATryWasBusy) {
   ask("b");
   EXPECT_EQ(sent(), texts{"try L 1"});
   tell_busy();
-  EXPECT_EQ(heard(), texts{"a busy"});
+  EXPECT_EQ(received(), texts{"a busy"});
   EXPECT_EQ(sent(), texts{"acquire L 2"});
 }
 
@@ -203,9 +203,9 @@ TEST_F(EngineAcquire, GivesATriedGrantToTheNextWhenTheTryWasCancelled) {
   caller& a = ask("a", "L", {.once = true});
   ask("b");
   cancel(a, cancel_type::terminal);
-  EXPECT_EQ(heard(), texts{"a failed cancelled"});
+  EXPECT_EQ(received(), texts{"a failed cancelled"});
   grant(100);
-  EXPECT_EQ(heard(), texts{granted("b", 100)});
+  EXPECT_EQ(received(), texts{granted("b", 100)});
 }
 
 TEST_F(EngineAcquire, AsksForAWaiterWhenTheTryBeforeItWasCancelledAndBusy) {
@@ -217,7 +217,7 @@ TEST_F(EngineAcquire, AsksForAWaiterWhenTheTryBeforeItWasCancelledAndBusy) {
   tell_busy();
   EXPECT_EQ(sent(), texts{"acquire L 2"});
   grant(100);
-  EXPECT_EQ(heard(), (texts{"a failed cancelled", granted("b", 100)}));
+  EXPECT_EQ(received(), (texts{"a failed cancelled", granted("b", 100)}));
 }
 
 TEST_F(EngineAcquire, TakesAnswersInTheOrderOfTheQuestions) {
@@ -229,7 +229,7 @@ TEST_F(EngineAcquire, TakesAnswersInTheOrderOfTheQuestions) {
   grant(10);
   queue(1'000);
   tell_busy();
-  EXPECT_EQ(heard(), (texts{granted("a", 10), "c busy"}));
+  EXPECT_EQ(received(), (texts{granted("a", 10), "c busy"}));
 }
 
 TEST_F(EngineAcquire, NeverUsesAnIdAgain) {
@@ -252,11 +252,11 @@ TEST_F(EngineAcquire, GivesAGrantBackThatArrivesTooLateAndAsksAnew) {  // P3, P6
   take_sent();
   advance(29'698ms);
   grant(100);
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   EXPECT_EQ(sent(), (texts{"release L 1", "acquire L 2"}));
   released();
   grant(101);
-  EXPECT_EQ(heard(), texts{granted("a", 101)});
+  EXPECT_EQ(received(), texts{granted("a", 101)});
 }
 
 TEST_F(EngineAcquire, DeliversAGrantThatArrivesJustInTime) {
@@ -265,7 +265,7 @@ TEST_F(EngineAcquire, DeliversAGrantThatArrivesJustInTime) {
   caller& a = ask("a");
   advance(29'697ms);
   grant(100);
-  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(received(), texts{granted("a", 100)});
   EXPECT_GT(a.deadline(), now);
 }
 
@@ -273,7 +273,7 @@ TEST_F(EngineAcquire, TakesAFenceAloneForAGrant) {
   start_connected();
   ask("a");
   answer({100});
-  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(received(), texts{granted("a", 100)});
 }
 
 TEST_F(EngineAcquire, TakesNothingFromAnswersThatMakeNoSense) {
@@ -282,7 +282,7 @@ TEST_F(EngineAcquire, TakesNothingFromAnswersThatMakeNoSense) {
     ask("a");
     answer(nonsense);
     EXPECT_EQ(dropped().size(), 1u);
-    EXPECT_TRUE(heard().empty());
+    EXPECT_TRUE(received().empty());
     disconnect();
     connect();
     settle_connection();
@@ -298,7 +298,7 @@ TEST_F(EngineAcquire, AFenceOfWhichNoTokenCanBeMadeFailsThatLockAlone) {
     ask("a");
     take_sent();
     grant(fence);
-    EXPECT_EQ(heard(), texts{"a failed protocol"});
+    EXPECT_EQ(received(), texts{"a failed protocol"});
     EXPECT_EQ(sent(), texts{"release L 2"});
     released();
 
@@ -308,7 +308,7 @@ TEST_F(EngineAcquire, AFenceOfWhichNoTokenCanBeMadeFailsThatLockAlone) {
     push(3, fence);
     EXPECT_EQ(sent(), texts{"acquire L 3"}) << "anybody may have written that message; the answer says how it is";
     grant(fence);
-    EXPECT_EQ(heard(), texts{"b failed protocol"});
+    EXPECT_EQ(received(), texts{"b failed protocol"});
     EXPECT_EQ(sent(), texts{"release L 3"});
     released();
 
@@ -317,7 +317,7 @@ TEST_F(EngineAcquire, AFenceOfWhichNoTokenCanBeMadeFailsThatLockAlone) {
     cancel(c, cancel_type::total);
     take_sent();
     stay(fence);
-    EXPECT_EQ(heard(), texts{"c failed cancelled"});
+    EXPECT_EQ(received(), texts{"c failed cancelled"});
     EXPECT_EQ(sent(), texts{"release L 4"});
     released();
 
@@ -328,7 +328,7 @@ TEST_F(EngineAcquire, AFenceOfWhichNoTokenCanBeMadeFailsThatLockAlone) {
     EXPECT_GT(other.deadline(), now);
     release(other);
     released();
-    heard();
+    received();
     expect_clean();
   }
 }
@@ -337,7 +337,7 @@ TEST_F(EngineAcquire, SaysOfWhichLockTheFenceIs) {
   start_connected();
   ask("a", "the name");
   grant(fence_limit);
-  EXPECT_EQ(heard(), texts{"a failed protocol"});
+  EXPECT_EQ(received(), texts{"a failed protocol"});
   EXPECT_NE(last_failure.message().find("the name"), std::string::npos) << last_failure.message();
 }
 
@@ -352,7 +352,7 @@ TEST_F(EngineAcquire, IsRefusedByAClosedClient) {
   cohort->close(now);
   EXPECT_TRUE(cohort->closed());
   ask("a");
-  EXPECT_EQ(heard(), texts{"a failed closed"});
+  EXPECT_EQ(received(), texts{"a failed closed"});
   EXPECT_TRUE(sent().empty());
   expect_clean();
 }
@@ -367,7 +367,7 @@ TEST_F(EngineAcquire, EndsAllWaitsWhenTheClientIsClosed) {  // P6
   cancel(e, cancel_type::total);  // already on its way out
   sent();
   cohort->close(now);
-  EXPECT_EQ(heard().size(), 4u);
+  EXPECT_EQ(received().size(), 4u);
   auto scripts = sent();
   std::sort(scripts.begin(), scripts.end());
   EXPECT_EQ(scripts, (texts{"release C 2", "release D 3"}));
@@ -382,12 +382,12 @@ TEST_F(EngineAcquire, GivesAllHoldsBackAtTheEndOfTheClosing) {
   sent();
   cohort->close(now);
   cohort->give_back_everything(now);
-  EXPECT_EQ(heard().size(), 2u);
+  EXPECT_EQ(received().size(), 2u);
   EXPECT_LT(a.deadline(), now);
   EXPECT_LT(b.deadline(), now);
   EXPECT_EQ(sent().size(), 2u);
   release(a);
-  EXPECT_EQ(heard(), texts{"a not released ok"});
+  EXPECT_EQ(received(), texts{"a not released ok"});
   released();
   released();
   expect_clean();
@@ -399,7 +399,7 @@ TEST_F(EngineAcquire, IsNotSettledWhileWhoLeavesMayStillBeGranted) {
   cancel(a, cancel_type::total);
   take_sent();
   cohort->close(now);
-  EXPECT_EQ(heard().size(), 1u);
+  EXPECT_EQ(received().size(), 1u);
   EXPECT_FALSE(remote->settled()) << "a client that ends now would leave the lock to its lease";
   stay(101);
   EXPECT_EQ(sent(), texts{"release L 1"});

@@ -46,7 +46,7 @@ TEST_F(EngineInquiry, IsSentAtOnceAndItsAnswerHandedOn) {
   administer("q", kind::inspect);
   EXPECT_EQ(sent(), texts{"inspect L"});
   answer(held_by(7));
-  EXPECT_EQ(heard(), texts{"q ok 7"});
+  EXPECT_EQ(received(), texts{"q ok 7"});
   administer("f", kind::force, 30);
   auto const commands = take_sent();
   ASSERT_EQ(commands.size(), 1u);
@@ -54,19 +54,19 @@ TEST_F(EngineInquiry, IsSentAtOnceAndItsAnswerHandedOn) {
   EXPECT_EQ(commands[0].claim, settings.claim);
   EXPECT_EQ(commands[0].retention, settings.fence_retention + settings.lease);
   answer({1, 5});
-  EXPECT_EQ(heard(), texts{"f ok 1"});
+  EXPECT_EQ(received(), texts{"f ok 1"});
   administer("nobody's", kind::force, 0);
   administer("nobody's", kind::request, 0);
   EXPECT_EQ(sent(), (texts{"force L from 0", "request L from 0"})) << "the fence 0 is one that nobody has, and not all of them";
   answer({0, 5});
   answer({0, 5});
-  EXPECT_EQ(heard(), (texts{"nobody's ok 0", "nobody's ok 0"}));
+  EXPECT_EQ(received(), (texts{"nobody's ok 0", "nobody's ok 0"}));
   administer("l", kind::set_limit);
   EXPECT_EQ(sent(), texts{"limit L 7"});
   answer({1, 5});
-  EXPECT_EQ(heard(), texts{"l ok 1"});
+  EXPECT_EQ(received(), texts{"l ok 1"});
   advance(1min);
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
 }
 
 // P4: who was granted what the order has made free may be dead.
@@ -80,7 +80,7 @@ TEST_F(EngineInquiry, LooksAfterWhomAnOrderHasLetIn) {
     administer("l", kind::set_limit);
     answer({2, server_us(), more});
     take_sent();
-    heard();
+    received();
     advance(3190ms);
     texts kicks = sent();
     std::sort(kicks.begin(), kicks.end());
@@ -95,7 +95,7 @@ TEST_F(EngineInquiry, TwoAtATimeGetEachItsOwnAnswer) {
   administer("b", kind::inspect);
   answer(held_by(1));
   answer(held_by(2));
-  EXPECT_EQ(heard(), (texts{"a ok 1", "b ok 2"}));
+  EXPECT_EQ(received(), (texts{"a ok 1", "b ok 2"}));
 }
 
 TEST_F(EngineInquiry, IsSentAgainWithItsSource) {
@@ -104,7 +104,7 @@ TEST_F(EngineInquiry, IsSentAgainWithItsSource) {
   answer(fault::no_script, "NOSCRIPT");
   EXPECT_EQ(sent(), texts{"source inspect L"});
   answer(held_by(1));
-  EXPECT_EQ(heard(), texts{"q ok 1"});
+  EXPECT_EQ(received(), texts{"q ok 1"});
 }
 
 TEST_F(EngineInquiry, IsAskedAgainAfterAPauseWhenTheServerIsNotReady) {
@@ -115,7 +115,7 @@ TEST_F(EngineInquiry, IsAskedAgainAfterAPauseWhenTheServerIsNotReady) {
   advance(100ms);
   EXPECT_EQ(sent(), texts{"inspect L"});
   answer(held_by(1));
-  EXPECT_EQ(heard(), texts{"q ok 1"});
+  EXPECT_EQ(received(), texts{"q ok 1"});
 }
 
 TEST_F(EngineInquiry, EndsWithWhatTheServerSays) {
@@ -127,7 +127,7 @@ TEST_F(EngineInquiry, EndsWithWhatTheServerSays) {
   for (auto const& [what, told] : table) {
     administer("q", kind::inspect);
     answer(what, "words");
-    EXPECT_EQ(heard(), texts{std::string{"q "} + told});
+    EXPECT_EQ(received(), texts{std::string{"q "} + told});
   }
 }
 
@@ -139,13 +139,13 @@ TEST_F(EngineInquiry, WaitsForAConnectionAndNoLongerThanThat) {
   settle_connection();
   EXPECT_EQ(take_sent().back().text, "inspect L");
   answer(held_by(1));
-  EXPECT_EQ(heard(), texts{"q ok 1"});
+  EXPECT_EQ(received(), texts{"q ok 1"});
   start();
   administer("r", kind::inspect);
   advance(settings.offline_timeout - 1ms);
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
   advance(1ms);
-  EXPECT_EQ(heard(), texts{"r unreachable"});
+  EXPECT_EQ(received(), texts{"r unreachable"});
 }
 
 TEST_F(EngineInquiry, IsRepeatedAfterAReconnectIfThatHasTheEffectOfOnce) {
@@ -155,7 +155,7 @@ TEST_F(EngineInquiry, IsRepeatedAfterAReconnectIfThatHasTheEffectOfOnce) {
   administer("limit", kind::set_limit);
   take_sent();
   disconnect();
-  EXPECT_EQ(heard(), texts{"all unreachable"});  // it may have been carried out, and somebody else may have the lock by now
+  EXPECT_EQ(received(), texts{"all unreachable"});  // it may have been carried out, and somebody else may have the lock by now
   administer("later", kind::force);
   connect("1");
   settle_connection();
@@ -169,7 +169,7 @@ TEST_F(EngineInquiry, AChangeOfALimitIsNotRepeated) {
   written->by = 0;
   take_sent();
   answer({1, 5});
-  heard();
+  received();
   asked& q = administer("change", kind::inspect);
   remote->withdraw(q);
   disconnect();
@@ -179,7 +179,7 @@ TEST_F(EngineInquiry, AChangeOfALimitIsNotRepeated) {
   settle_connection();
   EXPECT_EQ(take_sent().back().text, "limit L 7");
   disconnect();
-  EXPECT_EQ(heard(), texts{"later unreachable"});  // it may have been carried out
+  EXPECT_EQ(received(), texts{"later unreachable"});  // it may have been carried out
 }
 
 TEST_F(EngineInquiry, IsForgottenWhenItIsWithdrawn) {
@@ -187,7 +187,7 @@ TEST_F(EngineInquiry, IsForgottenWhenItIsWithdrawn) {
   remote->withdraw(q);
   answer(held_by(1));
   advance(1min);
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
 }
 
 TEST_F(EngineInquiry, WhomAWithdrawnOrderHasLetInAreLookedAfter) {
@@ -200,7 +200,7 @@ TEST_F(EngineInquiry, WhomAWithdrawnOrderHasLetInAreLookedAfter) {
       remote->withdraw(q);
     } else {
       advance(settings.offline_timeout);
-      heard();
+      received();
     }
     answer({2, server_us(), unfinished_flag});
     EXPECT_EQ(sent(), texts{"release L 1 permit 1 of 7"}) << "more are to be let in";
@@ -211,13 +211,13 @@ TEST_F(EngineInquiry, EndsWithTheRightToTakePart) {
   start();
   administer("q", kind::inspect);
   remote->receiver().connect_failed(fault::access_denied, "WRONGPASS", now);
-  EXPECT_EQ(heard(), texts{"q access_denied"});
+  EXPECT_EQ(received(), texts{"q access_denied"});
 }
 
 TEST_F(EngineInquiry, ARevocationIsToldToTheHolderBeforeAnythingIsSent) {
   holding("a");
   remote->receiver().pushed(protocol::revocation{"L", 1}, now);
-  EXPECT_EQ(heard(), texts{"a lost lost"});
+  EXPECT_EQ(received(), texts{"a lost lost"});
   // The script that took it may have failed before it passed it on.
   EXPECT_EQ(sent(), texts{"release L 1"});
   removed();
@@ -232,7 +232,7 @@ TEST_F(EngineInquiry, AfterARevocationWhoWaitsHereAsksAnew) {
   ask("b");
   EXPECT_EQ(sent(), texts{});
   remote->receiver().pushed(protocol::revocation{"L", 1}, now);
-  EXPECT_EQ(heard(), texts{"a lost lost"});
+  EXPECT_EQ(received(), texts{"a lost lost"});
   EXPECT_EQ(sent(), (texts{"acquire L 2", "release L 1"}));
 }
 
@@ -240,7 +240,7 @@ TEST_F(EngineInquiry, ARevocationIsFollowedByAReleaseForAsLongAsItsOwnLeaseLasts
   holding("a", "L", {.lease = 5min});
   caller& b = ask("b", "L", {.lease = 6s});
   remote->receiver().pushed(protocol::revocation{"L", 1}, now);
-  EXPECT_EQ(heard(), texts{"a lost lost"});
+  EXPECT_EQ(received(), texts{"a lost lost"});
   take_sent();
   cancel(b, cancel_type::terminal);
   time_point const until = now + 5min;
@@ -256,12 +256,12 @@ TEST_F(EngineInquiry, ARevocationOfSomethingElseChangesNothing) {
   caller& a = holding("a");
   remote->receiver().pushed(protocol::revocation{"L", 2}, now);
   remote->receiver().pushed(protocol::revocation{"M", 1}, now);
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
   release(a);
   take_sent();
   remote->receiver().pushed(protocol::revocation{"L", 1}, now);  // given back before
   released();
-  EXPECT_EQ(heard(), texts{"a released ok"});
+  EXPECT_EQ(received(), texts{"a released ok"});
   expect_clean();
 }
 
@@ -271,10 +271,10 @@ TEST_F(EngineInquiry, ARevocationTakesOnlyThePermitItNames) {
   ask("b", "L", {.permit = one_of_3});
   answer({1, 100, server_us(), 0});
   answer({1, 101, server_us(), 0});
-  heard();
+  received();
   take_sent();
   remote->receiver().pushed(protocol::revocation{"L", 2}, now);
-  EXPECT_EQ(heard(), texts{"b lost lost"});
+  EXPECT_EQ(received(), texts{"b lost lost"});
   EXPECT_EQ(sent(), texts{"release L 2 permit 1 of 3"});
 }
 
@@ -282,7 +282,7 @@ TEST_F(EngineInquiry, AnOrderThatDoesNotGiveUpIsSentWheneverTheServerIsBack) {
   permit const writer{.kind = permit_kind::shared, .limit = 1000, .weight = 1000};
   ask("a", "L", {.permit = writer});
   answer({1, 100, server_us(), 0});
-  heard();
+  received();
   disconnect();
   take_sent();
   for (bool const gives_up : {true, false}) {
@@ -297,11 +297,11 @@ TEST_F(EngineInquiry, AnOrderThatDoesNotGiveUpIsSentWheneverTheServerIsBack) {
     remote->administer(i, *this, now);
   }
   advance(settings.offline_timeout - 1ms);
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
   advance(1ms);
-  EXPECT_EQ(heard(), texts{"gives up unreachable"});
+  EXPECT_EQ(received(), texts{"gives up unreachable"});
   advance(settings.offline_timeout);
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
   connect("1");
   settle_connection();
   EXPECT_EQ(sent().back(), "release L 1 permit 1000 of 1000 rest 1");
@@ -311,7 +311,7 @@ TEST_F(EngineInquiry, AWriterThatIsWeakenedAndHasLostItIsTold) {
   permit const writer{.kind = permit_kind::shared, .limit = 1000, .weight = 1000};
   ask("a", "L", {.permit = writer});
   answer({1, 100, server_us(), 0});
-  heard();
+  received();
   take_sent();
   auto& i = *admin_requests.emplace_back(std::make_unique<asked>());
   i.label = "w";
@@ -329,7 +329,7 @@ TEST_F(EngineInquiry, AWriterThatIsWeakenedAndHasLostItIsTold) {
   EXPECT_EQ(commands.back(), "release L 1 permit 1000 of 1000 rest 1");
   renewed({1});
   answer({0, 0, 0, server_us()});
-  EXPECT_EQ(heard(), (texts{"w lost", "a lost lost"}));
+  EXPECT_EQ(received(), (texts{"w lost", "a lost lost"}));
 }
 
 }  // namespace

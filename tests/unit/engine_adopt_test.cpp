@@ -24,9 +24,9 @@ TEST_F(EngineDetach, RenewsTheHoldOnceAndForgetsIt) {
   detach(a);
   EXPECT_EQ(a.deadline(), time_point::min()) << "not valid from here on";
   EXPECT_EQ(sent_now(), texts{"renew L 1"});
-  EXPECT_TRUE(heard().empty()) << "the server has not answered";
+  EXPECT_TRUE(received().empty()) << "the server has not answered";
   renewed({1});
-  EXPECT_EQ(heard(), texts{"a detached as 1"});
+  EXPECT_EQ(received(), texts{"a detached as 1"});
   expect_clean();
   advance(2min);
   disconnect();
@@ -39,12 +39,12 @@ TEST_F(EngineDetach, ConfirmsAClaimFirst) {
   start_connected();
   caller& a = queued("a");
   push(1, 100);
-  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(received(), texts{granted("a", 100)});
   detach(a);
   EXPECT_EQ(sent_now(), texts{"renew L 1"});
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   renewed({1});
-  EXPECT_EQ(heard(), texts{"a detached as 1"});
+  EXPECT_EQ(received(), texts{"a detached as 1"});
   expect_clean();
 }
 
@@ -57,10 +57,10 @@ TEST_F(EngineDetach, WaitsForARenewalThatWasWrittenAfterIt) {
   detach(a);
   EXPECT_TRUE(sent_now().empty()) << "one at a time";
   renewed({1});
-  EXPECT_TRUE(heard().empty()) << "that one was under way before";
+  EXPECT_TRUE(received().empty()) << "that one was under way before";
   EXPECT_EQ(sent_now(), texts{"renew L 1"});
   renewed({1});
-  EXPECT_EQ(heard(), texts{"a detached as 1"});
+  EXPECT_EQ(received(), texts{"a detached as 1"});
   expect_clean();
 }
 
@@ -71,13 +71,13 @@ TEST_F(EngineDetach, WaitsForARenewalWithTheLeaseThatItTells) {
   EXPECT_EQ(sent(), texts{"renew L 1"});
   extend(a, 60s);
   engine_test::detach(a);  // in the same moment
-  heard();
+  received();
   EXPECT_TRUE(sent_now().empty()) << "one at a time";
   renewed({1});
-  EXPECT_TRUE(heard().empty()) << "that one was for the lease before";
+  EXPECT_TRUE(received().empty()) << "that one was for the lease before";
   EXPECT_EQ(sent_now(), texts{"renew L 1"});
   renewed({1});
-  EXPECT_EQ(heard(), texts{"a detached as 1"});
+  EXPECT_EQ(received(), texts{"a detached as 1"});
   expect_clean();
 }
 
@@ -90,7 +90,7 @@ TEST_F(EngineDetach, RenewsWhatIsNotRenewedOtherwise) {
   engine_test::detach(limited);
   EXPECT_EQ(sent_now(), texts{"renew L 1 M 2"});
   renewed({1, 1});
-  EXPECT_EQ(heard(), (texts{"fixed detached as 1", "limited detached as 2"}));
+  EXPECT_EQ(received(), (texts{"fixed detached as 1", "limited detached as 2"}));
   expect_clean();
 }
 
@@ -103,11 +103,11 @@ TEST_F(EngineDetach, SendsLocalWaitersToTheServer) {
   detach(a);
   EXPECT_EQ(sent_now(), texts{"renew L 1"});
   renewed({1});
-  EXPECT_EQ(heard(), texts{"a detached as 1"});
+  EXPECT_EQ(received(), texts{"a detached as 1"});
   EXPECT_EQ(sent(), texts{"acquire L 2"});
   queue(30'000);
   push(2, 101);
-  EXPECT_EQ(heard(), texts{granted("b", 101)});
+  EXPECT_EQ(received(), texts{granted("b", 101)});
 }
 
 TEST_F(EngineDetach, EndsTheChainOfLocalHandOffs) {
@@ -115,12 +115,12 @@ TEST_F(EngineDetach, EndsTheChainOfLocalHandOffs) {
   caller& a = holding("a");
   caller& b = ask("b");
   release(a);
-  EXPECT_EQ(heard(), (texts{"a released ok", granted("b", 100, 1)}));
+  EXPECT_EQ(received(), (texts{"a released ok", granted("b", 100, 1)}));
   ask("c");
   detach(b);
   sent_now();
   renewed({1});
-  EXPECT_EQ(heard(), texts{"b detached as 1"});
+  EXPECT_EQ(received(), texts{"b detached as 1"});
   EXPECT_EQ(sent(), texts{"acquire L 2"});
 }
 
@@ -130,7 +130,7 @@ TEST_F(EngineDetach, SaysThatTheHoldIsNotOurs) {
   detach(a);
   EXPECT_EQ(sent_now(), texts{"renew L 1"});
   renewed({0});
-  EXPECT_EQ(heard(), texts{"a detached lost"});
+  EXPECT_EQ(received(), texts{"a detached lost"});
   EXPECT_TRUE(sent_now().empty());
   expect_clean();
 }
@@ -141,7 +141,7 @@ TEST_F(EngineDetach, SaysThatTheHoldWasTakenAway) {
   detach(a);
   sent_now();
   remote->receiver().pushed(protocol::revocation{"L", 1}, now);
-  EXPECT_EQ(heard(), texts{"a detached lost"});
+  EXPECT_EQ(received(), texts{"a detached lost"});
   EXPECT_EQ(sent(), texts{"release L 1"});
   renewed({0});
   removed();
@@ -153,11 +153,11 @@ TEST_F(EngineDetach, ReleasesWhatIsLostAlready) {
   caller& a = holding("a");
   disconnect();
   advance(29700ms - settings.stop_margin + 10ms);
-  EXPECT_EQ(heard(), texts{"a lost lost"});
+  EXPECT_EQ(received(), texts{"a lost lost"});
   detach(a);
-  EXPECT_EQ(heard(), texts{"a detached lost"});
+  EXPECT_EQ(received(), texts{"a detached lost"});
   detach(a);
-  EXPECT_EQ(heard(), texts{"a detached not_held"});
+  EXPECT_EQ(received(), texts{"a detached not_held"});
   connect();
   settle_connection();
   EXPECT_EQ(sent().back(), "release L 1");
@@ -169,9 +169,9 @@ TEST_F(EngineDetach, ReleasesTheHoldIfThereIsNoAnswerInTime) {
   disconnect();
   detach(a);
   advance(settings.command_timeout - 1ms);
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   advance(1ms);
-  EXPECT_EQ(heard(), texts{"a detached unreachable"});
+  EXPECT_EQ(received(), texts{"a detached unreachable"});
   connect();
   settle_connection();
   EXPECT_EQ(sent().back(), "release L 1") << "whoever heard of the error has nothing to adopt, and nobody waits for the lease";
@@ -190,7 +190,7 @@ TEST_F(EngineDetach, GoesOnOverANewConnection) {
   settle_connection();
   EXPECT_EQ(sent(), (texts{"kill here:1", "subscribe", "prove", "renew L 1"}));
   renewed({1});
-  EXPECT_EQ(heard(), texts{"a detached as 1"});
+  EXPECT_EQ(received(), texts{"a detached as 1"});
   expect_clean();
 }
 
@@ -201,7 +201,7 @@ TEST_F(EngineDetach, ReleasesTheHoldWhenItsClientIsClosed) {
   sent_now();
   cohort->close(now);
   cohort->give_back_everything(now);
-  EXPECT_EQ(heard(), texts{"a detached closed"});
+  EXPECT_EQ(received(), texts{"a detached closed"});
   EXPECT_EQ(sent(), texts{"release L 1"});
 }
 
@@ -211,12 +211,12 @@ TEST_F(EngineDetach, EndsAnExtensionOfTheHold) {
   advance(1ms);
   extend(a, 60s);
   engine_test::detach(a);
-  EXPECT_EQ(heard(), texts{"a not extended not_held"});
+  EXPECT_EQ(received(), texts{"a not extended not_held"});
   extend(a, 60s);
-  EXPECT_EQ(heard(), texts{"a not extended ok"});
+  EXPECT_EQ(received(), texts{"a not extended ok"});
   sent_now();
   renewed({1});
-  EXPECT_EQ(heard(), texts{"a detached as 1"});
+  EXPECT_EQ(received(), texts{"a detached as 1"});
   expect_clean();
 }
 
@@ -226,11 +226,11 @@ TEST_F(EngineDetach, LeavesAPermitOfALockWithSeveralOwners) {
   caller& a = ask("a", "L", {.permit = two_of_3});
   take_sent();
   answer({1, 100, server_us(), 0});
-  heard();
+  received();
   detach(a);
   EXPECT_EQ(sent_now(), texts{"renew permits L 1"});
   renewed({1});
-  EXPECT_EQ(heard(), texts{"a detached as 1"});
+  EXPECT_EQ(received(), texts{"a detached as 1"});
   EXPECT_TRUE(sent_now().empty());
   expect_clean();
 }
@@ -253,7 +253,7 @@ TEST_F(EngineAdopt, HasTheFenceAndTheNextIndexOfTheToken) {
   EXPECT_EQ(question.text, "adopt other.7 100 as L 1");
   EXPECT_EQ(question.lease, 30s);
   grant(100);
-  EXPECT_EQ(heard(), texts{granted("a", 100, 5)});
+  EXPECT_EQ(received(), texts{granted("a", 100, 5)});
   EXPECT_EQ(a.deadline(), question.at + 30s - 302ms);
   advance(10s);
   EXPECT_EQ(sent(), texts{"renew L 1"});
@@ -261,7 +261,7 @@ TEST_F(EngineAdopt, HasTheFenceAndTheNextIndexOfTheToken) {
   release(a);
   EXPECT_EQ(sent(), texts{"release L 1"});
   released();
-  EXPECT_EQ(heard(), texts{"a released ok"});
+  EXPECT_EQ(received(), texts{"a released ok"});
   expect_clean();
 }
 
@@ -274,7 +274,7 @@ TEST_F(EngineAdopt, AwaitsTheFirstInLineWhenItIsReleased) {
   release(a);
   EXPECT_TRUE(take_sent().at(0).patient);
   answer({3, 0, 1, server_us()});
-  EXPECT_EQ(heard(), (texts{granted("a", 100, 5), "a released ok"}));
+  EXPECT_EQ(received(), (texts{granted("a", 100, 5), "a released ok"}));
   advance(20ms);
   EXPECT_EQ(sent(), texts{"release L 1"});
 }
@@ -284,7 +284,7 @@ TEST_F(EngineAdopt, SaysThatTheHoldIsNotThereAnyMore) {
   adopt("a");
   take_sent();
   answer({2, 0, server_us()});
-  EXPECT_EQ(heard(), texts{"a failed lost"});
+  EXPECT_EQ(received(), texts{"a failed lost"});
   EXPECT_TRUE(sent_now().empty());
   expect_clean();
 }
@@ -299,7 +299,7 @@ TEST_F(EngineAdopt, AsksAgainUnderTheSameIdOnANewConnection) {
   settle_connection();
   EXPECT_EQ(sent().back(), "adopt other.7 100 as L 1");
   grant(100);
-  EXPECT_EQ(heard(), texts{granted("a", 100, 5)});
+  EXPECT_EQ(received(), texts{granted("a", 100, 5)});
 }
 
 TEST_F(EngineAdopt, SendsTheSourceOfItsScriptWhenTheServerDoesNotKnowIt) {
@@ -309,7 +309,7 @@ TEST_F(EngineAdopt, SendsTheSourceOfItsScriptWhenTheServerDoesNotKnowIt) {
   answer(fault::no_script, "NOSCRIPT");
   EXPECT_EQ(sent(), texts{"source adopt other.7 100 as L 1"});
   grant(100);
-  EXPECT_EQ(heard(), texts{granted("a", 100, 5)});
+  EXPECT_EQ(received(), texts{granted("a", 100, 5)});
 }
 
 TEST_F(EngineAdopt, ReleasesWhatItTookOverForACallerThatIsGone) {
@@ -317,11 +317,11 @@ TEST_F(EngineAdopt, ReleasesWhatItTookOverForACallerThatIsGone) {
   caller& a = adopt("a");
   take_sent();
   cancel(a, cancel_type::terminal);
-  EXPECT_EQ(heard(), texts{"a failed cancelled"});
+  EXPECT_EQ(received(), texts{"a failed cancelled"});
   EXPECT_EQ(sent(), texts{"release L 1"});
   grant(100);
   released();
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   expect_clean();
 }
 
@@ -332,9 +332,9 @@ TEST_F(EngineAdopt, DeliversAfterATotalCancellationWhatItTookOver) {
   cancel(a, cancel_type::total);
   EXPECT_EQ(sent(), texts{"leave L 1"});
   grant(100);
-  EXPECT_EQ(heard(), texts{granted("a", 100, 5)});
+  EXPECT_EQ(received(), texts{granted("a", 100, 5)});
   stay(100);
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
 }
 
 TEST_F(EngineAdopt, WaitsForNobodyOfItsClientAndHandsOnToNobodyInMemory) {
@@ -343,14 +343,14 @@ TEST_F(EngineAdopt, WaitsForNobodyOfItsClientAndHandsOnToNobodyInMemory) {
   caller& a = adopt("a");
   EXPECT_EQ(sent(), texts{"adopt other.7 100 as L 2"});
   grant(100);
-  EXPECT_EQ(heard(), texts{granted("a", 100, 5)});
+  EXPECT_EQ(received(), texts{granted("a", 100, 5)});
   ask("later");
   EXPECT_TRUE(sent().empty()) << "behind the one that stands in line";
   release(a);
   EXPECT_EQ(sent(), texts{"release L 2"});
   push(1, 101);
   released(true, true, false);
-  EXPECT_EQ(heard(), (texts{granted("waits", 101), "a released ok"}));
+  EXPECT_EQ(received(), (texts{granted("waits", 101), "a released ok"}));
 }
 
 TEST_F(EngineAdopt, LosesTheHoldThatAnOperatorTakesAway) {
@@ -359,9 +359,9 @@ TEST_F(EngineAdopt, LosesTheHoldThatAnOperatorTakesAway) {
   adopt("a");
   take_sent();
   grant(100);
-  heard();
+  received();
   remote->receiver().pushed(protocol::revocation{"L", 2}, now);
-  EXPECT_EQ(heard(), texts{"a lost lost"});
+  EXPECT_EQ(received(), texts{"a lost lost"});
   EXPECT_EQ(sent(), texts{"release L 2"});
 }
 
@@ -377,7 +377,7 @@ TEST_F(EngineAdopt, IsTakenBackByTheClientThatLetItGo) {
   ask("again", "L", {.origin = "me.1 100", .first_index = 1});
   EXPECT_EQ(sent(), texts{"adopt me.1 100 as L 3"});
   grant(100);
-  EXPECT_EQ(heard(), (texts{"a detached as 1", granted("again", 100, 1)}));
+  EXPECT_EQ(received(), (texts{"a detached as 1", granted("again", 100, 1)}));
 }
 
 TEST_F(EngineAdopt, CanBeDetachedAgain) {
@@ -388,7 +388,7 @@ TEST_F(EngineAdopt, CanBeDetachedAgain) {
   detach(a);
   EXPECT_EQ(sent_now(), texts{"renew L 1"});
   renewed({1});
-  EXPECT_EQ(heard(), (texts{granted("a", 100, 5), "a detached as 1"}));
+  EXPECT_EQ(received(), (texts{granted("a", 100, 5), "a detached as 1"}));
   EXPECT_EQ(a.fence, token(100, 5));
   expect_clean();
 }
@@ -398,9 +398,9 @@ TEST_F(EngineAdopt, IsNotGrantedByAPush) {
   adopt("a");
   take_sent();
   push(1, 100);
-  EXPECT_TRUE(heard().empty()) << "it stands in no line, so no server has sent that";
+  EXPECT_TRUE(received().empty()) << "it stands in no line, so no server has sent that";
   answer({2, 0, server_us()});
-  EXPECT_EQ(heard(), texts{"a failed lost"});
+  EXPECT_EQ(received(), texts{"a failed lost"});
 }
 
 TEST_F(EngineAdopt, TakesOverAPermit) {
@@ -409,7 +409,7 @@ TEST_F(EngineAdopt, TakesOverAPermit) {
   caller& a = adopt("a", "L", {.permit = segment});
   EXPECT_EQ(sent(), texts{"adopt other.7 100 as L 1 permit 1 of 20"});
   answer({1, 100, server_us(), 17});
-  EXPECT_EQ(heard(), texts{granted("a", 100, 5)});
+  EXPECT_EQ(received(), texts{granted("a", 100, 5)});
   EXPECT_EQ(a.segment, 17u);
   release(a);
   EXPECT_EQ(sent(), texts{"release L 1 permit 1 of 20"});
@@ -422,7 +422,7 @@ TEST_F(EngineAdopt, TellsTheLossOfAnotherHoldOfTheLockFirst) {
   adopt("a");
   take_sent();
   grant(200);
-  EXPECT_EQ(heard(), (texts{"old lost lost", granted("a", 200, 5)}));
+  EXPECT_EQ(received(), (texts{"old lost lost", granted("a", 200, 5)}));
 }
 
 }  // namespace

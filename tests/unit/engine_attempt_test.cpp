@@ -55,10 +55,10 @@ TEST_F(EngineAttempt, NeverStandsInLineAndSaysWhetherTheLockIsFree) {
     caller& a = ask("a", "L", one.what);
     EXPECT_EQ(sent(), texts{"try L 1"});
     advance(1s);  // the answer comes when it comes
-    EXPECT_TRUE(heard().empty());
+    EXPECT_TRUE(received().empty());
     EXPECT_TRUE(sent().empty());
     grant(100);
-    EXPECT_EQ(heard(), texts{granted("a", 100)});
+    EXPECT_EQ(received(), texts{granted("a", 100)});
     release(a);
     released();
     expect_clean();
@@ -66,7 +66,7 @@ TEST_F(EngineAttempt, NeverStandsInLineAndSaysWhetherTheLockIsFree) {
     start_connected();
     ask("a", "L", one.what);
     tell_busy();
-    EXPECT_EQ(heard(), texts{one.busy});
+    EXPECT_EQ(received(), texts{one.busy});
     EXPECT_EQ(stats.tries_busy + stats.timeouts, 1u);
     EXPECT_EQ(stats.timeouts, one.what.once ? 0u : 1u);
     EXPECT_EQ(stats.failures, 0u);
@@ -87,7 +87,7 @@ TEST_F(EngineAttempt, P4EndsThoughEachGrantArrivesTooLateForItsLease) {
       grant(fence);
     }
     EXPECT_NE(heard_message.find("grants of 100 ms arrive too late"), std::string::npos) << heard_message;
-    EXPECT_EQ(heard(), texts{"a failed unreachable"});
+    EXPECT_EQ(received(), texts{"a failed unreachable"});
     EXPECT_LE(now - asked, settings.offline_timeout + 1s);
     released();
     expect_clean();
@@ -108,11 +108,11 @@ TEST_F(EngineAttempt, P11WhoseGrantsAreLateFailsAloneAndOthersWaitOn) {
       while (unanswered.size() > 1) released();
       grant(fence);
     }
-    EXPECT_EQ(heard(), texts{"a failed unreachable"});
+    EXPECT_EQ(received(), texts{"a failed unreachable"});
     released();
     EXPECT_TRUE(sent().back().starts_with("acquire L ")) << sent().back();
     grant(900);
-    EXPECT_EQ(heard(), texts{granted("b", 900)});
+    EXPECT_EQ(received(), texts{granted("b", 900)});
     heard_message.clear();
   });
 }
@@ -130,12 +130,12 @@ TEST_F(EngineAttempt, P11IsNotBusyByItsOwnGrantThatCameTooLate) {
     answer(fault::no_script, "NOSCRIPT");
     EXPECT_EQ(sent(), texts{"source release L 1"});
     tell_busy();
-    EXPECT_EQ(heard(), texts{}) << "the owner is its own grant";
+    EXPECT_EQ(received(), texts{}) << "the owner is its own grant";
     released();
     advance(100ms);
     EXPECT_EQ(sent(), texts{"try L 2"});
     grant(101);
-    EXPECT_EQ(heard(), texts{granted("a", 101)});
+    EXPECT_EQ(received(), texts{granted("a", 101)});
   });
 }
 
@@ -149,7 +149,7 @@ TEST_F(EngineAttempt, SendsTheScriptToAServerThatDoesNotKnowIt) {
     EXPECT_EQ(sent(), texts{"source try L 1"});
     advance(5ms);
     grant(100);
-    EXPECT_EQ(heard(), texts{granted("a", 100)});
+    EXPECT_EQ(received(), texts{granted("a", 100)});
   });
 }
 
@@ -159,11 +159,11 @@ TEST_F(EngineAttempt, ConnectsFirst) {
     ask("a", "L", one.what);
     EXPECT_EQ(wants, 1);
     advance(9s);
-    EXPECT_TRUE(heard().empty());
+    EXPECT_TRUE(received().empty());
     connect();
     settle_connection();
     grant(100);
-    EXPECT_EQ(heard(), texts{granted("a", 100)});
+    EXPECT_EQ(received(), texts{granted("a", 100)});
   });
 }
 
@@ -173,9 +173,9 @@ TEST_F(EngineAttempt, IsUnreachableWithTheReasonWhenThereIsNoConnectionInTime) {
     ask("a", "L", one.what);
     remote->receiver().connect_failed(fault::try_later, "no route to host", now);
     advance(10s - 1ns);
-    EXPECT_TRUE(heard().empty());
+    EXPECT_TRUE(received().empty());
     advance(1ns);
-    EXPECT_EQ(heard(), texts{"a failed unreachable"});
+    EXPECT_EQ(received(), texts{"a failed unreachable"});
     EXPECT_NE(heard_message.find("no route to host"), std::string::npos) << heard_message;
     expect_clean();
   });
@@ -187,7 +187,7 @@ TEST_F(EngineAttempt, ThatIsCancelledWhileItConnectsAsksNothing) {  // P6
       start();
       caller& a = ask("a", "L", one.what);
       cancel(a, type);
-      EXPECT_EQ(heard(), texts{"a failed cancelled"});
+      EXPECT_EQ(received(), texts{"a failed cancelled"});
       connect();
       EXPECT_EQ(sent(), (texts{"kill here:1", "subscribe", "prove"}));
       settle_connection();
@@ -201,12 +201,12 @@ TEST_F(EngineAttempt, IsOverAtOnceWhereSomebodyHereHoldsOrAsks) {
     start_connected();
     holding("h");
     ask("a", "L", one.what);
-    EXPECT_EQ(heard(), texts{one.busy});
+    EXPECT_EQ(received(), texts{one.busy});
     start_connected();
     ask("q");
     take_sent();
     ask("a", "L", one.what);
-    EXPECT_EQ(heard(), texts{one.busy});
+    EXPECT_EQ(received(), texts{one.busy});
     EXPECT_TRUE(sent().empty());
   });
 }
@@ -217,14 +217,14 @@ TEST_F(EngineAttempt, FollowsAPlaceThatIsBeingLeft) {
     caller& q = queued("q");
     cancel(q, cancel_type::total);
     cancel(q, cancel_type::terminal);  // nobody here wants it any more, and the server has not answered yet
-    EXPECT_EQ(heard(), texts{"q failed cancelled"});
+    EXPECT_EQ(received(), texts{"q failed cancelled"});
     EXPECT_EQ(sent(), texts{"leave L 1"});
     ask("a", "L", one.what);
-    EXPECT_TRUE(heard().empty());
+    EXPECT_TRUE(received().empty());
     removed();
     EXPECT_EQ(sent(), texts{"try L 2"});
     grant(100);
-    EXPECT_EQ(heard(), texts{granted("a", 100)});
+    EXPECT_EQ(received(), texts{granted("a", 100)});
   });
 }
 
@@ -235,9 +235,9 @@ TEST_F(EngineAttempt, AtAPlaceThatIsBeingLeftTakesTheGrantThatCameMeanwhile) {
     cancel(q, cancel_type::total);
     cancel(q, cancel_type::terminal);
     ask("a", "L", one.what);
-    heard();
+    received();
     stay(100);
-    EXPECT_EQ(heard(), texts{granted("a", 100)});
+    EXPECT_EQ(received(), texts{granted("a", 100)});
   });
 }
 
@@ -251,7 +251,7 @@ TEST_F(EngineAttempt, OfAPermitSendsTheScriptToo) {
     answer(fault::no_script, "NOSCRIPT");
     EXPECT_EQ(sent(), texts{"source try L 1 permit 2 of 3"});
     answer({1, 100, server_us(), 0});
-    EXPECT_EQ(heard(), texts{granted("a", 100)});
+    EXPECT_EQ(received(), texts{granted("a", 100)});
   }
 }
 
@@ -264,7 +264,7 @@ TEST_F(EngineAttempt, OfMoreThanAMomentIsEndedByItsTime) {  // a short wait, and
   answer(fault::no_script, "NOSCRIPT");
   EXPECT_EQ(sent(), texts{"source leave L 1"});
   removed();
-  EXPECT_EQ(heard(), texts{"a failed timed_out"});
+  EXPECT_EQ(received(), texts{"a failed timed_out"});
   expect_clean();
 }
 
@@ -450,9 +450,9 @@ TEST_F(EngineAttempt, PatienceCountsFromTheFirstQuestionWithoutAnAnswer) {
     EXPECT_EQ(dropped().size(), 1u);
     disconnect();
     advance(99ms);
-    EXPECT_TRUE(heard().empty());
+    EXPECT_TRUE(received().empty());
     advance(1ms);
-    EXPECT_EQ(heard().size(), several ? 2u : 1u);
+    EXPECT_EQ(received().size(), several ? 2u : 1u);
   }
 }
 

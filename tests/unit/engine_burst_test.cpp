@@ -31,7 +31,7 @@ class EngineBurst : public engine_test {
     auto const all = ask_many(count);
     for (int i = 0; i < count; ++i) grant(100);
     take_sent();
-    heard();
+    received();
     return all;
   }
 
@@ -113,11 +113,11 @@ TEST_F(EngineBurst, AReleaseWaitsWhileTheServerIsAnsweringWhatWasSentBefore) {  
     advance(2900ms);
     grant(100);
   }
-  heard();
+  received();
   advance(2900ms);
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   released();
-  EXPECT_EQ(heard(), texts{"a released ok"});
+  EXPECT_EQ(received(), texts{"a released ok"});
   EXPECT_TRUE(dropped().empty());
 }
 
@@ -129,9 +129,9 @@ TEST_F(EngineBurst, ButNotLongerForOneThatWasRefused) {
   answer(fault::refused, "OOM");
   advance(20ms);
   grant(100);
-  heard();
+  received();
   advance(2980ms);
-  EXPECT_EQ(heard(), texts{"a released server_refused"}) << "its answer was heard; it is repeated in the background";
+  EXPECT_EQ(received(), texts{"a released server_refused"}) << "its answer was heard; it is repeated in the background";
 }
 
 TEST_F(EngineBurst, ATimedOutWaitEndsWhateverTheServerHasToDo) {  // P4
@@ -139,9 +139,9 @@ TEST_F(EngineBurst, ATimedOutWaitEndsWhateverTheServerHasToDo) {  // P4
   queued("a", "L", {.wait = 1s});
   ask_many(20);
   advance(1s + 100ms - 1ns);
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   advance(1ns);
-  EXPECT_EQ(heard(), texts{"a failed unreachable"}) << "a few usual round trips later: it has said nothing for longer than that";
+  EXPECT_EQ(received(), texts{"a failed unreachable"}) << "a few usual round trips later: it has said nothing for longer than that";
   for (int i = 0; i < 4; ++i) {
     advance(700ms);
     grant(100);
@@ -157,7 +157,7 @@ TEST_F(EngineBurst, TheSourceOfAScriptGoesOnceAndTheOthersFollowIt) {  // P10
   for (int i = 0; i < 3; ++i) answer(fault::no_script, "NOSCRIPT");
   EXPECT_EQ(sent(), (texts{"source acquire a 1", "acquire b 2", "acquire c 3"}));
   for (int i = 0; i < 3; ++i) grant(100);
-  EXPECT_EQ(heard().size(), 3u);
+  EXPECT_EQ(received().size(), 3u);
 }
 
 TEST_F(EngineBurst, EachScriptHasASourceOfItsOwn) {
@@ -226,7 +226,7 @@ TEST_F(EngineBurst, TimeOutsAreToldInTurnsAndTheEndsOfHoldsFirst) {  // P9
   take_sent();
   now += 5s;  // all of them are due; the hold last
   cohort->tick(now);
-  auto const first = heard();
+  auto const first = received();
   ASSERT_FALSE(first.empty());
   EXPECT_EQ(first.front(), "held lost lost");
   constexpr std::size_t few = 5;  // timers of the connection, and what was held
@@ -249,14 +249,14 @@ TEST_F(EngineBurst, ACloseEndsWaitsInTurnsThenGivesHoldsBackInTurns) {
   hold_many(2 * one_turn + 10);
   for (int i = 0; i < one_turn + 10; ++i) ask("waiter", "lock 0");
   cohort->close(now);
-  std::size_t told = heard().size();
+  std::size_t told = received().size();
   EXPECT_GT(told, 0u);
   EXPECT_LE(told, in_one_turn);
   cohort->give_back_everything(now);
-  EXPECT_TRUE(heard().empty()) << "the waits come first";
+  EXPECT_TRUE(received().empty()) << "the waits come first";
   EXPECT_FALSE(cohort->idle());
   while (turn()) {
-    auto const now_told = heard().size();
+    auto const now_told = received().size();
     EXPECT_LE(now_told, in_one_turn);
     told += now_told;
   }
@@ -271,7 +271,7 @@ TEST_F(EngineBurst, ASmallCloseIsDoneAtOnce) {
   hold_many(20);
   cohort->close(now);
   cohort->give_back_everything(now);
-  EXPECT_EQ(heard().size(), 20u);
+  EXPECT_EQ(received().size(), 20u);
   EXPECT_FALSE(cohort->ending());
 }
 
@@ -303,7 +303,7 @@ TEST_F(EngineBurst, WhatIsSentBetweenTwoTurnsIsNotSentAgain) {  // P10
   queue(30'000);
   caller& owed = holding("owed", "O");
   take_sent();
-  heard();
+  received();
   disconnect();
   release(owed);  // owed to the next connection
   connect();
@@ -364,20 +364,20 @@ TEST_F(EngineBurst, WhoseTurnAfterTheEndOfAConnectionHasNotComeDoesNotFailEarly)
   disconnect();
   now += 100ms;
   cohort->tick(now);
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   advance(settings.offline_timeout - 101ms);
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   advance(2ms);
-  EXPECT_EQ(heard().size(), 2 * in_one_turn + 10);
+  EXPECT_EQ(received().size(), 2 * in_one_turn + 10);
 }
 
 TEST_F(EngineBurst, ARefusedConnectionIsToldInTurns) {
   start();
   ask_many(2 * one_turn);
   remote->receiver().connect_failed(fault::access_denied, "WRONGPASS", now);
-  EXPECT_EQ(heard().size(), in_one_turn);
+  EXPECT_EQ(received().size(), in_one_turn);
   EXPECT_TRUE(turn());
-  EXPECT_EQ(heard().size(), in_one_turn);
+  EXPECT_EQ(received().size(), in_one_turn);
   EXPECT_FALSE(turn());
 }
 
@@ -398,12 +398,12 @@ TEST_F(EngineManyTries, GoOutInChunksOneAfterTheOther) {
   try_all(names(150));
   EXPECT_EQ(take_sent().size(), 1u);
   taken(fences(64));
-  EXPECT_EQ(heard().size(), 64u);
+  EXPECT_EQ(received().size(), 64u);
   EXPECT_EQ(take_sent().size(), 1u);
   taken(fences(64));
   EXPECT_EQ(take_sent().size(), 1u);
   taken(fences(22));
-  EXPECT_EQ(heard().size(), 64u + 22u);
+  EXPECT_EQ(received().size(), 64u + 22u);
   EXPECT_TRUE(sent().empty());
   EXPECT_EQ(stats.scripts, 3u);
   EXPECT_EQ(stats.held, 150u);
@@ -414,10 +414,10 @@ TEST_F(EngineManyTries, WhatIsBehindABusyOneIsNotTouched) {
   try_all(names(150));
   taken(fences(64));
   take_sent();
-  heard();
+  received();
   taken(fences(5));
   EXPECT_TRUE(sent().empty());
-  auto const all = heard();
+  auto const all = received();
   EXPECT_EQ(all.size(), 150u - 64u);
   EXPECT_EQ(std::count_if(all.begin(), all.end(), [](std::string const& t) { return t.ends_with("busy"); }), 150 - 64 - 5);
   EXPECT_EQ(cohort->find("n149"), nullptr);
@@ -442,7 +442,7 @@ TEST_F(EngineManyTries, WhoIsCancelledBeforeItsTurnIsLeftOut) {
   auto const all = try_all(names(66));
   take_sent();
   cancel(*all[65], cancel_type::terminal);
-  EXPECT_EQ(heard(), texts{"n065 failed cancelled"});
+  EXPECT_EQ(received(), texts{"n065 failed cancelled"});
   EXPECT_TRUE(sent().empty()) << "nothing of it was written";
   taken(fences(64));
   EXPECT_EQ(sent(), texts{"try all n064 65"});
@@ -455,7 +455,7 @@ TEST_F(EngineManyTries, AServerThatIsNotReadyIsAskedAgainForAllOfThem) {  // P11
   try_all(names(66));
   take_sent();
   answer(fault::try_later, "LOADING");
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   advance(200ms);
   EXPECT_EQ(take_sent().size(), 66u) << "each by a script of its own";
   for (int i = 0; i < 66; ++i) grant(100);
@@ -524,7 +524,7 @@ TEST_F(EngineBurst, ManyOfAWrongTypeAreToldInLinearTime) {
     start_connected();
     ask_many(count);
     while (!unanswered.empty()) answer(fault::wrong_type, "WRONGTYPE");
-    EXPECT_EQ(heard().size(), static_cast<std::size_t>(count));
+    EXPECT_EQ(received().size(), static_cast<std::size_t>(count));
   };
   EXPECT_LT(growth(work, 1'000), 40);
 }

@@ -22,7 +22,7 @@ TEST_F(EngineCancel, OfAnUnwrittenRequestLeavesAtOnceAndNothingIsEverSent) {
     disconnect();
     caller& a = ask("a");
     cancel(a, type);
-    EXPECT_EQ(heard(), texts{"a failed cancelled"});
+    EXPECT_EQ(received(), texts{"a failed cancelled"});
     expect_clean();
     connect();
     EXPECT_EQ(sent(), (texts{"kill here:1", "subscribe", "prove"}));
@@ -34,9 +34,9 @@ TEST_F(EngineCancel, ByTimeOutOfAnUnwrittenRequestSaysThatTheServerIsUnreachable
   disconnect();
   ask("a", "L", {.wait = 1s});
   advance(1s - 1ns);
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   advance(1ns);
-  EXPECT_EQ(heard(), texts{"a failed unreachable"});
+  EXPECT_EQ(received(), texts{"a failed unreachable"});
   expect_clean();
 }
 
@@ -48,10 +48,10 @@ TEST_F(EngineCancel, OfALocalWaiterLeavesAtOnceAndTheServerHearsNothing) {
       caller& b = ask("b");
       ask("c");
       cancel(first ? a : b, type);
-      EXPECT_EQ(heard(), texts{first ? "a failed cancelled" : "b failed cancelled"});
+      EXPECT_EQ(received(), texts{first ? "a failed cancelled" : "b failed cancelled"});
       EXPECT_TRUE(sent().empty());
       push(1, 100);
-      EXPECT_EQ(heard(), texts{granted(first ? "b" : "a", 100)});
+      EXPECT_EQ(received(), texts{granted(first ? "b" : "a", 100)});
     }
   }
 }
@@ -62,11 +62,11 @@ TEST_F(EngineCancel, OfAWaiterBehindALocalHolderLeavesAtOnce) {
     caller& a = holding("a");
     caller& b = ask("b");
     cancel(b, type);
-    EXPECT_EQ(heard(), texts{"b failed cancelled"});
+    EXPECT_EQ(received(), texts{"b failed cancelled"});
     release(a);
     EXPECT_EQ(sent(), texts{"release L 1"});
     released();
-    heard();
+    received();
     expect_clean();
   }
 }
@@ -76,7 +76,7 @@ TEST_F(EngineCancel, ByTimeOutOfALocalWaiterLeavesAtOnce) {
   holding("a");
   ask("b", "L", {.wait = 2s});
   advance(2s);
-  EXPECT_EQ(heard(), texts{"b failed timed_out"});
+  EXPECT_EQ(received(), texts{"b failed timed_out"});
   EXPECT_TRUE(sent().empty());
   EXPECT_EQ(stats.timeouts, 1u);
 }
@@ -87,16 +87,16 @@ TEST_F(EngineCancel, TotalOfAWrittenRequestStillDeliversItsGrant) {
   again();
   caller& a = ask("a");
   cancel(a, cancel_type::total);
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   grant(100);
-  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(received(), texts{granted("a", 100)});
   // The leave script that went out behind the question finds the grant, and keeps it.
   EXPECT_EQ(sent(), (texts{"acquire L 1", "leave L 1"}));
   stay(100);
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   release(a);
   released();
-  EXPECT_EQ(heard(), texts{"a released ok"});
+  EXPECT_EQ(received(), texts{"a released ok"});
   expect_clean();
 }
 
@@ -105,9 +105,9 @@ TEST_F(EngineCancel, TotalOfAWrittenRequestThatWasQueuedLeavesTheLine) {
   caller& a = ask("a");
   cancel(a, cancel_type::total);
   queue(30'000);
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   removed();
-  EXPECT_EQ(heard(), texts{"a failed cancelled"});
+  EXPECT_EQ(received(), texts{"a failed cancelled"});
   expect_clean();
 }
 
@@ -117,7 +117,7 @@ TEST_F(EngineCancel, TotalOfAWrittenTryEndsBusyOrCancelledButEnds) {
   cancel(a, cancel_type::total);
   tell_busy();
   removed();
-  EXPECT_EQ(heard().size(), 1u);
+  EXPECT_EQ(received().size(), 1u);
   expect_clean();
 }
 
@@ -128,9 +128,9 @@ TEST_F(EngineCancel, PartialOfAWrittenRequestCleansUpAndThenReports) {
     cancel(a, cancel_type::partial);
     EXPECT_EQ(sent(), (texts{"acquire L 1", "release L 1"}));
     was_granted ? grant(100) : queue(30'000);
-    EXPECT_TRUE(heard().empty()) << "not before the clean-up is answered";
+    EXPECT_TRUE(received().empty()) << "not before the clean-up is answered";
     released(was_granted);
-    EXPECT_EQ(heard(), texts{"a failed cancelled"});
+    EXPECT_EQ(received(), texts{"a failed cancelled"});
     expect_clean();
   }
 }
@@ -140,13 +140,13 @@ TEST_F(EngineCancel, TerminalOfAWrittenRequestReportsAtOnceAndCleansUpBehind) {
     again();
     caller& a = ask("a");
     cancel(a, cancel_type::terminal);
-    EXPECT_EQ(heard(), texts{"a failed cancelled"});
+    EXPECT_EQ(received(), texts{"a failed cancelled"});
     EXPECT_EQ(sent(), (texts{"acquire L 1", "release L 1"}));
     callers.clear();  // the caller is gone
     EXPECT_FALSE(remote->settled());
     was_granted ? grant(100) : queue(30'000);
     released(was_granted);
-    EXPECT_TRUE(heard().empty());
+    EXPECT_TRUE(received().empty());
     expect_clean();
   }
 }
@@ -156,11 +156,11 @@ TEST_F(EngineCancel, ByTimeOutOfAWrittenRequestNeverThrowsAGrantAway) {
   ask("a", "L", {.wait = 1s});
   advance(1s);
   EXPECT_EQ(sent(), (texts{"acquire L 1", "leave L 1"}));
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   grant(100);
-  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(received(), texts{granted("a", 100)});
   stay(100);
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
 }
 
 TEST_F(EngineCancel, ByTimeOutOfAWrittenRequestThatWasQueuedLeavesTheLine) {
@@ -169,7 +169,7 @@ TEST_F(EngineCancel, ByTimeOutOfAWrittenRequestThatWasQueuedLeavesTheLine) {
   advance(1s);
   queue(30'000);
   removed();
-  EXPECT_EQ(heard(), texts{"a failed timed_out"});
+  EXPECT_EQ(received(), texts{"a failed timed_out"});
   expect_clean();
 }
 
@@ -201,7 +201,7 @@ class EngineCancelQueued : public EngineCancel, public testing::WithParamInterfa
     if (how == "terminal") cancel(a, cancel_type::terminal);
     if (how == "time-out") advance(1s);
     EXPECT_EQ(sent(), texts{GetParam().script});
-    EXPECT_EQ(heard(), GetParam().at_once ? texts{GetParam().report} : texts{});
+    EXPECT_EQ(received(), GetParam().at_once ? texts{GetParam().report} : texts{});
   }
   texts report_if_not_yet() const { return GetParam().at_once ? texts{} : texts{GetParam().report}; }
 };
@@ -209,7 +209,7 @@ class EngineCancelQueued : public EngineCancel, public testing::WithParamInterfa
 TEST_P(EngineCancelQueued, EndsWhenItWasRemoved) {
   begin_leaving();
   removed();
-  EXPECT_EQ(heard(), report_if_not_yet());
+  EXPECT_EQ(received(), report_if_not_yet());
   expect_clean();
 }
 
@@ -217,14 +217,14 @@ TEST_P(EngineCancelQueued, TakesOrGivesBackWhatWasGrantedMeanwhile) {
   begin_leaving();
   if (GetParam().delivers) {
     stay(100);
-    EXPECT_EQ(heard(), texts{granted("a", 100)});
+    EXPECT_EQ(received(), texts{granted("a", 100)});
     EXPECT_TRUE(sent().empty());
     release(*callers.back());
     released();
-    EXPECT_EQ(heard(), texts{"a released ok"});
+    EXPECT_EQ(received(), texts{"a released ok"});
   } else {
     released(true, true, false);
-    EXPECT_EQ(heard(), report_if_not_yet());
+    EXPECT_EQ(received(), report_if_not_yet());
   }
   expect_clean();
 }
@@ -233,17 +233,17 @@ TEST_P(EngineCancelQueued, TakesOrGivesBackWhatIsPushedMeanwhile) {
   begin_leaving();
   push(1, 100);
   if (GetParam().delivers) {
-    EXPECT_EQ(heard(), texts{granted("a", 100)});
+    EXPECT_EQ(received(), texts{granted("a", 100)});
     stay(100);
-    EXPECT_TRUE(heard().empty());
+    EXPECT_TRUE(received().empty());
     release(*callers.back());
     released();
-    heard();
+    received();
   } else {
-    EXPECT_TRUE(heard().empty());
+    EXPECT_TRUE(received().empty());
     EXPECT_TRUE(sent().empty()) << "a release of it is under way";
     released(true);
-    EXPECT_EQ(heard(), report_if_not_yet());
+    EXPECT_EQ(received(), report_if_not_yet());
   }
   expect_clean();
 }
@@ -253,9 +253,9 @@ TEST_P(EngineCancelQueued, ReportsWithoutAnAnswerAfterOneCommandTimeOut) {
   begin_leaving();
   duration const ends = has_own_end ? duration{100ms} : duration{3s};
   advance(ends - 1ns);
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   advance(1ns);
-  EXPECT_EQ(heard(), has_own_end ? texts{"a failed unreachable"} : report_if_not_yet());
+  EXPECT_EQ(received(), has_own_end ? texts{"a failed unreachable"} : report_if_not_yet());
   advance(3s - ends);
   EXPECT_EQ(dropped().size(), 1u);
   callers.clear();
@@ -274,19 +274,19 @@ TEST_P(EngineCancelQueued, ReportsWithoutAnAnswerAfterOneCommandTimeOut) {
   } else {
     removed();
   }
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   expect_clean();
 }
 
 TEST_P(EngineCancelQueued, SurvivesALostConnection) {
   begin_leaving();
   disconnect();
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   connect();
   EXPECT_EQ(sent(), (texts{"kill here:1", "subscribe", "prove", GetParam().script}));
   settle_connection();
   removed();
-  EXPECT_EQ(heard(), report_if_not_yet());
+  EXPECT_EQ(received(), report_if_not_yet());
   expect_clean();
 }
 
@@ -296,30 +296,30 @@ TEST_P(EngineCancelQueued, LeavesALaterCallerUnharmed) {
   if (GetParam().delivers) {
     EXPECT_TRUE(sent().empty()) << "one place in line for this client";
     removed();
-    EXPECT_EQ(heard(), report_if_not_yet());
+    EXPECT_EQ(received(), report_if_not_yet());
     EXPECT_EQ(sent(), texts{"acquire L 2"});
   } else {
     EXPECT_EQ(sent(), texts{"acquire L 2"});
     released(true, true, true);
-    EXPECT_EQ(heard(), report_if_not_yet());
+    EXPECT_EQ(received(), report_if_not_yet());
   }
   grant(101);
-  EXPECT_EQ(heard(), texts{granted("b", 101)});
+  EXPECT_EQ(received(), texts{granted("b", 101)});
 }
 
 TEST_P(EngineCancelQueued, EndsWhenTheServerRefusesTheScript) {
   begin_leaving();
   answer(fault::refused, "OOM no");
   if (GetParam().delivers) {
-    EXPECT_EQ(heard(), texts{GetParam().report});
+    EXPECT_EQ(received(), texts{GetParam().report});
     EXPECT_EQ(sent(), texts{"release L 1"}) << "the clean-up is the janitor's";
   } else {
-    EXPECT_TRUE(heard().empty());
+    EXPECT_TRUE(received().empty());
     advance(1s);
     EXPECT_EQ(sent(), texts{"release L 1"});
   }
   removed();
-  EXPECT_EQ(heard(), GetParam().delivers ? texts{} : report_if_not_yet());
+  EXPECT_EQ(received(), GetParam().delivers ? texts{} : report_if_not_yet());
   expect_clean();
 }
 
@@ -336,7 +336,7 @@ TEST_F(EngineCancel, NeverDeliversAGrantThatComesTooLate) {  // P3
   take_sent();
   advance(5s - 52ms);
   stay(100);
-  EXPECT_EQ(heard(), texts{"a failed cancelled"});
+  EXPECT_EQ(received(), texts{"a failed cancelled"});
   EXPECT_EQ(sent(), texts{"release L 1"});
   released();
   expect_clean();
@@ -372,16 +372,16 @@ TEST_F(EngineCancel, ASilentServerMakesNoWaitLongerThanItsUserAllowsAndOneMoment
       }
       if (now < began + row.ends) {
         advance(began + row.ends - 1ns - now);
-        EXPECT_TRUE(heard().empty());
+        EXPECT_TRUE(received().empty());
         advance(1ns);
       }
-      EXPECT_EQ(heard(), texts{row.report});
+      EXPECT_EQ(received(), texts{row.report});
       // What is left of it ends in the background.
       disconnect();
       connect();
       settle_connection();
       removed();
-      EXPECT_TRUE(heard().empty());
+      EXPECT_TRUE(received().empty());
       expect_clean();
     }
   }
@@ -397,14 +397,14 @@ TEST_F(EngineCancel, AGrantThatIsUnderWayIsAwaitedForAFewUsualRoundTrips) {
     advance(50ms);
     released();
   }
-  heard();
+  received();
   sent();
   ask("a", "L", {.wait = 20ms});
   advance(20ms);
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   advance(250ms);
   grant(300);
-  EXPECT_EQ(heard(), texts{granted("a", 300)});
+  EXPECT_EQ(received(), texts{granted("a", 300)});
 }
 
 TEST_F(EngineCancel, ASingleSlowAnswerHardlyChangesWhatIsUsual) {
@@ -414,11 +414,11 @@ TEST_F(EngineCancel, ASingleSlowAnswerHardlyChangesWhatIsUsual) {
   grant(100);
   release(slow);
   released();
-  heard();
+  received();
   sent();
   ask("a", "L", {.wait = 20ms});
   advance(20ms + 150ms);
-  EXPECT_EQ(heard(), texts{"a failed unreachable"});
+  EXPECT_EQ(received(), texts{"a failed unreachable"});
 }
 
 // The answers that came in while this process stood still are read before the server counts as silent.
@@ -428,10 +428,10 @@ TEST_F(EngineCancel, APauseOfThisProcessIsNoSilenceOfTheServer) {
   advance(1s);
   EXPECT_EQ(sent(), (texts{"acquire L 1", "leave L 1"}));
   sleep(2s);
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   queue(30'000);
   removed();
-  EXPECT_EQ(heard(), texts{"a failed timed_out"});
+  EXPECT_EQ(received(), texts{"a failed timed_out"});
   expect_clean();
 }
 
@@ -440,9 +440,9 @@ TEST_F(EngineCancel, EveryWaiterOfALockHearsThatTheServerIsSilent) {
   ask("a", "L", {.wait = 1s});
   ask("b", "L", {.wait = 1s});
   advance(1s);
-  EXPECT_EQ(heard(), texts{"a failed unreachable"});
+  EXPECT_EQ(received(), texts{"a failed unreachable"});
   advance(100ms);
-  EXPECT_EQ(heard(), texts{"b failed unreachable"});
+  EXPECT_EQ(received(), texts{"b failed unreachable"});
 }
 
 // ---- granted: too late --------------------------------------------------------------------------------------
@@ -455,7 +455,7 @@ TEST_F(EngineCancel, OfAGrantedRequestChangesNothing) {
     sent();
     cancel(a, type);
     advance(2s);  // nor does the time-out
-    EXPECT_EQ(heard(), texts{granted("a", 100)});
+    EXPECT_EQ(received(), texts{granted("a", 100)});
     EXPECT_TRUE(sent().empty());
     EXPECT_GT(a.deadline(), now);
   }
@@ -467,9 +467,9 @@ TEST_F(EngineCancel, OfWhatIsOverChangesNothing) {
     disconnect();
     caller& a = ask("a");
     cancel(a, first);
-    heard();
+    received();
     for (cancel_type const second : every_type) cancel(a, second);
-    EXPECT_TRUE(heard().empty());
+    EXPECT_TRUE(received().empty());
     expect_clean();
   }
 }
@@ -483,10 +483,10 @@ TEST_F(EngineCancel, TotalAfterTotalOrATimeOutChangesNothing) {
     wait == duration{1s} ? advance(1s) : cancel(a, cancel_type::total);
     sent();
     cancel(a, cancel_type::total);
-    EXPECT_TRUE(heard().empty());
+    EXPECT_TRUE(received().empty());
     EXPECT_TRUE(sent().empty());
     stay(100);
-    EXPECT_EQ(heard(), texts{granted("a", 100)});
+    EXPECT_EQ(received(), texts{granted("a", 100)});
   }
 }
 
@@ -498,9 +498,9 @@ TEST_F(EngineCancel, PartialAfterTotalNoLongerWantsAGrant) {
     cancel(a, cancel_type::partial);
     EXPECT_EQ(sent(), (texts{"leave L 1", "release L 1"}));
     was_granted ? stay(100) : removed();
-    EXPECT_TRUE(heard().empty());
+    EXPECT_TRUE(received().empty());
     released(was_granted);
-    EXPECT_EQ(heard(), texts{"a failed cancelled"});
+    EXPECT_EQ(received(), texts{"a failed cancelled"});
     expect_clean();
   }
 }
@@ -518,10 +518,10 @@ TEST_F(EngineCancel, AfterATimeOutSaysWhetherTheServerHasAnsweredByThen) {
       if (type == cancel_type::partial) {
         if (!answers) queue(30'000);
         removed();
-        EXPECT_TRUE(heard().empty());
+        EXPECT_TRUE(received().empty());
         released(false);
       }
-      EXPECT_EQ(heard(), texts{answers ? "a failed timed_out" : "a failed unreachable"});
+      EXPECT_EQ(received(), texts{answers ? "a failed timed_out" : "a failed unreachable"});
     }
   }
 }
@@ -535,11 +535,11 @@ TEST_F(EngineCancel, TotalWithAServerThatNeverComesBackKeepsNobodyWaiting) {
     cancel(a, cancel_type::total);
     if (!gone_before) disconnect();
     ask("b");
-    EXPECT_TRUE(heard().empty());
+    EXPECT_TRUE(received().empty());
     advance(settings.command_timeout);
-    EXPECT_EQ(heard(), texts{"a failed cancelled"});
+    EXPECT_EQ(received(), texts{"a failed cancelled"});
     advance(settings.offline_timeout);
-    EXPECT_EQ(heard(), texts{"b failed unreachable"});
+    EXPECT_EQ(received(), texts{"b failed unreachable"});
     advance(settings.lease * 2);
     EXPECT_TRUE(remote->settled());
     EXPECT_TRUE(cohort->idle());
@@ -564,9 +564,9 @@ TEST_F(EngineCancel, TotalHasOneCommandTimeoutHoweverOftenItsLeaveIsRepeated) {
   }
   connect("1");
   EXPECT_EQ(sent().back(), "leave L 1");
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   advance(lost + settings.command_timeout - now);
-  EXPECT_EQ(heard(), texts{"a failed cancelled"});
+  EXPECT_EQ(received(), texts{"a failed cancelled"});
   EXPECT_EQ(sent(), (texts{"release L 1", "acquire L 2"}));
 }
 
@@ -580,7 +580,7 @@ TEST_F(EngineCancel, PartialAfterTotalAsksAnewForWhoeverCameMeanwhile) {
   EXPECT_EQ(sent(), (texts{"release L 1", "acquire L 2"}));
   removed();
   released();
-  EXPECT_EQ(heard(), texts{"a failed cancelled"});
+  EXPECT_EQ(received(), texts{"a failed cancelled"});
 }
 
 TEST_F(EngineCancel, TerminalAfterAnythingReportsAtOnce) {
@@ -590,9 +590,9 @@ TEST_F(EngineCancel, TerminalAfterAnythingReportsAtOnce) {
     if (before == 0) cancel(a, cancel_type::total);
     if (before == 1) cancel(a, cancel_type::partial);
     if (before == 2) advance(1s);
-    EXPECT_TRUE(heard().empty());
+    EXPECT_TRUE(received().empty());
     cancel(a, cancel_type::terminal);
-    EXPECT_EQ(heard(), texts{before == 2 ? "a failed timed_out" : "a failed cancelled"});
+    EXPECT_EQ(received(), texts{before == 2 ? "a failed timed_out" : "a failed cancelled"});
     callers.clear();
     sent();
     if (before == 1) {
@@ -602,7 +602,7 @@ TEST_F(EngineCancel, TerminalAfterAnythingReportsAtOnce) {
       EXPECT_EQ(sent(), texts{"release L 1"});
       released();
     }
-    EXPECT_TRUE(heard().empty());
+    EXPECT_TRUE(received().empty());
     expect_clean();
   }
 }
@@ -614,10 +614,10 @@ TEST_F(EngineCancel, TotalOrPartialAfterPartialChangesNothing) {
   sent();
   cancel(a, cancel_type::total);
   cancel(a, cancel_type::partial);
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   EXPECT_TRUE(sent().empty());
   removed();
-  EXPECT_EQ(heard(), texts{"a failed cancelled"});
+  EXPECT_EQ(received(), texts{"a failed cancelled"});
 }
 
 TEST_F(EngineCancel, ByTimeOutAfterACancelIsStillTheCancellation) {
@@ -626,11 +626,11 @@ TEST_F(EngineCancel, ByTimeOutAfterACancelIsStillTheCancellation) {
     caller& a = queued("a", "L", {.wait = 1s});
     cancel(a, type);
     advance(1s + 99ms);
-    EXPECT_TRUE(heard().empty());
+    EXPECT_TRUE(received().empty());
     advance(1ms);
-    EXPECT_EQ(heard(), texts{"a failed cancelled"});
+    EXPECT_EQ(received(), texts{"a failed cancelled"});
     removed();
-    EXPECT_TRUE(heard().empty());
+    EXPECT_TRUE(received().empty());
     EXPECT_EQ(stats.cancellations, 1u);
     EXPECT_EQ(stats.timeouts, 0u);
   }
@@ -641,12 +641,12 @@ TEST_F(EngineCancel, OfEveryLocalWaiterLeavesTheLineOnce) {
   caller& a = queued("a");
   caller& b = ask("b");
   cancel(a, cancel_type::total);
-  EXPECT_EQ(heard(), texts{"a failed cancelled"});
+  EXPECT_EQ(received(), texts{"a failed cancelled"});
   EXPECT_TRUE(sent().empty());
   cancel(b, cancel_type::total);
   EXPECT_EQ(sent(), texts{"leave L 1"});
   removed();
-  EXPECT_EQ(heard(), texts{"b failed cancelled"});
+  EXPECT_EQ(received(), texts{"b failed cancelled"});
   expect_clean();
 }
 
@@ -656,9 +656,9 @@ TEST_F(EngineCancel, WhoStaysForAGrantPassesItOnToALaterCaller) {
   cancel(a, cancel_type::total);
   ask("b");
   stay(100);
-  EXPECT_EQ(heard(), texts{granted("a", 100)}) << "it asked first, and a grant in hand is not thrown away";
+  EXPECT_EQ(received(), texts{granted("a", 100)}) << "it asked first, and a grant in hand is not thrown away";
   release(a);
-  EXPECT_EQ(heard(), (texts{"a released ok", granted("b", 100, 1)}));
+  EXPECT_EQ(received(), (texts{"a released ok", granted("b", 100, 1)}));
 }
 
 }  // namespace

@@ -25,9 +25,9 @@ TEST_F(EngineCleanup, TellsWhetherTheHoldWasStillHeld) {
     start_connected();
     caller& a = holding("a");
     release(a);
-    EXPECT_TRUE(heard().empty());
+    EXPECT_TRUE(received().empty());
     released(was_owner);
-    EXPECT_EQ(heard(), texts{was_owner ? "a released ok" : "a not released ok"});
+    EXPECT_EQ(received(), texts{was_owner ? "a released ok" : "a not released ok"});
     expect_clean();
   }
 }
@@ -37,12 +37,12 @@ TEST_F(EngineCleanup, ResendsAReleaseAndTakesNotMineForSuccess) {  // P8
   caller& a = holding("a");
   release(a);
   disconnect();  // carried out or not: nobody knows
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   connect();
   EXPECT_EQ(sent(), (texts{"release L 1", "kill here:1", "subscribe", "prove", "release L 1"}));
   settle_connection();
   removed();
-  EXPECT_EQ(heard(), texts{"a released ok"});
+  EXPECT_EQ(received(), texts{"a released ok"});
   expect_clean();
 }
 
@@ -70,7 +70,7 @@ TEST_F(EngineCleanup, P6ReleasesForAsLongAsAnEarlierLeaseLasts) {
   start_connected();
   caller& a = holding("a", "L", {.lease = 120s});
   extend(a, 5s);
-  heard();
+  received();
   release(a);
   time_point const kept_until = now + 120s;
   while (now < kept_until) {
@@ -93,7 +93,7 @@ TEST_F(EngineCleanup, TakesNotMineForWhatItIsWhenTheReleaseWasNeverWrittenBefore
   connect();
   settle_connection();
   removed();
-  EXPECT_EQ(heard(), texts{"a not released ok"});
+  EXPECT_EQ(received(), texts{"a not released ok"});
 }
 
 TEST_F(EngineCleanup, ReportsAReleaseThatIsNotAnsweredInTimeAndGoesOn) {
@@ -101,7 +101,7 @@ TEST_F(EngineCleanup, ReportsAReleaseThatIsNotAnsweredInTimeAndGoesOn) {
   caller& a = holding("a");
   release(a);
   advance(3s);
-  EXPECT_EQ(heard(), texts{"a released unreachable"});
+  EXPECT_EQ(received(), texts{"a released unreachable"});
   callers.clear();
   EXPECT_FALSE(remote->settled());
   disconnect();
@@ -109,7 +109,7 @@ TEST_F(EngineCleanup, ReportsAReleaseThatIsNotAnsweredInTimeAndGoesOn) {
   EXPECT_EQ(sent().back(), "release L 1");
   settle_connection();
   released();
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   expect_clean();
 }
 
@@ -120,7 +120,7 @@ TEST_F(EngineCleanup, SendsTheReleaseOfAnAbandonedHold) {  // P6
   callers.clear();
   EXPECT_EQ(sent(), texts{"release L 1"});
   released();
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   expect_clean();
 }
 
@@ -139,10 +139,10 @@ TEST_F(EngineCleanup, ReleasesOnlyOnce) {  // P7
   caller& a = holding("a");
   release(a);
   released();
-  heard();
+  received();
   sent();
   release(a);
-  EXPECT_EQ(heard(), texts{"a not released ok"});
+  EXPECT_EQ(received(), texts{"a not released ok"});
   EXPECT_TRUE(sent().empty());
 }
 
@@ -210,7 +210,7 @@ TEST_F(EngineCleanup, GoesOutOnceMoreWithoutClientKill) {  // P6
   EXPECT_EQ(sent(), (texts{"acquire L 1", "leave L 1"}));
   disconnect();
   advance(10min);
-  EXPECT_EQ(heard(), texts{"a failed cancelled"});
+  EXPECT_EQ(received(), texts{"a failed cancelled"});
   EXPECT_TRUE(remote->settled()) << "a client that closes does not wait for it";
   connect();
   EXPECT_EQ(sent(), (texts{"kill here:1", "subscribe", "prove", "release L 1"}));
@@ -253,7 +253,8 @@ TEST_F(EngineCleanup, RepeatsARefusedReleaseUntilTheLeaseIsOver) {  // P6
     EXPECT_LE(pause, 4s);
     EXPECT_GE(now - from, 30s);
     EXPECT_LE(now - last, 50ms) << "once more at the end: the longer lease of somebody else may keep a place in line";
-    EXPECT_EQ(heard(), texts{what == fault::refused ? "a released server_refused" : "a released unreachable"}) << "to whom it was reported in time";
+    EXPECT_EQ(received(), texts{what == fault::refused ? "a released server_refused" : "a released unreachable"})
+        << "to whom it was reported in time";
     std::string const plain = what == fault::refused ? "the lock server refused" : "the lock server cannot be reached";
     EXPECT_EQ(last_failure.message(), plain + ": OOM (releasing lock \"L\")");
     expect_clean();
@@ -269,7 +270,7 @@ TEST_F(EngineCleanup, SucceedsWhenTheServerRecovers) {
   advance(200ms);
   EXPECT_EQ(sent(), texts{"release L 1"});
   released();
-  EXPECT_EQ(heard(), texts{"a released ok"});
+  EXPECT_EQ(received(), texts{"a released ok"});
   expect_clean();
 }
 
@@ -285,7 +286,7 @@ TEST_F(EngineCleanup, EndsWithWhatRepeatingWouldNotMend) {
     caller& a = holding("a");
     release(a);
     answer(row.what, "WORDS");
-    EXPECT_EQ(heard(), texts{row.report});
+    EXPECT_EQ(received(), texts{row.report});
     expect_clean();
   }
 }
@@ -301,7 +302,7 @@ TEST_F(EngineCleanup, LeavesAConnectionToAServerThatMayNotWrite) {
   EXPECT_EQ(sent().back(), "release L 1");
   settle_connection();
   released();
-  EXPECT_EQ(heard(), texts{"a released ok"});
+  EXPECT_EQ(received(), texts{"a released ok"});
   expect_clean();
 }
 
@@ -311,12 +312,12 @@ TEST_F(EngineCleanup, TakesNothingFromAnAnswerThatIsTooShort) {
   release(a);
   answer({1, 0});
   EXPECT_EQ(dropped().size(), 1u);
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   disconnect();
   connect();
   settle_connection();
   released(false);
-  EXPECT_EQ(heard(), texts{"a released ok"});
+  EXPECT_EQ(received(), texts{"a released ok"});
 }
 
 TEST_F(EngineCleanup, RepeatsARefusedReleaseAtOnceWhenTheServerGrantsAgain) {  // P6
@@ -348,7 +349,7 @@ TEST_F(EngineCleanup, KicksAfterEveryClaimThatNobodyTook) {
   caller& a = holding("a");
   release(a);
   released(true, true, true);
-  EXPECT_EQ(heard(), texts{"a released ok"});
+  EXPECT_EQ(received(), texts{"a released ok"});
   EXPECT_TRUE(remote->settled()) << "nothing is owed: closing does not wait for it";
   take_sent();
   for (std::uint64_t dead = 1; dead < 5; ++dead) {
@@ -500,7 +501,7 @@ TEST_F(EngineCleanup, KicksAfterALeaveThatPassedOn) {
   caller& a = queued("a");
   cancel(a, cancel_type::total);
   answer({0, 1, 1, server_us()});
-  EXPECT_EQ(heard(), texts{"a failed cancelled"});
+  EXPECT_EQ(received(), texts{"a failed cancelled"});
   take_sent();
   advance(3190ms);
   EXPECT_EQ(sent(), texts{"release L 1"});
@@ -524,7 +525,7 @@ TEST_F(EngineCleanup, IsRepeatedInTimeToLookAfterWhomAQuestionPassedTheLockOnTo)
   cancel(a, cancel_type::total);
   take_sent();
   answer({0, 0, 1, server_us()});
-  EXPECT_EQ(heard(), texts{"a failed cancelled"});
+  EXPECT_EQ(received(), texts{"a failed cancelled"});
   EXPECT_EQ(sent(), texts{"release L 1"});
   answer({0, 0, 1, server_us()});
   advance(1s);
@@ -638,7 +639,7 @@ TEST_F(EngineCleanup, DoesNotHinderTheNextAcquireOfTheSameLock) {
   settle_connection();
   released();
   grant(101);
-  EXPECT_EQ(heard(), texts{granted("b", 101)});
+  EXPECT_EQ(received(), texts{granted("b", 101)});
   EXPECT_EQ(stats.held, 1u);
 }
 
@@ -651,7 +652,7 @@ TEST_F(EngineCleanup, EndsWhileTheNextHolderHasTheLock) {
   grant(101);
   release(b);
   released();
-  EXPECT_EQ(heard(), (texts{granted("b", 101), "b released ok"}));
+  EXPECT_EQ(received(), (texts{granted("b", 101), "b released ok"}));
   expect_clean();
 }
 

@@ -20,7 +20,7 @@ TEST_F(EngineCohort, ServesItsWaitersInTheOrderOfTheirAsking) {  // P5
   for (int i = 0; i < 10; ++i) all.push_back(&ask("a" + std::to_string(i)));
   grant(100);
   for (int i = 0; i < 10; ++i) {
-    EXPECT_EQ(heard().back(), granted("a" + std::to_string(i), 100, i));
+    EXPECT_EQ(received().back(), granted("a" + std::to_string(i), 100, i));
     if (i < 9) release(*all[static_cast<std::size_t>(i)]);
   }
   EXPECT_EQ(sent(), texts{"acquire L 1"}) << "handed on in memory";
@@ -49,15 +49,15 @@ TEST_F(EngineCohort, GoesThroughTheServerWhenTheSliceIsUsedUp) {  // P5
   ask("c");
   advance(5ms - 1ns);
   release(a);
-  EXPECT_EQ(heard(), (texts{"a released ok", granted("b", 100, 1)}));
+  EXPECT_EQ(received(), (texts{"a released ok", granted("b", 100, 1)}));
   advance(1ns);
   release(b);
   EXPECT_EQ(sent(), texts{"release L 1 again 2"}) << "back to the end of the server's line, in the same script";
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   released_and_queued(30'000);
-  EXPECT_EQ(heard(), texts{"b released ok"});
+  EXPECT_EQ(received(), texts{"b released ok"});
   push(2, 101);
-  EXPECT_EQ(heard(), texts{granted("c", 101)});
+  EXPECT_EQ(received(), texts{granted("c", 101)});
 }
 
 TEST_F(EngineCohort, IsGrantedAnewByTheSameScriptWhenNobodyElseWaits) {
@@ -70,7 +70,7 @@ TEST_F(EngineCohort, IsGrantedAnewByTheSameScriptWhenNobodyElseWaits) {
   EXPECT_EQ(sent(), texts{"release L 1 again 2"});
   advance(1ms);
   released_and_granted(101);
-  auto const events_now = heard();
+  auto const events_now = received();
   EXPECT_EQ(events_now.size(), 2u);
   EXPECT_NE(std::find(events_now.begin(), events_now.end(), "a released ok"), events_now.end());
   EXPECT_NE(std::find(events_now.begin(), events_now.end(), granted("b", 101)), events_now.end());
@@ -86,10 +86,10 @@ TEST_F(EngineCohort, StartsANewSliceWithEveryGrant) {
   release(a);
   released_and_granted(101);
   sent();
-  heard();
+  received();
   advance(4ms);
   release(b);
-  EXPECT_EQ(heard(), (texts{"b released ok", granted("c", 101, 1)}));
+  EXPECT_EQ(received(), (texts{"b released ok", granted("c", 101, 1)}));
   EXPECT_TRUE(sent().empty());
 }
 
@@ -100,7 +100,7 @@ TEST_F(EngineCohort, WithoutASliceHandsEverythingOverThroughTheServer) {
   ask("b");
   release(a);
   EXPECT_EQ(sent(), texts{"release L 1 again 2"});
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
 }
 
 TEST_F(EngineCohort, AsksAgainWithTheLeaseOfTheNextInLine) {
@@ -130,7 +130,7 @@ TEST_F(EngineCohort, HandsOnUntilTheIndexOfTheTokenIsUsedUp) {  // P2
   caller& next = ask("last");
   release(*holder);
   EXPECT_EQ(sent(), texts{"release L 1 again 2"});
-  heard();
+  received();
   released_and_granted(101);
   EXPECT_EQ(next.fence, token(101, 0));
   EXPECT_GT(next.fence, token(100, 4095));
@@ -157,9 +157,9 @@ TEST_F(EngineCohort, DoesNotHandOnAGrantThatIsTooCloseToItsEnd) {  // P3
   disconnect();  // no renewal succeeds
   time_point const deadline = a.deadline();
   advance(deadline - now - 2 * settings.stop_margin);
-  heard();
+  received();
   release(a);
-  EXPECT_EQ(heard().size(), 0u) << "b gets nothing that would be lost at once";
+  EXPECT_EQ(received().size(), 0u) << "b gets nothing that would be lost at once";
   connect();
   settle_connection();
   EXPECT_EQ(sent(), (texts{"kill here:1", "subscribe", "prove", "release L 1", "acquire L 2"}));
@@ -172,14 +172,14 @@ TEST_F(EngineCohort, StillHandsOnWhatIsGoodForLongerOnceTheServerHasSaidSo) {
   ask("b");
   disconnect();
   advance(a.deadline() - now - 2 * settings.stop_margin - 1ms);
-  heard();
+  received();
   release(a);
-  EXPECT_EQ(heard(), texts{"a released ok"});
+  EXPECT_EQ(received(), texts{"a released ok"});
   connect();
   settle_connection();
   EXPECT_EQ(sent().back(), "renew L 1");
   renewed({1});
-  EXPECT_EQ(heard(), texts{granted("b", 100, 1)});
+  EXPECT_EQ(received(), texts{granted("b", 100, 1)});
 }
 
 TEST_F(EngineCohort, AsksAtOnceForTheWordBehindARenewalThatIsUnderWay) {  // P4
@@ -190,14 +190,14 @@ TEST_F(EngineCohort, AsksAtOnceForTheWordBehindARenewalThatIsUnderWay) {  // P4
   advance(10s);
   ASSERT_EQ(sent(), texts{"renew L 1"});
   release(a);
-  EXPECT_EQ(heard(), texts{"a released ok"});
+  EXPECT_EQ(received(), texts{"a released ok"});
   EXPECT_TRUE(sent().empty());
   renewed({1});
   advance(0s);
-  EXPECT_TRUE(heard().empty()) << "asked before the release: it does not say that the lock is ours now";
+  EXPECT_TRUE(received().empty()) << "asked before the release: it does not say that the lock is ours now";
   EXPECT_EQ(sent(), texts{"renew L 1"});
   renewed({1});
-  EXPECT_EQ(heard(), texts{granted("b", 100, 1)});
+  EXPECT_EQ(received(), texts{granted("b", 100, 1)});
 }
 
 TEST_F(EngineCohort, HandsOnAShortClaimTooWhileThereIsTimeEnough) {  // it keeps a quarter of it as its margin, not stop_margin
@@ -209,15 +209,15 @@ TEST_F(EngineCohort, HandsOnAShortClaimTooWhileThereIsTimeEnough) {  // it keeps
   caller& b = ask("b");
   ask("c");
   push(1, 100, 10ms);
-  heard();
+  received();
   time_point const deadline = a.deadline();
   duration const margin = (deadline - now) / 4;
   advance(deadline - now - 2 * margin - 1ms);
   release(a);
-  EXPECT_EQ(heard(), (texts{"a released ok", granted("b", 100, 1)}));
+  EXPECT_EQ(received(), (texts{"a released ok", granted("b", 100, 1)}));
   advance(2ms);
   release(b);
-  EXPECT_TRUE(heard().empty()) << "c gets nothing that would be lost at once";
+  EXPECT_TRUE(received().empty()) << "c gets nothing that would be lost at once";
 }
 
 TEST_F(EngineCohort, StartsAFixedLeaseAnewForTheNextOwner) {
@@ -242,7 +242,7 @@ TEST_F(EngineCohort, ReleasesForGoodWhenNobodyWaitsHere) {
   release(a);
   EXPECT_EQ(sent(), texts{"release L 1"});
   released();
-  EXPECT_EQ(heard(), (texts{"b failed cancelled", "a released ok"}));
+  EXPECT_EQ(received(), (texts{"b failed cancelled", "a released ok"}));
   expect_clean();
 }
 
@@ -251,7 +251,7 @@ TEST_F(EngineCohort, PassesALockOnForWhichNobodyWaitsAnyMore) {  // P4
   caller& a = ask("a");
   cancel(a, cancel_type::total);
   cancel(a, cancel_type::terminal);
-  heard();
+  received();
   sent();
   grant(100);
   EXPECT_EQ(sent(), texts{"release L 1"});
@@ -268,7 +268,7 @@ TEST_F(EngineCohort, ServesWhoAskedDuringTheRelease) {
   EXPECT_EQ(sent(), (texts{"release L 1", "acquire L 2"})) << "in this order on one connection";
   released();
   grant(101);
-  EXPECT_EQ(heard(), (texts{"a released ok", granted("b", 101)}));
+  EXPECT_EQ(received(), (texts{"a released ok", granted("b", 101)}));
 }
 
 TEST_F(EngineCohort, RequeuesWithANewId) {
@@ -290,7 +290,7 @@ TEST_F(EngineCohort, FindsItsPlaceWhenTheRequeueIsPushedBeforeItsAnswer) {
   ask("b");
   release(a);
   push(2, 102);  // another had it in between, and is done already
-  EXPECT_EQ(heard(), texts{granted("b", 102)});
+  EXPECT_EQ(received(), texts{granted("b", 102)});
   sent();
 }
 
@@ -303,9 +303,9 @@ TEST_F(EngineCohort, CancelsTheRequeueOfItsOnlyWaiter) {
   cancel(b, cancel_type::partial);
   EXPECT_EQ(sent(), (texts{"release L 1 again 2", "release L 2"}));
   released_and_queued(30'000);
-  EXPECT_EQ(heard(), texts{"a released ok"});
+  EXPECT_EQ(received(), texts{"a released ok"});
   removed();
-  EXPECT_EQ(heard(), texts{"b failed cancelled"});
+  EXPECT_EQ(received(), texts{"b failed cancelled"});
   advance(4s);  // the first release passed the lock on while others waited: a repetition looks after that, under the last id
   EXPECT_EQ(sent(), texts{"release L 2"});
   removed();
@@ -332,10 +332,10 @@ TEST_F(EngineCohort, GivesTheNextWaiterTheFenceOfANewGrantAfterALoss) {
   advance(10s);
   EXPECT_EQ(sent(), texts{"renew L 1"});
   renewed({0});
-  EXPECT_EQ(heard(), texts{"a lost lost"});
+  EXPECT_EQ(received(), texts{"a lost lost"});
   EXPECT_EQ(sent(), texts{"acquire L 2"});
   grant(200);
-  EXPECT_EQ(heard(), texts{granted("b", 200)});
+  EXPECT_EQ(received(), texts{granted("b", 200)});
 }
 
 TEST_F(EngineCohort, DropsItsEntryWhenAllIsDone) {
@@ -355,7 +355,7 @@ TEST_F(EngineCohort, LetsADroppedHoldGoWithoutTellingAnybody) {
   ask("b");
   cohort->abandon(a, now);
   callers.pop_front();
-  EXPECT_EQ(heard(), texts{granted("b", 100, 1)});
+  EXPECT_EQ(received(), texts{granted("b", 100, 1)});
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ TEST_F(EngineConnection, IsTheSameTheHundredthTimeAsTheFirst) {
   ask("waits", "Q");                    // id 2
   take_sent();
   queue(30'000, 4711);
-  heard();
+  received();
   for (std::uint64_t i = 1; i <= 300; ++i) {
     advance(20ms);
     disconnect();
@@ -86,12 +86,12 @@ TEST_F(EngineConnection, IsTheSameTheHundredthTimeAsTheFirst) {
     settle_connection();
     renewed({1});
     queue(30'000, 4711);
-    ASSERT_EQ(heard(), texts{}) << "nobody hears of it";
+    ASSERT_EQ(received(), texts{}) << "nobody hears of it";
     ASSERT_EQ(sent(), texts{}) << "and nothing is left to say";
   }
   EXPECT_EQ(stats.losses, 0u);
   push(2, 200, 3s, "Q");
-  EXPECT_EQ(heard().size(), 1u);
+  EXPECT_EQ(received().size(), 1u);
   release(held);
   EXPECT_EQ(sent(), texts{"release H 1"});
 }
@@ -143,7 +143,7 @@ TEST_F(EngineConnection, KeepsThePlaceInLine) {  // P5
   EXPECT_EQ(take_sent().back().ticket, 4711);
   settle_connection();
   grant(100);
-  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(received(), texts{granted("a", 100)});
 }
 
 TEST_F(EngineConnection, GrantsNothingByAnswersOfTheOldOne) {
@@ -154,7 +154,7 @@ TEST_F(EngineConnection, GrantsNothingByAnswersOfTheOldOne) {
   settle_connection();
   EXPECT_EQ(unanswered.size(), 1u) << "only what was written on this one is answered";
   grant(100);
-  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(received(), texts{granted("a", 100)});
 }
 
 // ---- without the right to CLIENT KILL ------------------------------------------------------------------------
@@ -177,7 +177,7 @@ TEST_F(EngineConnection, WithoutKillAsksAgainWhatCameTooLate) {
   answer({3, 0, server_us()});
   EXPECT_EQ(sent(), texts{"acquire L 1"});
   grant(100);
-  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(received(), texts{granted("a", 100)});
 }
 
 TEST_F(EngineConnection, WithoutKillAsksAgainInAScriptOfItsOwn) {
@@ -203,13 +203,13 @@ TEST_F(EngineConnection, WithoutKillRepeatsACleanUpThatAnOldConnectionMayUndo) {
   settle_connection(false);
   removed();
   // Known to be gone as far as this connection goes; the caller need not wait for more.
-  auto const reported = heard();
+  auto const reported = received();
   advance(settings.command_timeout);
   EXPECT_TRUE(sent().empty()) << "an acquire of the old connection may act until its not-after";
   advance(settings.command_timeout / 10);
   EXPECT_EQ(sent(), texts{"release L 1"});
   removed();
-  auto const later = heard();
+  auto const later = received();
   EXPECT_EQ(reported.size() + later.size(), 1u);
   expect_clean();
 }
@@ -222,14 +222,14 @@ TEST_F(EngineConnection, WithoutKillRepeatsACleanUpWhoseAnswerWasLate) {  // P6
   connect();
   settle_connection(false);
   grant(100);
-  heard();
+  received();
   take_sent();
   advance(settings.command_timeout / 2);
   release(a);
   advance(settings.command_timeout * 7 / 10);  // by now nothing of the old connection can act any more
   take_sent();
   released(true, false, false);
-  EXPECT_EQ(heard(), texts{"a released ok"});
+  EXPECT_EQ(received(), texts{"a released ok"});
   advance(1ms);
   EXPECT_EQ(sent(), texts{"release L 1"});
   removed();
@@ -245,14 +245,14 @@ TEST_F(EngineConnection, WithoutKillRepeatsTheReleaseOfWhatWasTakenAway) {  // P
   settle_connection(false);
   grant(100);
   ask("b");
-  heard();
+  received();
   take_sent();
   remote->receiver().pushed(protocol::revocation{"L", 1}, now);
-  EXPECT_EQ(heard(), texts{"a lost lost"});
+  EXPECT_EQ(received(), texts{"a lost lost"});
   EXPECT_EQ(sent(), (texts{"acquire L 2", "release L 1"}));
   grant(101);
   removed();
-  EXPECT_EQ(heard(), texts{granted("b", 101)});
+  EXPECT_EQ(received(), texts{granted("b", 101)});
   advance(settings.command_timeout * 11 / 10);
   EXPECT_EQ(sent(), texts{"release L 1"}) << "the acquire of the old connection was carried out until now";
   removed();
@@ -297,10 +297,10 @@ TEST_F(EngineConnection, WhoIsNotHeardGetsNoLock) {
     connect();
     answer({0});
     row.answers();
-    EXPECT_EQ(heard(), texts{"a failed access_denied"}) << row.what;
+    EXPECT_EQ(received(), texts{"a failed access_denied"}) << row.what;
     EXPECT_FALSE(notes.empty());
     ask("b");
-    EXPECT_EQ(heard(), texts{"b failed access_denied"}) << "at once, without asking";
+    EXPECT_EQ(received(), texts{"b failed access_denied"}) << "at once, without asking";
     // The administrator mends it; the next connection finds out.
     disconnect();
     connect();
@@ -319,7 +319,7 @@ TEST_F(EngineConnection, TriesAnotherWhenTheServerIsNotReadyForTheProof) {
     answer({0});
     answer(what, "LOADING");
     EXPECT_EQ(dropped(), texts{"LOADING"});
-    EXPECT_TRUE(heard().empty());
+    EXPECT_TRUE(received().empty());
   }
 }
 
@@ -336,7 +336,7 @@ TEST_F(EngineConnection, ReportsARefusedGreetingThatWaitingDoesNotMend) {
     start();
     ask("a");
     remote->receiver().connect_failed(what, "WORDS", now);
-    EXPECT_EQ(heard(), expected);
+    EXPECT_EQ(received(), expected);
     if (!expected.empty()) expect_clean();
   }
 }
@@ -350,7 +350,7 @@ TEST_F(EngineConnection, CountsAsLostWhenAnAnswerIsOverdue) {
   EXPECT_TRUE(dropped().empty());
   advance(1ns);
   EXPECT_EQ(dropped().size(), 1u);
-  EXPECT_TRUE(heard().empty()) << "the request goes on with the next one";
+  EXPECT_TRUE(received().empty()) << "the request goes on with the next one";
 }
 
 TEST_F(EngineConnection, MeasuresTheOldestUnansweredCommand) {
@@ -412,9 +412,9 @@ TEST_F(EngineConnection, ReportsAServerThatStaysAway) {
   start();
   ask("a");
   advance(10s - 1ns);
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   advance(1ns);
-  EXPECT_EQ(heard(), texts{"a failed unreachable"});
+  EXPECT_EQ(received(), texts{"a failed unreachable"});
   expect_clean();
 }
 
@@ -424,7 +424,7 @@ TEST_F(EngineConnection, ReportsAServerThatIsLostForLongAndCleansUpWhenItIsBack)
   ask("b");
   disconnect();
   advance(10s);
-  EXPECT_EQ(heard(), (texts{"a failed unreachable", "b failed unreachable"}));
+  EXPECT_EQ(received(), (texts{"a failed unreachable", "b failed unreachable"}));
   connect();
   EXPECT_EQ(sent(), (texts{"kill here:1", "subscribe", "prove", "release L 1"}));
   settle_connection();
@@ -440,7 +440,7 @@ TEST_F(EngineConnection, WaitsNoLongerThanItsOwnTimeOutForAServerThatIsAway) {
   advance(5s);
   // It may have been granted meanwhile, and the server cannot be asked: after one command time-out that is that.
   advance(settings.command_timeout);
-  EXPECT_EQ(heard(), texts{"a failed unreachable"});
+  EXPECT_EQ(received(), texts{"a failed unreachable"});
 }
 
 TEST_F(EngineConnection, PatienceIsNotBegunAgainByAnAnswerThatAQuestionCameTooLate) {  // P4
@@ -456,9 +456,9 @@ TEST_F(EngineConnection, PatienceIsNotBegunAgainByAnAnswerThatAQuestionCameTooLa
   disconnect();
   take_sent();
   advance(3999ms);
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   advance(1ms);
-  EXPECT_EQ(heard(), texts{"a failed unreachable"});
+  EXPECT_EQ(received(), texts{"a failed unreachable"});
 }
 
 // ---- what each error means -----------------------------------------------------------------------------------
@@ -473,12 +473,12 @@ TEST_F(EngineConnection, SendsTheSourceOfAScriptTheServerDoesNotKnow) {
   answer(fault::no_script, "NOSCRIPT");
   EXPECT_EQ(sent(), (texts{"leave L 1", "source leave L 1"}));
   stay(100);
-  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(received(), texts{granted("a", 100)});
   release(a);
   answer(fault::no_script, "NOSCRIPT");
   EXPECT_EQ(sent(), (texts{"release L 1", "source release L 1"}));
   released();
-  EXPECT_EQ(heard(), texts{"a released ok"});
+  EXPECT_EQ(received(), texts{"a released ok"});
   expect_clean();
 }
 
@@ -502,7 +502,7 @@ TEST_F(EngineConnection, GivesEachErrorOfAnAcquireItsMeaning) {
     ask("a");
     take_sent();
     answer(row.what, "THE server's words");
-    EXPECT_EQ(heard(), row.report);
+    EXPECT_EQ(received(), row.report);
     EXPECT_EQ(sent(), row.then);
     EXPECT_EQ(dropped().size(), row.drops);
     if (row.report.empty()) continue;
@@ -516,7 +516,7 @@ TEST_F(EngineConnection, EndsAllWaitersOfALockThatCannotBeHad) {
   ask("a");
   ask("b");
   answer(fault::wrong_type, "WRONGTYPE");
-  EXPECT_EQ(heard(), (texts{"a failed wrong_type", "b failed wrong_type"}));
+  EXPECT_EQ(received(), (texts{"a failed wrong_type", "b failed wrong_type"}));
   answer(fault::wrong_type, "WRONGTYPE");
   expect_clean();
 }
@@ -532,16 +532,16 @@ TEST_F(EngineConnection, AsksAgainSoonWhenTheServerIsNotReady) {
     EXPECT_EQ(sent(), texts{"acquire L 1"});
   }
   grant(100);
-  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(received(), texts{granted("a", 100)});
 }
 
 TEST_F(EngineConnection, ReportsAServerThatIsNeverReady) {
   start_connected();
   ask("a");
-  while (heard().empty()) {
+  while (received().empty()) {
     ASSERT_LT(now - begin, 11s);
     if (!unanswered.empty()) answer(fault::try_later, "LOADING");
-    if (!heard().empty()) break;
+    if (!received().empty()) break;
     advance(50ms);
   }
   EXPECT_GE(now - begin, 9900ms);
@@ -575,7 +575,7 @@ TEST_F(EngineConnection, MayBeLostAtAnyStep) {
     step();
     if (!unanswered.empty()) queue(30'000);
     push(1, 100);
-    EXPECT_EQ(heard(), texts{granted("a", 100)}) << steps;
+    EXPECT_EQ(received(), texts{granted("a", 100)}) << steps;
     step();
     for (int second = 0; second < 12; ++second) {
       while (!unanswered.empty()) renewed({1});
@@ -583,11 +583,11 @@ TEST_F(EngineConnection, MayBeLostAtAnyStep) {
     }
     step();
     while (!unanswered.empty()) renewed({1});
-    EXPECT_TRUE(heard().empty()) << steps;
+    EXPECT_TRUE(received().empty()) << steps;
     release(a);
     step();
     released();
-    EXPECT_EQ(heard(), texts{"a released ok"}) << steps;
+    EXPECT_EQ(received(), texts{"a released ok"}) << steps;
     step();
     expect_clean();
   }

@@ -23,10 +23,10 @@ TEST_F(EngineExtend, RenewsAtOnceWithTheNewLease) {
   ASSERT_EQ(renewal.size(), 1u);
   EXPECT_EQ(renewal[0].text, "renew L 1");
   EXPECT_EQ(renewal[0].leases, std::vector<milliseconds>{60s});
-  EXPECT_TRUE(heard().empty()) << "the server has not answered";
+  EXPECT_TRUE(received().empty()) << "the server has not answered";
   advance(2ms);
   renewed({1});
-  EXPECT_EQ(heard(), texts{"a extended ok"});
+  EXPECT_EQ(received(), texts{"a extended ok"});
   EXPECT_EQ(a.deadline(), renewal[0].at + 60s - 602ms);
 }
 
@@ -35,7 +35,7 @@ TEST_F(EngineExtend, IsDoneAtOnceWhereTheHoldIsGoodForThatLong) {
   caller& a = holding("a");
   time_point const deadline = a.deadline();
   extend(a, 10s);
-  EXPECT_EQ(heard(), texts{"a extended ok"});
+  EXPECT_EQ(received(), texts{"a extended ok"});
   EXPECT_TRUE(sent_now().empty());
   EXPECT_EQ(a.deadline(), deadline) << "never moved back";
 }
@@ -48,10 +48,10 @@ TEST_F(EngineExtend, RenewsAFixedLeaseOnce) {
   EXPECT_EQ(sent_now(), texts{"renew L 1"});
   time_point const written = now;
   renewed({1});
-  EXPECT_EQ(heard(), texts{"a extended ok"});
+  EXPECT_EQ(received(), texts{"a extended ok"});
   EXPECT_EQ(a.deadline(), written + 5s - 52ms);
   advance(5s);
-  EXPECT_EQ(heard(), texts{"a lost lost"});
+  EXPECT_EQ(received(), texts{"a lost lost"});
   EXPECT_EQ(sent(), texts{"release L 1"});
 }
 
@@ -60,16 +60,16 @@ TEST_F(EngineExtend, DoesNotConfirmAClaimThatIsLongEnough) {
   caller& a = queued("a", "L", {.fixed = true, .lease = 1s});
   push(1, 100, 3s);
   advance(500ms);
-  heard();
+  received();
   extend(a, 2s);  // the claim is long enough
-  EXPECT_EQ(heard(), texts{"a extended ok"});
+  EXPECT_EQ(received(), texts{"a extended ok"});
   time_point const ends = a.deadline();
   EXPECT_EQ(ends, now + 2s - 22ms);
   advance(ends - now - 501ms);
   EXPECT_TRUE(sent().empty()) << "nothing is left to confirm: a renewal that succeeds late would only make the margin smaller";
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   advance(1ms);
-  EXPECT_EQ(heard(), texts{"a lost lost"});
+  EXPECT_EQ(received(), texts{"a lost lost"});
 }
 
 TEST_F(EngineExtend, GivesAFixedLeaseMoreOfALongerGrantWithoutAMessage) {
@@ -79,16 +79,16 @@ TEST_F(EngineExtend, GivesAFixedLeaseMoreOfALongerGrantWithoutAMessage) {
   cancel(*callers[0], cancel_type::partial);
   take_sent();
   push(1, 100);
-  heard();
+  received();
   EXPECT_EQ(a.deadline(), now + 1s - 12ms);
   extend(a, 2s);
-  EXPECT_EQ(heard(), texts{"a extended ok"});
+  EXPECT_EQ(received(), texts{"a extended ok"});
   EXPECT_EQ(a.deadline(), now + 2s - 22ms);
   EXPECT_TRUE(sent_now().empty());
   extend(a, 10s);
   EXPECT_EQ(sent_now(), texts{"renew L 1"});
   renewed({1});
-  EXPECT_EQ(heard(), texts{"a extended ok"});
+  EXPECT_EQ(received(), texts{"a extended ok"});
   EXPECT_EQ(a.deadline(), now + 10s - 102ms);
 }
 
@@ -100,7 +100,7 @@ TEST_F(EngineExtend, RenewsPastMaxHold) {
   extend(a, 60s);
   EXPECT_EQ(sent_now(), texts{"renew L 1"});
   renewed({1});
-  EXPECT_EQ(heard(), texts{"a extended ok"});
+  EXPECT_EQ(received(), texts{"a extended ok"});
   advance(50s);
   EXPECT_TRUE(sent().empty()) << "the watchdog stays stopped";
 }
@@ -113,10 +113,10 @@ TEST_F(EngineExtend, WaitsForARenewalThatWasWrittenAfterIt) {
   extend(a, 60s);
   EXPECT_TRUE(sent_now().empty()) << "one at a time";
   renewed({1});
-  EXPECT_TRUE(heard().empty()) << "for 30 s only";
+  EXPECT_TRUE(received().empty()) << "for 30 s only";
   EXPECT_EQ(sent_now(), texts{"renew L 1"});
   renewed({1});
-  EXPECT_EQ(heard(), texts{"a extended ok"});
+  EXPECT_EQ(received(), texts{"a extended ok"});
 }
 
 TEST_F(EngineExtend, SaysThatThereIsNoAnswer) {
@@ -126,7 +126,7 @@ TEST_F(EngineExtend, SaysThatThereIsNoAnswer) {
   disconnect();
   extend(a, 60s);
   advance(settings.command_timeout);
-  EXPECT_EQ(heard(), texts{"a extended unreachable"});
+  EXPECT_EQ(received(), texts{"a extended unreachable"});
   EXPECT_EQ(a.deadline(), deadline);
   connect();
   settle_connection();
@@ -139,9 +139,9 @@ TEST_F(EngineExtend, SaysThatTheHoldWasLost) {
   extend(a, 60s);
   EXPECT_EQ(sent_now(), texts{"renew L 1"});
   renewed({0});
-  EXPECT_EQ(heard(), (texts{"a lost lost", "a not extended ok"}));
+  EXPECT_EQ(received(), (texts{"a lost lost", "a not extended ok"}));
   extend(a, 60s);
-  EXPECT_EQ(heard(), texts{"a not extended ok"});
+  EXPECT_EQ(received(), texts{"a not extended ok"});
 }
 
 TEST_F(EngineExtend, EndsWithTheHold) {
@@ -149,10 +149,10 @@ TEST_F(EngineExtend, EndsWithTheHold) {
   caller& a = holding("a");
   extend(a, 60s);
   release(a);
-  EXPECT_EQ(heard(), texts{"a not extended not_held"});
+  EXPECT_EQ(received(), texts{"a not extended not_held"});
   EXPECT_EQ(sent_now(), texts{"release L 1"});
   released();
-  EXPECT_EQ(heard(), texts{"a released ok"});
+  EXPECT_EQ(received(), texts{"a released ok"});
   expect_clean();
 }
 
@@ -167,7 +167,7 @@ TEST_F(EngineExtend, GoesOnOverANewConnection) {
   settle_connection();
   EXPECT_EQ(sent(), (texts{"kill here:1", "subscribe", "prove", "renew L 1"}));
   renewed({1});
-  EXPECT_EQ(heard(), texts{"a extended ok"});
+  EXPECT_EQ(received(), texts{"a extended ok"});
 }
 
 }  // namespace

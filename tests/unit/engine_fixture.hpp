@@ -282,7 +282,7 @@ class engine_test : public testing::Test, public acquisition_events, public wire
     int const tries = 2 * count;
     for (int i = 0; i < tries; ++i) ask("room", "room " + std::to_string(i), {.once = true});
     for (int i = 0; i < tries; ++i) tell_busy();
-    heard();
+    received();
     take_sent();
   }
 
@@ -337,7 +337,7 @@ class engine_test : public testing::Test, public acquisition_events, public wire
     caller& a = ask(std::move(label), lock, w);
     take_sent();
     grant(100);
-    heard();
+    received();
     return a;
   }
 
@@ -346,13 +346,13 @@ class engine_test : public testing::Test, public acquisition_events, public wire
     caller& a = ask(std::move(label), lock, w);
     take_sent();
     queue(30'000);
-    heard();
+    received();
     return a;
   }
 
   // ---- what came of it ----
 
-  texts heard() { return std::exchange(events, {}); }
+  texts received() { return std::exchange(events, {}); }
   texts dropped() { return std::exchange(drops, {}); }
   std::vector<sent_command> take_sent() { return std::exchange(on_wire, {}); }
   texts sent() {

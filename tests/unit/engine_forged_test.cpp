@@ -33,17 +33,17 @@ TEST_F(EngineForged, WhoDoesNotKnowTheNonceGrantsAndTakesNothing) {
   caller& b = ask("b", "M");
   take_sent();
   grant(100);
-  heard();
+  received();
   for (std::uint64_t const nonce : {0u, 1u, 4710u, 4712u}) {
     push({1, nonce}, 100);
     remote->receiver().pushed(protocol::revocation{"M", {2, nonce}}, now);
     remote->receiver().pushed(protocol::missed_turn{"L", {1, nonce}}, now);
-    EXPECT_TRUE(heard().empty());
+    EXPECT_TRUE(received().empty());
     for (std::string const& text : sent()) EXPECT_TRUE(text.starts_with("release L")) << text;
   }
   EXPECT_GT(b.deadline(), now);
   push({1, 4711}, 100);
-  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(received(), texts{granted("a", 100)});
 }
 
 TEST_F(EngineForged, EveryIdOfAClientHasANonceOfItsOwn) {
@@ -61,22 +61,22 @@ TEST_F(EngineForged, AClaimCountsForAtMostOnesOwn) {  // P1: within one claim
   start_connected();
   caller& a = queued("a");
   push({1, 4711}, 100, 24h);
-  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(received(), texts{granted("a", 100)});
   EXPECT_EQ(a.deadline(), now + 3s - 32ms);
   advance(3s);
-  EXPECT_EQ(heard(), texts{"a lost lost"}) << "nobody has confirmed it";
+  EXPECT_EQ(received(), texts{"a lost lost"}) << "nobody has confirmed it";
 }
 
 TEST_F(EngineForged, IsFoundOutByTheFirstConfirmation) {
   start_connected();
   queued("a");
   push({1, 4711}, 100, 24h);
-  heard();
+  received();
   take_sent();
   advance(1s);
   EXPECT_EQ(sent(), texts{"renew L " + to_text({1, 4711})});
   renewed({0});
-  EXPECT_EQ(heard(), texts{"a lost lost"});
+  EXPECT_EQ(received(), texts{"a lost lost"});
   EXPECT_EQ(sent(), texts{"release L " + to_text({1, 4711})}) << "it stands in line still, as nobody had granted it";
 }
 
@@ -86,14 +86,14 @@ TEST_F(EngineForged, AFenceFarAheadOfTheServersClockIsAskedAgain) {  // P2: the 
   advance(10s);
   for (std::int64_t const fence : {clock() + 3'200'000, clock() + 3'600'000'000, fence_limit - 1}) {
     push({1, 4711}, fence);
-    EXPECT_TRUE(heard().empty());
+    EXPECT_TRUE(received().empty());
     EXPECT_EQ(sent(), texts{"acquire L " + to_text({1, 4711})});
     queue(20'000);
   }
   EXPECT_EQ(stats.pushes_doubted, 3u);
   // Of a server whose clock was set back a little, or of a quorum whose clocks differ.
   push({1, 4711}, clock() + 2'900'000);
-  EXPECT_EQ(heard(), texts{granted("a", clock() + 2'900'000)});
+  EXPECT_EQ(received(), texts{granted("a", clock() + 2'900'000)});
 }
 
 TEST_F(EngineForged, AFenceFarAheadThatTheServerConfirmsIsUsed) {  // its clock was set back
@@ -103,7 +103,7 @@ TEST_F(EngineForged, AFenceFarAheadThatTheServerConfirmsIsUsed) {  // its clock 
   push({1, 4711}, fence);
   take_sent();
   grant(fence);
-  EXPECT_EQ(heard(), texts{granted("a", fence)});
+  EXPECT_EQ(received(), texts{granted("a", fence)});
 }
 
 TEST_F(EngineForged, ManyPushesThatAreNotBelievedAreOneQuestion) {
@@ -151,14 +151,14 @@ TEST_F(EngineForged, WithVerifyPushesNoneIsBelievedBeforeTheServerSaysSo) {
   start_connected();
   queued("a");
   push({1, 4711}, 100);
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   EXPECT_EQ(sent(), texts{"acquire L " + to_text({1, 4711})});
   queue(20'000);
-  EXPECT_TRUE(heard().empty()) << "it was forged";
+  EXPECT_TRUE(received().empty()) << "it was forged";
   push({1, 4711}, 101);
   take_sent();
   grant(101);
-  EXPECT_EQ(heard(), texts{granted("a", 101)});
+  EXPECT_EQ(received(), texts{granted("a", 101)});
   EXPECT_EQ(callers.back()->deadline(), now + 30s - 302ms) << "confirmed by the same answer";
   EXPECT_EQ(stats.grants_pushed, 1u);
   EXPECT_EQ(stats.pushes_late + stats.pushes_doubted, 0u) << "nothing to worry about";
@@ -169,10 +169,10 @@ TEST_F(EngineForged, WithVerifyPushesAPermitIsAskedForAgainToo) {
   start_connected();
   caller& a = queued_permit("a", {.kind = permit_kind::segments, .limit = 3, .weight = 1});
   push_permit({1, 4711}, permit_kind::segments, 2);
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   EXPECT_EQ(sent(), texts{"acquire L " + to_text({1, 4711}) + " permit 1 of 3"});
   answer({1, 100, server_us(), 3});
-  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(received(), texts{granted("a", 100)});
   EXPECT_EQ(a.segment, 3u);
 }
 
@@ -196,11 +196,11 @@ TEST_F(EngineForged, APermitOfAnotherKindNameOrSegmentIsAskedAgain) {
     start_connected();
     queued_permit("a", {.kind = one.asked, .limit = 3, .weight = 1});
     push_permit({1, 4711}, one.pushed, one.segment, one.lock);
-    EXPECT_TRUE(heard().empty()) << static_cast<char>(one.pushed) << one.segment;
+    EXPECT_TRUE(received().empty()) << static_cast<char>(one.pushed) << one.segment;
     EXPECT_EQ(sent(), texts{"acquire L " + to_text({1, 4711}) + " permit 1 of 3"});
     queue(20'000);
     push_permit({1, 4711}, one.asked, one.asked == permit_kind::segments ? 3 : 0);
-    EXPECT_EQ(heard(), texts{granted("a", 100)});
+    EXPECT_EQ(received(), texts{granted("a", 100)});
   }
 }
 
@@ -208,11 +208,11 @@ TEST_F(EngineForged, ARevocationOfAPermitUnderAnotherNameChangesNothing) {
   start_connected();
   queued_permit("a", {.kind = permit_kind::semaphore, .limit = 3, .weight = 1});
   push_permit({1, 4711}, permit_kind::semaphore, 0);
-  heard();
+  received();
   remote->receiver().pushed(protocol::revocation{"M", {1, 4711}}, now);
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   remote->receiver().pushed(protocol::revocation{"L", {1, 4711}}, now);
-  EXPECT_EQ(heard(), texts{"a lost lost"});
+  EXPECT_EQ(received(), texts{"a lost lost"});
 }
 
 // Two objects of one name with different numbers of segments, as while a new version is rolled out.
@@ -230,7 +230,7 @@ TEST_F(EngineForged, ASegmentBeyondOnesOwnNumberIsGivenBackWithAClearError) {
     }
     take_sent();
     answer({1, 100, server_us(), 7});
-    EXPECT_EQ(heard(), texts{"a failed invalid_config"});
+    EXPECT_EQ(received(), texts{"a failed invalid_config"});
     EXPECT_NE(last_failure.message().find("granted segment 7, and this object was made with 3 segments ("), std::string::npos)
         << last_failure.message();
     EXPECT_EQ(sent(), texts{"release L " + to_text({1, 4711}) + " permit 1 of 3"});
@@ -247,7 +247,7 @@ TEST_F(EngineForged, ASegmentThatIsNoneIsAProtocolError) {
     ask("a", "L", w);
     take_sent();
     answer({1, 100, server_us(), segment});
-    EXPECT_EQ(heard(), texts{segment > 0 ? "a failed invalid_config" : "a failed protocol"}) << segment;
+    EXPECT_EQ(received(), texts{segment > 0 ? "a failed invalid_config" : "a failed protocol"}) << segment;
     released();
     expect_clean();
   }
@@ -262,7 +262,7 @@ TEST_F(EngineForged, ASegmentInAnAnswerToALeaveThatIsTooLargeIsGivenBack) {
   cancel(a, cancel_type::total);
   take_sent();
   answer({2, 100, 9, server_us()});
-  EXPECT_EQ(heard(), texts{"a failed cancelled"});
+  EXPECT_EQ(received(), texts{"a failed cancelled"});
   EXPECT_EQ(sent(), texts{"release L " + to_text({1, 4711}) + " permit 1 of 3"});
   released();
   expect_clean();

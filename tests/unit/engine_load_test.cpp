@@ -133,9 +133,9 @@ TEST_F(EngineLoad, AWaitThatIsNotWrittenYetEndsAtOnce) {
   cancel(total, cancel_type::total);
   cancel(partial, cancel_type::partial);
   cancel(terminal, cancel_type::terminal);
-  EXPECT_EQ(heard(), (texts{"total failed cancelled", "partial failed cancelled", "terminal failed cancelled"}));
+  EXPECT_EQ(received(), (texts{"total failed cancelled", "partial failed cancelled", "terminal failed cancelled"}));
   advance(50ms);
-  EXPECT_EQ(heard(), texts{"timed failed timed_out"});
+  EXPECT_EQ(received(), texts{"timed failed timed_out"});
   grant(100);
   EXPECT_TRUE(sent().empty()) << "nobody wants these locks any more";
 }
@@ -172,10 +172,10 @@ TEST_F(EngineLoad, AReleaseThatWaitsForRoomIsNotLate) {  // P11: the server answ
   caller& held = holding("held", "H", {.lease = 30s});
   fill();
   release(held);
-  heard();
+  received();
   for (std::size_t i = 0; i < request_window::first; ++i) {
     advance(900ms);
-    auto const told = heard();
+    auto const told = received();
     ASSERT_EQ(count(told, "held released"), 0u);
     if (unanswered.front().starts_with("release")) break;
     grant(100);
@@ -183,7 +183,7 @@ TEST_F(EngineLoad, AReleaseThatWaitsForRoomIsNotLate) {  // P11: the server answ
   }
   while (!unanswered.front().starts_with("release")) grant(100);
   released();
-  EXPECT_EQ(count(heard(), "held released ok"), 1u);
+  EXPECT_EQ(count(received(), "held released ok"), 1u);
 }
 
 TEST_F(EngineLoad, ASafetyCheckGoesBeforeWhatWasNotAskedForYet) {  // P4: its place in line lasts no longer than a lease
@@ -258,7 +258,7 @@ TEST_F(EngineLoad, AConnectionThatIsDeniedSomethingForgetsNoLeaveThatWaitsForRoo
     for (auto const& one : sent()) all.push_back(one);
   }
   EXPECT_EQ(count(all, "leave L "), 1u);
-  EXPECT_EQ(count(heard(), "left failed"), 1u);
+  EXPECT_EQ(count(received(), "left failed"), 1u);
 }
 
 TEST_F(EngineLoad, NoGrantComesTooLateAndNoHoldIsLost) {  // P4, P9: 20 times what the server can do within a lease
@@ -269,7 +269,7 @@ TEST_F(EngineLoad, NoGrantComesTooLateAndNoHoldIsLost) {  // P4, P9: 20 times wh
   std::size_t const before = scripts();
   for (int i = 0; i < 20'000; ++i) ask("burst", "burst" + std::to_string(i), {.fixed = true, .lease = 1s});
   serve(1ms, 45s);
-  auto const told = heard();
+  auto const told = received();
   EXPECT_EQ(count(told, "burst granted"), 20'000u);
   EXPECT_EQ(count(told, "kept lost"), 0u);
   EXPECT_EQ(scripts() - before, 40'000u) << "each is asked for once, and released when its lease is over";
@@ -279,7 +279,7 @@ TEST_F(EngineLoad, ASlowServerGrantsWhatItCan) {  // P4: the first requests tell
   start_connected();
   for (int i = 0; i < 500; ++i) ask("burst", "burst" + std::to_string(i), {.fixed = true, .lease = 1s});
   serve(50ms, 120s);
-  EXPECT_GE(count(heard(), "burst granted"), 450u);
+  EXPECT_GE(count(received(), "burst granted"), 450u);
 }
 
 }  // namespace

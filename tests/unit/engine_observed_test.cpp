@@ -109,7 +109,7 @@ TEST_F(EngineObserved, ATimeOutACancellationAndAnError) {
   EXPECT_EQ(told(), (texts{"cancelled waiting", "cancelled queued", "cancelled not granted cancelled after 0 ms"}));
   removed();
   EXPECT_EQ(told(), texts{}) << "its one end was told";
-  EXPECT_EQ(heard().back(), "cancelled failed cancelled");
+  EXPECT_EQ(received().back(), "cancelled failed cancelled");
 
   ask("refused");
   answer(fault::wrong_type, "WRONGTYPE");
@@ -164,7 +164,7 @@ TEST_F(EngineObserved, ADetachEndsTheHoldHere) {
   EXPECT_EQ(told(), texts{"a detached after 7 ms"});
   advance(1ms);
   renewed({1});
-  EXPECT_TRUE(heard().back().starts_with("a detached"));
+  EXPECT_TRUE(received().back().starts_with("a detached"));
   EXPECT_EQ(told(), texts{});
 }
 

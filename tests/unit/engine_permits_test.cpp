@@ -28,20 +28,20 @@ TEST_F(EnginePermits, EachAcquireAsksForItself) {
   EXPECT_EQ(commands[1].text, "acquire L 2 permit 2 of 3");
   answer({1, 100, server_us(), 0});
   answer({0, 30'000, server_us(), 77});
-  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(received(), texts{granted("a", 100)});
   push_permit(2, 101);
-  EXPECT_EQ(heard(), texts{granted("b", 101)});
+  EXPECT_EQ(received(), texts{granted("b", 101)});
 }
 
 TEST_F(EnginePermits, ATryAsksTheServerAlthoughThisProcessHoldsAPermit) {
   ask_permit("a");
   take_sent();
   answer({1, 100, server_us(), 0});
-  heard();
+  received();
   ask_permit("b", permits(), {.once = true});
   EXPECT_EQ(sent(), texts{"try L 2 permit 1 of 3"});
   tell_busy();
-  EXPECT_EQ(heard(), texts{"b busy"});
+  EXPECT_EQ(received(), texts{"b busy"});
 }
 
 TEST_F(EnginePermits, AReleaseNeverHandsOnInMemory) {
@@ -50,13 +50,13 @@ TEST_F(EnginePermits, AReleaseNeverHandsOnInMemory) {
   take_sent();
   answer({1, 100, server_us(), 0});
   answer({0, 30'000, server_us(), 77});
-  heard();
+  received();
   release(a);
   EXPECT_EQ(sent(), texts{"release L 1 permit 1 of 3"});
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
   push_permit(2, 101);
   released(true, true, false);
-  EXPECT_EQ(heard(), (texts{granted("b", 101), "a released ok"}));
+  EXPECT_EQ(received(), (texts{granted("b", 101), "a released ok"}));
 }
 
 TEST_F(EnginePermits, TheSegmentIsThatOfTheAnswerThePushOrTheLeave) {
@@ -82,17 +82,17 @@ TEST_F(EnginePermits, WhoAsksForAllThatIsFreeIsToldHowMuch) {
   caller& a = ask_permit("a", all, {.once = true});
   EXPECT_EQ(sent(), texts{"try L 1 permit 0 of 3"});
   answer({1, 100, server_us(), 7});
-  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(received(), texts{granted("a", 100)});
   EXPECT_EQ(a.permit.weight, 7u) << "of a limit that somebody has set";
   EXPECT_EQ(a.segment, 0u);
   ask_permit("b", all, {.once = true});
   take_sent();
   tell_busy();
-  EXPECT_EQ(heard(), texts{"b busy"});
+  EXPECT_EQ(received(), texts{"b busy"});
   ask_permit("c", all, {.once = true});
   take_sent();
   answer({1, 101, server_us(), 0});
-  EXPECT_TRUE(heard().at(0).starts_with("c failed")) << "a server that does not say how much: of an older version";
+  EXPECT_TRUE(received().at(0).starts_with("c failed")) << "a server that does not say how much: of an older version";
 }
 
 TEST_F(EnginePermits, PermitsAndMutexesAreRenewedByScriptsOfTheirOwn) {
@@ -107,7 +107,7 @@ TEST_F(EnginePermits, PermitsAndMutexesAreRenewedByScriptsOfTheirOwn) {
   EXPECT_EQ(sent(), (texts{"renew M 3", "renew permits L 1 L 2"}));
   renewed({1});
   renewed({1, 0});
-  EXPECT_EQ(heard(), texts{"b lost lost"});
+  EXPECT_EQ(received(), texts{"b lost lost"});
 }
 
 // P4: what it passed on was another permit, and whoever was next for that may be dead.
@@ -117,14 +117,14 @@ TEST_F(EnginePermits, AGrantDoesNotEndTheLookAfterAPermitThatWasPassedOn) {
   answer({0, 30'000, server_us(), 77, 1});  // in line, and it passed on another permit, for which somebody waits
   advance(1s);
   push_permit(1, 101);
-  EXPECT_EQ(heard(), texts{granted("a", 101)});
+  EXPECT_EQ(received(), texts{granted("a", 101)});
   advance(1100ms);
   take_sent();  // a renewal, as of every claim
   renewed({1});
   advance(1100ms);
   EXPECT_EQ(sent(), texts{"release L 2 permit 1 of 3"}) << "when the claim of that one is over, under an id that was never used";
   answer({0, 0, 0, server_us()});
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
 }
 
 // P4: two permits were passed on at different times, and each new owner may be dead.
@@ -139,7 +139,7 @@ TEST_F(EnginePermits, EachPermitThatWasPassedOnIsLookedAfterAtTheEndOfItsOwnClai
   cancel(a, cancel_type::terminal);
   EXPECT_EQ(sent(), texts{"release L 1 permit 1 of 3"});
   answer({0, 0, 0, server_us()});
-  heard();
+  received();
   advance(1500ms);
   EXPECT_EQ(sent(), texts{"release L 1 permit 1 of 3"}) << "a claim after the first";
   answer({0, 0, 0, server_us()});
@@ -164,11 +164,11 @@ TEST_F(EnginePermits, P6ACancelledPermitLeavesTheOthersAlone) {
   answer({0, 30'000, server_us(), 77});
   answer({0, 30'000, server_us(), 78});
   cancel(a, cancel_type::terminal);
-  EXPECT_EQ(heard(), texts{"a failed cancelled"});
+  EXPECT_EQ(received(), texts{"a failed cancelled"});
   EXPECT_EQ(sent(), texts{"release L 1 permit 1 of 3"});
   removed();
   push_permit(2, 101);
-  EXPECT_EQ(heard(), texts{granted("b", 101)});
+  EXPECT_EQ(received(), texts{granted("b", 101)});
 }
 
 TEST_F(EnginePermits, AReconnectAsksForAllThatStandInLineWithTheirTickets) {
@@ -191,14 +191,14 @@ TEST_F(EnginePermits, AReconnectAsksForAllThatStandInLineWithTheirTickets) {
 TEST_F(EnginePermits, WhatNobodyCouldEverBeGivenIsRefusedWithoutAMessage) {
   ask_permit("a", permits(1'000'001));
   ask_permit("b", permits(0));
-  EXPECT_EQ(heard(), (texts{"a failed invalid_config", "b failed invalid_config"}));
+  EXPECT_EQ(received(), (texts{"a failed invalid_config", "b failed invalid_config"}));
   EXPECT_EQ(sent(), texts{});
   expect_clean();
 }
 
 TEST_F(EnginePermits, MoreThanTheLimitIsForTheServerToDecide) {
   ask_permit("a", permits(4));
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
   EXPECT_EQ(sent(), texts{"acquire L 1 permit 4 of 3"});
 }
 
@@ -223,7 +223,7 @@ TEST_F(EnginePermits, ABackendWithoutSuchLocksSaysSo) {
   } other;
   cohort->use(other);
   ask_permit("a");
-  EXPECT_EQ(heard(), texts{"a failed not_supported"});
+  EXPECT_EQ(received(), texts{"a failed not_supported"});
   struct : admin_request, admin_events {
     void on_admin_answered(admin_request&, admin_result const&, error_code why) override { told = why; }
     error_code told;

@@ -15,7 +15,7 @@ TEST_F(EnginePush, CountsItsClaimFromWhenTheServerMayHaveGrantedIt) {
   std::int64_t const granted_us = server_us();
   advance(5ms);  // on its way
   push_granted_at(granted_us, 1, 100);
-  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(received(), texts{granted("a", 100)});
   EXPECT_EQ(a.deadline(), sampled + 9900ms + 3s - 32ms);
 }
 
@@ -25,7 +25,7 @@ TEST_F(EnginePush, NeverCountsItsClaimFromTheFuture) {  // P3
   advance(10s);
   // The server's clock goes 1 % fast against ours, and more: as if it had granted later than now.
   push_granted_at(server_us() + 500'000, 1, 100);
-  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(received(), texts{granted("a", 100)});
   EXPECT_EQ(a.deadline(), now + 3s - 32ms);
 }
 
@@ -33,7 +33,7 @@ TEST_F(EnginePush, UsesTheClaimOfTheReleaserNotItsOwn) {
   start_connected();
   caller& a = queued("a");
   push(1, 100, 1s);
-  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(received(), texts{granted("a", 100)});
   EXPECT_EQ(a.deadline(), now + 1s - 12ms);
 }
 
@@ -48,7 +48,7 @@ TEST_F(EnginePush, TrustsTheLatestSampleOfThisConnectionOnly) {
   queue(30'000);
   advance(1s);
   push(1, 100);
-  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(received(), texts{granted("a", 100)});
   EXPECT_EQ(a.deadline(), now - 10ms + 3s - 32ms);
 }
 
@@ -66,7 +66,7 @@ TEST_F(EnginePush, TakesItsSampleFromBeforeTheRequestWasWritten) {
   advance(50ms);
   // The server's clock showed seen_us no earlier than the request was written.
   push_granted_at(seen_us + 1'000, 2, 100);
-  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(received(), texts{granted("a", 100)});
   EXPECT_GE(a.deadline(), written + 3s - 32ms);
   EXPECT_LE(a.deadline(), written + 100ms + 3s - 32ms + 1ms);
 }
@@ -77,12 +77,12 @@ TEST_F(EnginePush, IsAskedAgainWhenItCannotBeShownToBeInTime) {  // P3
   std::int64_t const granted_us = server_us();
   advance(2300ms);
   push_granted_at(granted_us, 1, 100);
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   EXPECT_EQ(sent(), texts{"acquire L 1"}) << "the same id: it renews what is still ours";
   EXPECT_EQ(stats.pushes_late, 1u);
   time_point const written = now;
   grant(100);
-  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(received(), texts{granted("a", 100)});
   EXPECT_EQ(callers.back()->deadline(), written + 30s - 302ms) << "that answer gave it the full lease";
 }
 
@@ -98,9 +98,9 @@ TEST_F(EnginePush, IsAskedAgainWithItsPlaceInLine) {  // P5
   ASSERT_EQ(again.size(), 1u);
   EXPECT_EQ(again[0].ticket, 4711);
   queue(2'000, 4711);
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   push(1, 101);
-  EXPECT_EQ(heard(), texts{granted("a", 101)});
+  EXPECT_EQ(received(), texts{granted("a", 101)});
 }
 
 TEST_F(EnginePush, FromBeforeTheSampleIsAskedAgain) {
@@ -109,7 +109,7 @@ TEST_F(EnginePush, FromBeforeTheSampleIsAskedAgain) {
   advance(1s);
   server_ahead = -10s;  // its clock was stepped back
   push(1, 100);
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   EXPECT_EQ(sent(), texts{"acquire L 1"});
 }
 
@@ -117,9 +117,9 @@ TEST_F(EnginePush, BeforeTheReplyToItsOwnQuestionIsTaken) {
   start_connected();
   ask("a");
   push(1, 100);
-  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(received(), texts{granted("a", 100)});
   grant(100);  // the question came after the grant: it is ours, and now with a full lease
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   EXPECT_EQ(callers.back()->deadline(), now + 30s - 302ms);
   EXPECT_EQ(sent(), texts{"acquire L 1"});
 }
@@ -130,11 +130,11 @@ TEST_F(EnginePush, ThatIsOverIsNotRevivedByALaterGrantOfTheSameId) {  // P3, P9
   advance(36s);
   ASSERT_EQ(sent(), texts{"acquire L 1"});  // the safety check; it stays on its way for long
   push(1, 100);
-  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(received(), texts{granted("a", 100)});
   // The process stands still. Its claim ends, somebody else has the lock and gives it back, and then the question arrives.
   now += 5s;
   grant(200);
-  EXPECT_EQ(heard(), texts{"a lost lost"}) << "in between it was somebody else's";
+  EXPECT_EQ(received(), texts{"a lost lost"}) << "in between it was somebody else's";
   EXPECT_EQ(sent(), texts{"release L 1"}) << "nobody was told of the second grant";
 }
 
@@ -146,12 +146,12 @@ TEST_F(EnginePush, WhoIsAskedTwiceAndFailsOnceIsCleanedUpAfterTheSecondQuestion)
   push_granted_at(long_ago, 1, 100);
   EXPECT_EQ(sent(), (texts{"acquire L 1", "acquire L 1"})) << "a safety check, and once more for the late push";
   answer(fault::wrong_type, "WRONGTYPE");
-  EXPECT_EQ(heard(), texts{"a failed wrong_type"});
+  EXPECT_EQ(received(), texts{"a failed wrong_type"});
   // Somebody takes the foreign key away: the second question is granted, to nobody.
   EXPECT_EQ(sent(), texts{"release L 1"});
   grant(101);
   released();
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   expect_clean();
 }
 
@@ -170,11 +170,11 @@ TEST_F(EnginePush, ForAnotherIdThanTheLiveOneGrantsNothingAndIsGivenBack) {
   start_connected();
   queued("a");
   push(99, 100);
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   EXPECT_EQ(sent(), texts{"release L 99"});
   removed();
   push(1, 101);
-  EXPECT_EQ(heard(), texts{granted("a", 101)});
+  EXPECT_EQ(received(), texts{granted("a", 101)});
 }
 
 TEST_F(EnginePush, ForAnIdThatIsBeingReleasedNeedsNoSecondRelease) {
@@ -194,11 +194,11 @@ TEST_F(EnginePush, ForAnIdThatWasReleasedLongAgoIsGivenBack) {
   cancel(a, cancel_type::terminal);
   removed();
   sent();
-  heard();
+  received();
   push(1, 100);
   EXPECT_EQ(sent(), texts{"release L 1"});
   released();
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   expect_clean();
 }
 
@@ -208,7 +208,7 @@ TEST_F(EnginePush, OfWhatIsHeldAlreadyChangesNothing) {  // P8
   push(1, 100);
   time_point const deadline = a.deadline();
   push(1, 100);
-  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(received(), texts{granted("a", 100)});
   EXPECT_EQ(a.deadline(), deadline);
   EXPECT_TRUE(sent().empty());
 }
@@ -217,7 +217,7 @@ TEST_F(EnginePush, IsConfirmedAtAThirdOfTheClaim) {
   start_connected();
   queued("a");
   push(1, 100);
-  heard();
+  received();
   advance(900ms);
   EXPECT_TRUE(sent().empty()) << "most holds are over by then";
   advance(100ms);
@@ -228,7 +228,7 @@ TEST_F(EnginePush, IsConfirmedAtAThirdOfTheClaim) {
   time_point const written = confirmation[0].at;
   renewed({1});
   EXPECT_EQ(callers.back()->deadline(), written + 30s - 302ms);
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
 }
 
 TEST_F(EnginePush, ThatEndsBeforeItIsConfirmedCostsNoSecondScript) {  // P10
@@ -249,22 +249,22 @@ TEST_F(EnginePush, ThatIsNotConfirmedIsLostBeforeTheClaimEnds) {  // P3, P9
   push(1, 100);
   time_point const deadline = a.deadline();
   advance(deadline - now - 500ms - 1ns);
-  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(received(), texts{granted("a", 100)});
   advance(1ns);
-  EXPECT_EQ(heard(), texts{"a lost lost"});
+  EXPECT_EQ(received(), texts{"a lost lost"});
 }
 
 TEST_F(EnginePush, StopsAtMostAQuarterOfAShortClaimBeforeItsEnd) {
   start_connected();
   caller& a = queued("a");
   push(1, 100, 400ms);  // the drift is 6 ms
-  heard();
+  received();
   time_point const deadline = a.deadline();
   EXPECT_EQ(deadline, now + 394ms);
   advance(deadline - now - (394ms / 4) - 1ms);
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   advance(2ms);
-  EXPECT_EQ(heard(), texts{"a lost lost"});
+  EXPECT_EQ(received(), texts{"a lost lost"});
 }
 
 TEST_F(EnginePush, ConfirmsTheFixedLeaseOnceAndThenNoMore) {
@@ -324,14 +324,14 @@ TEST_F(EnginePush, WhoseClaimPassedBeforeTheQuestionArrivedIsLost) {  // P9
   ask("a");
   take_sent();
   push(1, 100);
-  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(received(), texts{granted("a", 100)});
   // The question found somebody else as owner, and put us in line again under an id that is dead by now.
   queue(30'000);
-  EXPECT_EQ(heard(), texts{"a lost lost"});
+  EXPECT_EQ(received(), texts{"a lost lost"});
   EXPECT_EQ(sent(), texts{"release L 1"});
   removed();
   release(*callers.back());
-  EXPECT_EQ(heard(), texts{"a not released ok"});
+  EXPECT_EQ(received(), texts{"a not released ok"});
   expect_clean();
 }
 

@@ -16,7 +16,7 @@ TEST_F(EngineRegroup, AReleaseAtAnotherRunOfTheServerWaitsForTheFirstInLine) {  
   settle_connection();
   EXPECT_TRUE(take_sent().back().patient);
   answer({3, 0, 1, server_us()});
-  EXPECT_EQ(heard(), texts{"a released ok"}) << "it was its owner, and need not wait for somebody else";
+  EXPECT_EQ(received(), texts{"a released ok"}) << "it was its owner, and need not wait for somebody else";
   EXPECT_EQ(remote->pending(), 1u);
   advance(20ms);
   auto const again = take_sent();
@@ -24,7 +24,7 @@ TEST_F(EngineRegroup, AReleaseAtAnotherRunOfTheServerWaitsForTheFirstInLine) {  
   EXPECT_EQ(again[0].text, "release L 1");
   EXPECT_TRUE(again[0].patient);
   answer({1, 1, 0, server_us()});
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
   expect_clean();
 }
 
@@ -52,7 +52,7 @@ TEST_F(EngineRegroup, IsOverInTime) {  // P4: whoever is not back then is passed
     }
     EXPECT_GE(last.at, began + over);
     answer({1, 1, 0, server_us()});
-    EXPECT_EQ(heard(), texts{"a released ok"});
+    EXPECT_EQ(received(), texts{"a released ok"});
   }
 }
 
@@ -68,7 +68,7 @@ TEST_F(EngineRegroup, AHoldOfBeforeIsGivenBackPatientlyHoweverLate) {  // P5: a 
   release(a);
   EXPECT_TRUE(take_sent().back().patient);
   answer({1, 1, 0, server_us()});
-  heard();
+  received();
   caller& b = ask("b");
   EXPECT_TRUE(take_sent().back().patient) << "the first question there";
   grant(101);

@@ -24,20 +24,20 @@ TEST_F(EngineRequests, ThatCameBeforeAreHeardOfAtOnce) {
   start_connected();
   listening("a");
   answer({1});
-  EXPECT_EQ(heard(), texts{"a is asked for it"});
+  EXPECT_EQ(received(), texts{"a is asked for it"});
 }
 
 TEST_F(EngineRequests, AreToldByAPushOnce) {
   start_connected();
   caller& a = listening("a");
   answer({0});
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
   ask_for_it(1);
-  EXPECT_EQ(heard(), texts{"a is asked for it"});
+  EXPECT_EQ(received(), texts{"a is asked for it"});
   ask_for_it(1);
-  EXPECT_EQ(heard(), texts{}) << "this grant was asked for already";
+  EXPECT_EQ(received(), texts{}) << "this grant was asked for already";
   cohort->watch_requests(a, now);
-  EXPECT_EQ(heard(), texts{"a is asked for it"}) << "whoever listens later hears it, too";
+  EXPECT_EQ(received(), texts{"a is asked for it"}) << "whoever listens later hears it, too";
   EXPECT_EQ(sent(), texts{});
 }
 
@@ -47,7 +47,7 @@ TEST_F(EngineRequests, OfAnotherGrantOrLockAreNotHeard) {
   answer({0});
   ask_for_it(2);
   remote->receiver().pushed(protocol::request_to_let_go{"M", 1}, now);
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
 }
 
 TEST_F(EngineRequests, ThatCameWhileThereWasNoConnectionAreHeardOfOnTheNext) {
@@ -61,7 +61,7 @@ TEST_F(EngineRequests, ThatCameWhileThereWasNoConnectionAreHeardOfOnTheNext) {
   EXPECT_EQ(commands.back(), "requested L 100");
   renewed({1});
   answer({1});
-  EXPECT_EQ(heard(), texts{"a is asked for it"});
+  EXPECT_EQ(received(), texts{"a is asked for it"});
   disconnect();
   connect();
   settle_connection();
@@ -84,7 +84,7 @@ TEST_F(EngineRequests, AnAnswerAfterTheReleaseTellsNobody) {
   release(a);
   answer({1});
   released();
-  EXPECT_EQ(heard(), texts{"a released ok"});
+  EXPECT_EQ(received(), texts{"a released ok"});
   expect_clean();
 }
 
@@ -92,9 +92,9 @@ TEST_F(EngineRequests, AServerThatRefusesTheQuestionStillPushes) {
   start_connected();
   listening("a");
   answer(fault::access_denied, "NOPERM hexists");
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
   ask_for_it(1);
-  EXPECT_EQ(heard(), texts{"a is asked for it"});
+  EXPECT_EQ(received(), texts{"a is asked for it"});
 }
 
 TEST_F(EngineRequests, TheLockGoesToTheServersLineAndNotToANeighbour) {
@@ -102,16 +102,16 @@ TEST_F(EngineRequests, TheLockGoesToTheServersLineAndNotToANeighbour) {
   caller& a = holding("a");
   ask("b");
   ask_for_it(1);
-  heard();
+  received();
   release(a);
   EXPECT_EQ(sent(), texts{"release L 1 again 2"});
   released_and_queued(30'000);
-  EXPECT_EQ(heard(), texts{"a released ok"});
+  EXPECT_EQ(received(), texts{"a released ok"});
   push(2, 101);
-  EXPECT_EQ(heard(), texts{granted("b", 101)});
+  EXPECT_EQ(received(), texts{granted("b", 101)});
   ask("c");
   release(*callers[1]);
-  EXPECT_EQ(heard().back(), granted("c", 101, 1)) << "nobody has asked for this grant";
+  EXPECT_EQ(received().back(), granted("c", 101, 1)) << "nobody has asked for this grant";
 }
 
 TEST_F(EngineRequests, AreSentAgainAfterAReconnect) {
@@ -127,7 +127,7 @@ TEST_F(EngineRequests, AreSentAgainAfterAReconnect) {
   settle_connection();
   EXPECT_EQ(sent().back(), "request L from 30");
   answer({2, server_us()});
-  EXPECT_EQ(heard(), texts{"asked 2 ok"});
+  EXPECT_EQ(received(), texts{"asked 2 ok"});
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ TEST_F(EngineTold, AnEndOfSomethingElseChangesNothing) {
   remote->receiver().pushed(protocol::end_of_lease{"M", 9, 1s}, now);
   EXPECT_GE(next_question(20'000), 20s);
   push(1, 100);
-  heard();
+  received();
   remote->receiver().pushed(protocol::end_of_lease{"L", 1, 1s}, now);  // an owner waits for nobody's end
   advance(500ms);
   EXPECT_EQ(sent(), texts{});
@@ -119,14 +119,14 @@ TEST_F(EngineTold, P2AnOldWordIsProvedBeforeALockIsHandedOnInMemory) {
   ask("b");
   advance(6ms);
   release(a);
-  EXPECT_EQ(heard(), texts{"a released ok"}) << "who releases waits for nothing";
+  EXPECT_EQ(received(), texts{"a released ok"}) << "who releases waits for nothing";
   advance(1ms);
   EXPECT_EQ(sent(), texts{"renew L 1"});
   renewed({1});
-  EXPECT_EQ(heard(), texts{granted("b", 100, 1)});
+  EXPECT_EQ(received(), texts{granted("b", 100, 1)});
   ask("c");
   release(*callers[1]);
-  EXPECT_EQ(heard(), (texts{"b released ok", granted("c", 100, 2)})) << "that word is new enough";
+  EXPECT_EQ(received(), (texts{"b released ok", granted("c", 100, 2)})) << "that word is new enough";
 }
 
 TEST_F(EngineTold, P2WhereTheServerHasLostTheGrantNobodyIsHandedItOn) {
@@ -136,14 +136,14 @@ TEST_F(EngineTold, P2WhereTheServerHasLostTheGrantNobodyIsHandedItOn) {
   ask("b");
   advance(100ms);
   release(a);
-  heard();
+  received();
   advance(1ms);
   EXPECT_EQ(sent(), texts{"renew L 1"});
   renewed({0});
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
   EXPECT_EQ(sent(), texts{"acquire L 2"});
   grant(200);
-  EXPECT_EQ(heard(), texts{granted("b", 200)});
+  EXPECT_EQ(received(), texts{granted("b", 200)});
 }
 
 TEST_F(EngineTold, P2AnAnswerToAQuestionFromBeforeTheReleaseProvesNothing) {
@@ -157,11 +157,11 @@ TEST_F(EngineTold, P2AnAnswerToAQuestionFromBeforeTheReleaseProvesNothing) {
   release(a);
   advance(1ms);
   renewed({1});
-  EXPECT_EQ(heard(), texts{"a released ok"});
+  EXPECT_EQ(received(), texts{"a released ok"});
   advance(1s);
   EXPECT_EQ(sent(), texts{"renew L 1"});
   renewed({1});
-  EXPECT_EQ(heard(), texts{granted("b", 100, 1)});
+  EXPECT_EQ(received(), texts{granted("b", 100, 1)});
 }
 
 TEST_F(EngineTold, P2WithoutAConnectionNothingIsHandedOn) {
@@ -171,14 +171,14 @@ TEST_F(EngineTold, P2WithoutAConnectionNothingIsHandedOn) {
   ask("b");
   disconnect();
   release(a);
-  EXPECT_EQ(heard(), texts{"a released ok"});
+  EXPECT_EQ(received(), texts{"a released ok"});
   advance(1ms);
   EXPECT_EQ(sent(), texts{});
   connect();
   settle_connection();
   EXPECT_EQ(sent().back(), "renew L 1");
   renewed({1});
-  EXPECT_EQ(heard(), texts{granted("b", 100, 1)});
+  EXPECT_EQ(received(), texts{granted("b", 100, 1)});
 }
 
 TEST_F(EngineTold, WhatNobodyWaitsForAnyMoreIsGivenBack) {
@@ -191,7 +191,7 @@ TEST_F(EngineTold, WhatNobodyWaitsForAnyMoreIsGivenBack) {
   advance(1ms);
   take_sent();
   cancel(b, cancel_type::total);
-  heard();
+  received();
   EXPECT_EQ(sent(), texts{"release L 1"}) << "at once";
   renewed({1});
   released();
@@ -206,7 +206,7 @@ TEST_F(EngineTold, AProofThatNeverComesEndsWithTheGrant) {
   ask("b");
   advance(100ms);
   release(a);
-  heard();
+  received();
   advance(30s);
   texts const all = sent();
   ASSERT_FALSE(all.empty());

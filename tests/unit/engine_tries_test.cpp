@@ -34,7 +34,7 @@ TEST_F(EngineTries, GoOutAsOneScriptAndAreAllGranted) {
   EXPECT_EQ(out[0].retention, 10min + 30s);
   EXPECT_EQ(stats.scripts, 1u);
   taken({100, 200, 300});
-  EXPECT_EQ(heard(), (texts{granted("a", 100), granted("b", 200), granted("c", 300)}));
+  EXPECT_EQ(received(), (texts{granted("a", 100), granted("b", 200), granted("c", 300)}));
   EXPECT_EQ(stats.grants_replied, 3u);
   for (caller* c : all) release(*c);
   EXPECT_EQ(sent(), (texts{"release a 1", "release b 2", "release c 3"}));
@@ -67,7 +67,7 @@ TEST_F(EngineTries, AreBusyFromTheFirstThatIsNotTaken) {
     for (std::size_t i = 0; i < 3; ++i) {
       expected.push_back(i < count ? granted(abc[i], static_cast<std::int64_t>(100 * (i + 1))) : abc[i] + " busy");
     }
-    EXPECT_EQ(heard(), expected);
+    EXPECT_EQ(received(), expected);
     EXPECT_TRUE(sent().empty());  // nothing is there to be given back
     for (std::size_t i = 0; i < count; ++i) {
       release(*all[i]);
@@ -82,9 +82,9 @@ TEST_F(EngineTries, DoNotAskForWhatIsBehindOneThatThisProcessHas) {
   caller& h = holding("h", "b");
   auto const all = try_all(abc);
   EXPECT_EQ(sent(), texts{"try a 2"});  // alone: as any other try
-  EXPECT_EQ(heard(), (texts{"b busy", "c busy"}));
+  EXPECT_EQ(received(), (texts{"b busy", "c busy"}));
   grant(100);
-  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(received(), texts{granted("a", 100)});
   release(*all[0]);
   release(h);
   released();
@@ -98,10 +98,10 @@ TEST_F(EngineTries, LeaveOthersOfTheProcessToGoOn) {
   ask("d", "b");  // behind the try, in this process
   EXPECT_EQ(sent(), texts{"try all a 1 b 2 c 3"});
   taken({100});
-  EXPECT_EQ(heard(), (texts{granted("a", 100), "b busy", "c busy"}));
+  EXPECT_EQ(received(), (texts{granted("a", 100), "b busy", "c busy"}));
   EXPECT_EQ(sent(), texts{"acquire b 4"});
   grant(200);
-  EXPECT_EQ(heard(), texts{granted("d", 200)});
+  EXPECT_EQ(received(), texts{granted("d", 200)});
 }
 
 TEST_F(EngineTries, GrantNothingToOneThatWasGivenUpMeanwhile) {  // P6
@@ -109,10 +109,10 @@ TEST_F(EngineTries, GrantNothingToOneThatWasGivenUpMeanwhile) {  // P6
   auto const all = try_all(abc);
   take_sent();
   cancel(*all[1], cancel_type::terminal);
-  EXPECT_EQ(heard(), texts{"b failed cancelled"});
+  EXPECT_EQ(received(), texts{"b failed cancelled"});
   EXPECT_EQ(sent(), texts{"release b 2"});
   taken({100, 200, 300});
-  EXPECT_EQ(heard(), (texts{granted("a", 100), granted("c", 300)}));
+  EXPECT_EQ(received(), (texts{granted("a", 100), granted("c", 300)}));
   released();
   EXPECT_EQ(cohort->find("b"), nullptr);
 }
@@ -125,9 +125,9 @@ TEST_F(EngineTries, StillGrantToOneWhoseTimeIsOverWhenTheServerSaysSo) {
   texts const leaves = sent();
   EXPECT_EQ(in_order(leaves), (texts{"leave a 1", "leave b 2", "leave c 3"}));
   taken({100});  // written before the leaves
-  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(received(), texts{granted("a", 100)});
   for (std::string const& leave : leaves) leave == "leave a 1" ? stay(100) : removed();
-  EXPECT_EQ(in_order(heard()), (texts{"b failed timed_out", "c failed timed_out"}));
+  EXPECT_EQ(in_order(received()), (texts{"b failed timed_out", "c failed timed_out"}));
 }
 
 TEST_F(EngineTries, AreAskedForOneByOneAfterAReconnect) {  // P8
@@ -136,14 +136,14 @@ TEST_F(EngineTries, AreAskedForOneByOneAfterAReconnect) {  // P8
   take_sent();
   cancel(*all[2], cancel_type::terminal);
   disconnect();
-  EXPECT_EQ(heard(), texts{"c failed cancelled"});
+  EXPECT_EQ(received(), texts{"c failed cancelled"});
   connect();
   EXPECT_EQ(sent(), (texts{"release c 3", "kill here:1", "subscribe", "prove", "release c 3", "try a 1", "try b 2"}));
   settle_connection();
   removed();
   grant(100);
   tell_busy();
-  EXPECT_EQ(heard(), (texts{granted("a", 100), "b busy"}));
+  EXPECT_EQ(received(), (texts{granted("a", 100), "b busy"}));
   release(*all[0]);
   released();
   expect_all_clean(abc);
@@ -168,7 +168,7 @@ TEST_F(EngineTries, AreSentAgainWithTheirSourceIfTheyAreStillWanted) {
   EXPECT_EQ(sent(), texts{"source try all b 2 c 3"});
   released(false);
   taken({200, 300});
-  EXPECT_EQ(heard(), (texts{"a failed cancelled", granted("b", 200), granted("c", 300)}));
+  EXPECT_EQ(received(), (texts{"a failed cancelled", granted("b", 200), granted("c", 300)}));
 }
 
 TEST_F(EngineTries, AreNotSentAgainWithTheirSourceIfNobodyWantsThem) {
@@ -178,7 +178,7 @@ TEST_F(EngineTries, AreNotSentAgainWithTheirSourceIfNobodyWantsThem) {
   answer(fault::no_script, "NOSCRIPT");
   EXPECT_TRUE(sent().empty());
   for (int i = 0; i < 3; ++i) removed();
-  heard();
+  received();
   expect_all_clean(abc);
 }
 
@@ -198,7 +198,7 @@ TEST_F(EngineTries, FailTogetherAndAreCleanedUp) {  // P6
   try_all(abc);
   take_sent();
   answer(fault::refused, "OOM");
-  EXPECT_EQ(heard(), (texts{"a failed server_refused", "b failed server_refused", "c failed server_refused"}));
+  EXPECT_EQ(received(), (texts{"a failed server_refused", "b failed server_refused", "c failed server_refused"}));
   EXPECT_EQ(sent(), (texts{"release a 1", "release b 2", "release c 3"}));
   for (int i = 0; i < 3; ++i) removed();
   expect_all_clean(abc);
@@ -211,13 +211,13 @@ TEST_F(EngineTries, DropAConnectionThatAnswersNonsense) {
     take_sent();
     answer(nonsense);
     EXPECT_EQ(dropped().size(), 1u);
-    EXPECT_TRUE(heard().empty());
+    EXPECT_TRUE(received().empty());
   }
   start_connected();
   try_all(abc);
   answer(fault::reconnect, "READONLY");
   EXPECT_EQ(dropped(), texts{"READONLY"});
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
 }
 
 TEST_F(EngineTries, CarryANotAfterWhereConnectionsCannotBeEndedAndAreAskedForAgainIfItHasPassed) {
@@ -230,7 +230,7 @@ TEST_F(EngineTries, CarryANotAfterWhereConnectionsCannotBeEndedAndAreAskedForAga
   advance(2s);
   answer({3, 0, server_us()});
   EXPECT_EQ(sent(), (texts{"try a 1", "try b 2", "try c 3"}));
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
 }
 
 TEST_F(EngineTries, CleanUpOnceMoreWhatAnOldConnectionMayStillTake) {  // P6, without CLIENT KILL
@@ -243,7 +243,7 @@ TEST_F(EngineTries, CleanUpOnceMoreWhatAnOldConnectionMayStillTake) {  // P6, wi
   EXPECT_EQ(place_of("a").late.echo_until, place_of("a").late.until);
   tell_busy();
   tell_busy();
-  EXPECT_EQ(heard(), (texts{"a busy", "b busy"}));
+  EXPECT_EQ(received(), (texts{"a busy", "b busy"}));
   auto const out = sent();
   EXPECT_EQ((texts{out.end() - 2, out.end()}), (texts{"release a 1", "release b 2"}));
 }
@@ -253,14 +253,14 @@ TEST_F(EngineTries, EndWithTheClient) {
   try_all(abc);
   take_sent();
   cohort->close(now);
-  EXPECT_EQ(in_order(heard()), (texts{"a failed closed", "b failed closed", "c failed closed"}));
+  EXPECT_EQ(in_order(received()), (texts{"a failed closed", "b failed closed", "c failed closed"}));
   EXPECT_EQ(in_order(sent()), (texts{"release a 1", "release b 2", "release c 3"}));
   taken({100, 200, 300});
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   for (int i = 0; i < 3; ++i) released();
   expect_all_clean(abc);
   try_all(abc);
-  EXPECT_EQ(heard()[0], "a failed closed");
+  EXPECT_EQ(received()[0], "a failed closed");
 }
 
 TEST_F(EngineTries, AreUnknownToWhoComesAfter) {  // gathering has an end

@@ -24,14 +24,14 @@ TEST_F(EngineUnfinished, AReleaseIsToldAtOnceAndRepeatedUntilThereIsNoMore) {
   release(a);
   EXPECT_EQ(sent(), texts{"release L 1"});
   answer({1, more, 1, server_us()});
-  EXPECT_EQ(heard(), texts{"a released ok"});
+  EXPECT_EQ(received(), texts{"a released ok"});
   EXPECT_EQ(sent(), texts{"release L 1"});
   EXPECT_FALSE(remote->settled()) << "a close waits for it";
   answer({0, more, 1, server_us()});
   EXPECT_EQ(sent(), texts{"release L 1"});
   answer({0, 0, 0, server_us()});
   EXPECT_EQ(sent(), texts{});
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
   expect_clean();
 }
 
@@ -56,7 +56,7 @@ TEST_F(EngineUnfinished, SurvivesTheConnection) {
   settle_connection();
   EXPECT_EQ(sent().back(), "release L 1");
   removed();
-  EXPECT_EQ(heard(), texts{"a released ok"});
+  EXPECT_EQ(received(), texts{"a released ok"});
   expect_clean();
 }
 
@@ -66,10 +66,10 @@ TEST_F(EngineUnfinished, ARequeueStandsInLineWhileTheReleaseGoesOn) {
   release(*callers.front());
   EXPECT_EQ(sent(), texts{"release L 1 again 2"});
   answer({1, more, 1, server_us(), 0, 3000, 78});
-  EXPECT_EQ(heard(), texts{"a released ok"});
+  EXPECT_EQ(received(), texts{"a released ok"});
   EXPECT_EQ(sent(), texts{"release L 1"});
   push(2, 101);
-  EXPECT_EQ(heard().size(), 1u);
+  EXPECT_EQ(received().size(), 1u);
 }
 
 TEST_F(EngineUnfinished, AnAcquireAsksAgainWithItsTicket) {
@@ -80,19 +80,19 @@ TEST_F(EngineUnfinished, AnAcquireAsksAgainWithItsTicket) {
   ASSERT_EQ(again.size(), 1u);
   EXPECT_EQ(again[0].text, "acquire L 1");
   EXPECT_EQ(again[0].ticket, 77);
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
   grant(100);
-  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(received(), texts{granted("a", 100)});
 }
 
 TEST_F(EngineUnfinished, ATryIsNotBusyBeforeItIsKnown) {  // P11
   ask("a", "L", {.once = true});
   EXPECT_EQ(sent(), texts{"try L 1"});
   answer({4, 0, server_us(), 0});
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
   EXPECT_EQ(sent(), texts{"try L 1"});
   grant(100);
-  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(received(), texts{granted("a", 100)});
 }
 
 TEST_F(EngineUnfinished, WhoGivesUpMeanwhileLeaves) {
@@ -105,7 +105,7 @@ TEST_F(EngineUnfinished, WhoGivesUpMeanwhileLeaves) {
   answer({0, more, 1, server_us()});
   EXPECT_EQ(sent(), texts{"release L 1"});
   removed();
-  heard();
+  received();
   expect_clean();
 }
 
@@ -115,7 +115,7 @@ TEST_F(EngineUnfinished, ALeaveGoesOnAsACleanUp) {
   EXPECT_EQ(sent(), texts{"leave L 1"});
   answer({0, more, 1, server_us()});
   EXPECT_EQ(sent(), texts{"release L 1"});
-  EXPECT_EQ(heard(), texts{"a failed cancelled"});
+  EXPECT_EQ(received(), texts{"a failed cancelled"});
   removed();
   expect_clean();
 }
@@ -126,7 +126,7 @@ TEST_F(EngineUnfinished, WhoIsGrantedAPermitSeesToTheOthers) {
   caller& a = ask("a", "L", w);
   take_sent();
   answer({1, 100, server_us(), 0, more});
-  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(received(), texts{granted("a", 100)});
   EXPECT_EQ(sent(), texts{"release L 2 permit 1 of 3"}) << "of an id that was never used";
   removed();
   EXPECT_EQ(a.at, acquisition::phase::holding);
@@ -139,7 +139,7 @@ TEST_F(EngineUnfinished, AnOrderGoesOnWhereItIsTold) {
   remote->administer(i, *this, now);
   EXPECT_EQ(sent(), texts{"force L"});
   answer({100, server_us(), more, 's', 5000, 900, 17});
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
   EXPECT_EQ(i.last, 900);
   EXPECT_EQ(i.from_us, 17);
   EXPECT_EQ(sent(), texts{"force L"});
@@ -150,7 +150,7 @@ TEST_F(EngineUnfinished, AnOrderGoesOnWhereItIsTold) {
   EXPECT_EQ(i.last, 900);
   EXPECT_EQ(i.from_us, 0) << "from the first on: it may be another server";
   answer({30, 44, 4, 's', 5000});
-  EXPECT_EQ(heard(), texts{"order ok 130"});
+  EXPECT_EQ(received(), texts{"order ok 130"});
   EXPECT_EQ(sent(), texts{"release L 1 permit 1 of 5000"}) << "what is left to pass on";
 }
 

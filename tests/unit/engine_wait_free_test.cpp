@@ -41,7 +41,7 @@ TEST_F(EngineWaitFree, OfAFreeLockEndsWithTheAnswer) {
   wait_free("a");
   EXPECT_EQ(sent(), texts{"watch L 1"});
   answer_free();
-  EXPECT_EQ(heard(), texts{"a ok"});
+  EXPECT_EQ(received(), texts{"a ok"});
   advance(2min);
   EXPECT_EQ(sent(), texts{}) << "the server has forgotten it";
 }
@@ -54,13 +54,13 @@ TEST_F(EngineWaitFree, EndsWithThePushAndNotBefore) {
   answer_held(30'000);
   remote->receiver().pushed(protocol::end_of_hold{"M", 1, false}, now);
   remote->receiver().pushed(protocol::end_of_hold{"L", 3, false}, now);
-  EXPECT_EQ(heard(), texts{}) << "of another lock, or of nobody";
+  EXPECT_EQ(received(), texts{}) << "of another lock, or of nobody";
   remote->receiver().pushed(protocol::end_of_hold{"L", 2, false}, now);
-  EXPECT_EQ(heard(), texts{"b ok"});
+  EXPECT_EQ(received(), texts{"b ok"});
   remote->receiver().pushed(protocol::end_of_hold{"L", 1, false}, now);
-  EXPECT_EQ(heard(), texts{"a ok"});
+  EXPECT_EQ(received(), texts{"a ok"});
   remote->receiver().pushed(protocol::end_of_hold{"L", 1, false}, now);
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
   EXPECT_EQ(sent(), texts{});
 }
 
@@ -77,7 +77,7 @@ TEST_F(EngineWaitFree, P4AsksAgainWhenTheLeasesOfNowShouldHaveEnded) {
   advance(600ms + 201ms);
   EXPECT_EQ(sent(), texts{"watch L 1"}) << "of a short lease in a third of it";
   answer_free();
-  EXPECT_EQ(heard(), texts{"a ok"});
+  EXPECT_EQ(received(), texts{"a ok"});
 }
 
 TEST_F(EngineWaitFree, IsRepeatedOnANewConnection) {
@@ -89,7 +89,7 @@ TEST_F(EngineWaitFree, IsRepeatedOnANewConnection) {
   settle_connection();
   EXPECT_EQ(sent().back(), "watch L 1");
   answer_free();
-  EXPECT_EQ(heard(), texts{"a ok"});
+  EXPECT_EQ(received(), texts{"a ok"});
 }
 
 TEST_F(EngineWaitFree, EndsWhenTheServerIsAwayForTooLong) {
@@ -99,9 +99,9 @@ TEST_F(EngineWaitFree, EndsWhenTheServerIsAwayForTooLong) {
   advance(20s);
   disconnect();
   advance(settings.offline_timeout - 1ms);
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
   advance(2ms);
-  EXPECT_EQ(heard(), texts{"a unreachable"});
+  EXPECT_EQ(received(), texts{"a unreachable"});
 }
 
 TEST_F(EngineWaitFree, EndsWhenItsTimeIsOverAndIsTakenBack) {
@@ -109,25 +109,25 @@ TEST_F(EngineWaitFree, EndsWhenItsTimeIsOverAndIsTakenBack) {
   sent();
   answer_held(30'000);
   advance(2s - 1ms);
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
   advance(2ms);
-  EXPECT_EQ(heard(), texts{"a timed_out"});
+  EXPECT_EQ(received(), texts{"a timed_out"});
   EXPECT_EQ(sent(), texts{"unwatch L 1"});
 }
 
 TEST_F(EngineWaitFree, OfOneQuestionIsOneCompleteAttempt) {
   wait_free("a", 0s);
   advance(1s);
-  EXPECT_EQ(heard(), texts{}) << "it is not too late before it is answered";
+  EXPECT_EQ(received(), texts{}) << "it is not too late before it is answered";
   sent();
   answer_held(30'000);
-  EXPECT_EQ(heard(), texts{"a timed_out"});
+  EXPECT_EQ(received(), texts{"a timed_out"});
   advance(1ms);
   EXPECT_EQ(sent(), texts{"unwatch L 1"});
   answer({1});
   wait_free("b", 0s);
   answer_free();
-  EXPECT_EQ(heard(), texts{"b ok"});
+  EXPECT_EQ(received(), texts{"b ok"});
 }
 
 TEST_F(EngineWaitFree, ThatIsCancelledIsTakenBack) {
@@ -153,7 +153,7 @@ TEST_F(EngineWaitFree, ThatIsCancelledIsTakenBack) {
   connect();
   settle_connection();
   for (std::string const& one : sent()) EXPECT_EQ(one.find("watch"), std::string::npos) << one;
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
 }
 
 TEST_F(EngineWaitFree, WhoeverIsToldThatThereAreMoreGoesOnForThem) {
@@ -161,7 +161,7 @@ TEST_F(EngineWaitFree, WhoeverIsToldThatThereAreMoreGoesOnForThem) {
   sent();
   answer_held(30'000);
   remote->receiver().pushed(protocol::end_of_hold{"L", 1, true}, now);
-  EXPECT_EQ(heard(), texts{"a ok"});
+  EXPECT_EQ(received(), texts{"a ok"});
   EXPECT_EQ(sent(), texts{"watch L 0"});
   answer_free();
   remote->withdraw(a);
@@ -172,10 +172,10 @@ TEST_F(EngineWaitFree, WhoeverIsToldThatThereAreMoreGoesOnForThem) {
 TEST_F(EngineWaitFree, EndsWithWhatTheServerSays) {
   wait_free("a");
   answer(fault::wrong_type, "WRONGTYPE");
-  EXPECT_EQ(heard(), texts{"a wrong_type"});
+  EXPECT_EQ(received(), texts{"a wrong_type"});
   wait_free("b");
   answer({7});
-  EXPECT_EQ(heard(), texts{"b protocol"});
+  EXPECT_EQ(received(), texts{"b protocol"});
   wait_free("c");
   sent();
   answer(fault::no_script, "NOSCRIPT");
@@ -184,7 +184,7 @@ TEST_F(EngineWaitFree, EndsWithWhatTheServerSays) {
   advance(100ms);
   EXPECT_EQ(sent(), texts{"watch L 3"});
   answer_free();
-  EXPECT_EQ(heard(), texts{"c ok"});
+  EXPECT_EQ(received(), texts{"c ok"});
 }
 
 TEST_F(EngineWaitFree, AStandstillOfTheServerIsNotTakenForTheEndOfTheConnection) {
@@ -192,7 +192,7 @@ TEST_F(EngineWaitFree, AStandstillOfTheServerIsNotTakenForTheEndOfTheConnection)
   sent();
   answer_held(200'000);
   advance(25s);
-  EXPECT_EQ(heard(), texts{"a timed_out"});
+  EXPECT_EQ(received(), texts{"a timed_out"});
   EXPECT_EQ(sent(), texts{"unwatch L 1"});
   advance(settings.command_timeout - 1ms);
   EXPECT_TRUE(remote->connected()) << "its time counts from the writing";

@@ -37,7 +37,7 @@ TEST_F(EngineWatchdog, RenewsAfterAThirdOfTheLease) {
   renewed({1});
   EXPECT_EQ(a.deadline(), renewal.at + good_for) << "from before it was written";
   EXPECT_EQ(stats.renewals, 1u);
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
 }
 
 // The grant was asked for by one that gave up; its lease is longer than that of the first who has it, and as long as that of the next.
@@ -51,11 +51,11 @@ TEST_F(EngineWatchdog, RenewsInTimeWhatAShorterLeaseWasHandedOnFrom) {
   take_sent();
   grant(100);
   release(b);
-  EXPECT_EQ(heard().back(), "c granted 409601");
+  EXPECT_EQ(received().back(), "c granted 409601");
   auto const renewal = next_sent(30s);
   EXPECT_EQ(renewal.text, "renew L 1");
   EXPECT_LE(renewal.at - begin, good_for / 3);
-  EXPECT_TRUE(heard().empty()) << "it is not lost";
+  EXPECT_TRUE(received().empty()) << "it is not lost";
 }
 
 TEST_F(EngineWatchdog, GoesOnRenewing) {
@@ -69,7 +69,7 @@ TEST_F(EngineWatchdog, GoesOnRenewing) {
     renewed({1});
   }
   EXPECT_GT(a.deadline(), now);
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
 }
 
 // P2: a fence is kept for the retention and the lease from the grant on. A hold that lasts longer sees to it that half of the retention is
@@ -216,7 +216,7 @@ TEST_F(EngineWatchdog, AsksAgainSoonWhenARenewalFailed) {
     EXPECT_GE(second.at - first.at, 500ms);
     renewed({1});
     EXPECT_EQ(a.deadline(), second.at + good_for);
-    EXPECT_TRUE(heard().empty());
+    EXPECT_TRUE(received().empty());
   }
 }
 
@@ -247,7 +247,7 @@ TEST_F(EngineWatchdog, OneKeyThatIsRefusedCostsOneHold) {
       }
     }
   }
-  EXPECT_EQ(heard(), texts{"b lost lost"});
+  EXPECT_EQ(received(), texts{"b lost lost"});
   EXPECT_GT(a.deadline(), now);
   EXPECT_GT(c.deadline(), now);
 }
@@ -326,16 +326,16 @@ TEST_F(EngineWatchdog, EndsAFixedLeaseInTimeWhateverTheServerGranted) {
   caller& b = ask("b", "L", {.fixed = true, .lease = 5s});
   cancel(*callers[0], cancel_type::partial);
   take_sent();
-  heard();
+  received();
   push(1, 100);
-  EXPECT_EQ(heard(), texts{granted("a", 100)});
+  EXPECT_EQ(received(), texts{granted("a", 100)});
   EXPECT_EQ(a.deadline(), now + 2s - 22ms);
   time_point const deadline = a.deadline();
   advance(2s);
-  EXPECT_EQ(heard(), texts{"a lost lost"});
+  EXPECT_EQ(received(), texts{"a lost lost"});
   EXPECT_EQ(sent(), texts{"release L 1 again 2"});
   released_and_granted(200);
-  EXPECT_EQ(heard(), texts{granted("b", 200)});
+  EXPECT_EQ(received(), texts{granted("b", 200)});
   EXPECT_EQ(b.deadline(), deadline + 5s - 52ms);
 }
 
@@ -350,7 +350,7 @@ TEST_F(EngineWatchdog, EndsAFixedLeaseInTimeAlsoWhereAnEarlierRequestIsAnsweredL
   EXPECT_EQ(take_sent().back().text, "acquire L 1");
   cancel(*callers[0], cancel_type::partial);
   push(1, 100);
-  EXPECT_EQ(heard(), (texts{"gives up failed cancelled", granted("a", 100)}));
+  EXPECT_EQ(received(), (texts{"gives up failed cancelled", granted("a", 100)}));
   grant(100);
   EXPECT_EQ(a.deadline(), now + 10s - 102ms);
 }
@@ -359,13 +359,13 @@ TEST_F(EngineWatchdog, ConfirmsAFixedLeaseThatIsLongerThanTheClaim) {
   start_connected();
   caller& a = queued("a", "L", {.fixed = true, .lease = 5s});
   push(1, 100);
-  heard();
+  received();
   sent_command const renewal = next_sent(3s);
   EXPECT_EQ(renewal.text, "renew L 1");
   renewed({1});
   EXPECT_EQ(a.deadline(), renewal.at + 5s - 52ms);
   advance(5s);
-  EXPECT_EQ(heard(), texts{"a lost lost"});
+  EXPECT_EQ(received(), texts{"a lost lost"});
 }
 
 TEST_F(EngineWatchdog, PassesALockWithAShortLeaseOnForThatLong) {
@@ -397,7 +397,7 @@ TEST_F(EngineWatchdog, TakesNothingFromAnAnswerOfTheWrongLength) {
   renewed({1, 1});
   EXPECT_EQ(dropped().size(), 1u);
   EXPECT_EQ(a.deadline(), deadline);
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
 }
 
 TEST_F(EngineWatchdog, LosesAtOnceWhatTheServerSaysIsNotOurs) {  // P9
@@ -407,13 +407,13 @@ TEST_F(EngineWatchdog, LosesAtOnceWhatTheServerSaysIsNotOurs) {  // P9
   caller& b = holding("b", "B");
   EXPECT_EQ(next_sent(30s).text, "renew A 1 B 2");
   renewed({0, 1});
-  EXPECT_EQ(heard(), texts{"a lost lost"});
+  EXPECT_EQ(received(), texts{"a lost lost"});
   EXPECT_LT(a.deadline(), now);
   EXPECT_GT(b.deadline(), now);
   EXPECT_EQ(stats.losses, 1u);
   EXPECT_TRUE(sent().empty()) << "there is nothing to release";
   release(a);
-  EXPECT_EQ(heard(), texts{"a not released ok"});
+  EXPECT_EQ(received(), texts{"a not released ok"});
   EXPECT_TRUE(sent().empty());
 }
 
@@ -423,10 +423,10 @@ TEST_F(EngineWatchdog, TellsOfALossByItsOwnClockBeforeTheDeadline) {  // P3, P9
   time_point const deadline = a.deadline();
   disconnect();
   advance(deadline - now - 500ms - 1ns);
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   EXPECT_EQ(a.deadline(), deadline);
   advance(1ns);
-  EXPECT_EQ(heard(), texts{"a lost lost"});
+  EXPECT_EQ(received(), texts{"a lost lost"});
   EXPECT_LT(a.deadline(), now) << "and the hold says so itself";
   EXPECT_EQ(stats.losses, 1u);
   EXPECT_EQ(stats.held, 0u);
@@ -441,9 +441,9 @@ TEST_F(EngineWatchdog, TakesTheMarginItIsGiven) {
     // Never more than a quarter of what the grant was good for.
     time_point const expected = a.deadline() - std::min<duration>(margin, good_for / 4);
     advance(expected - now - 1ms);
-    EXPECT_TRUE(heard().empty());
+    EXPECT_TRUE(received().empty());
     advance(2ms);
-    EXPECT_EQ(heard(), texts{"a lost lost"});
+    EXPECT_EQ(received(), texts{"a lost lost"});
     now += 1h;
   }
 }
@@ -453,12 +453,12 @@ TEST_F(EngineWatchdog, ReleasesALostHoldWhenItsBodyHasEnded) {
   caller& a = holding("a");
   auto const renewal = next_sent(30s);  // never answered, and the connection does not break
   advance(a.deadline() - now - 500ms);
-  EXPECT_EQ(heard(), texts{"a lost lost"});
+  EXPECT_EQ(received(), texts{"a lost lost"});
   take_sent();
   advance(100ms);
   EXPECT_TRUE(sent().empty()) << "the body has its margin to end in";
   release(a);
-  EXPECT_EQ(heard(), texts{"a not released ok"});
+  EXPECT_EQ(received(), texts{"a not released ok"});
   EXPECT_EQ(sent(), texts{"release L 1"}) << "that renewal may have been carried out";
   EXPECT_EQ(renewal.text, "renew L 1");
 }
@@ -469,12 +469,12 @@ TEST_F(EngineWatchdog, ReleasesALostHoldAtItsDeadlineWhenTheBodyGoesOn) {
   next_sent(30s);
   time_point const deadline = a.deadline();
   advance(deadline - now - 1ms);
-  EXPECT_EQ(heard(), texts{"a lost lost"});
+  EXPECT_EQ(received(), texts{"a lost lost"});
   take_sent();
   advance(1ms);
   EXPECT_EQ(sent(), texts{"release L 1"});
   release(a);
-  EXPECT_EQ(heard(), texts{"a not released ok"});
+  EXPECT_EQ(received(), texts{"a not released ok"});
   EXPECT_TRUE(sent().empty());
 }
 
@@ -483,9 +483,9 @@ TEST_F(EngineWatchdog, DoesNotReviveALostHoldByALateRenewal) {
   caller& a = holding("a");
   next_sent(30s);
   advance(a.deadline() - now - 500ms);
-  EXPECT_EQ(heard(), texts{"a lost lost"});
+  EXPECT_EQ(received(), texts{"a lost lost"});
   renewed({1});
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   EXPECT_LT(a.deadline(), now);
   take_sent();
   release(a);
@@ -501,7 +501,7 @@ TEST_F(EngineWatchdog, ReleasesALostHoldAtItsDeadlineAlsoAfterALateRenewal) {  /
   time_point const deadline = a.deadline();
   next_sent(30s);
   advance(deadline - now - 500ms);
-  EXPECT_EQ(heard(), texts{"a lost lost"});
+  EXPECT_EQ(received(), texts{"a lost lost"});
   renewed({1});
   take_sent();
   advance(deadline - now - 1ms);
@@ -510,7 +510,7 @@ TEST_F(EngineWatchdog, ReleasesALostHoldAtItsDeadlineAlsoAfterALateRenewal) {  /
   EXPECT_EQ(sent(), texts{"release L 1"});
   released();
   release(a);
-  EXPECT_EQ(heard(), texts{"a not released ok"});
+  EXPECT_EQ(received(), texts{"a not released ok"});
   expect_clean();
 }
 
@@ -519,7 +519,7 @@ TEST_F(EngineWatchdog, NeverRenewsWhatIsLost) {
   caller& a = holding("a");
   disconnect();
   advance(a.deadline() - now - 500ms);
-  EXPECT_EQ(heard(), texts{"a lost lost"});
+  EXPECT_EQ(received(), texts{"a lost lost"});
   connect();
   EXPECT_EQ(sent(), (texts{"kill here:1", "subscribe", "prove"}));
 }
@@ -529,7 +529,7 @@ TEST_F(EngineWatchdog, FindsTheHoldsOfASuspendedMachineExpired) {
   caller& a = holding("a");
   ask("b");
   sleep(1h);
-  auto const events_now = heard();
+  auto const events_now = received();
   ASSERT_FALSE(events_now.empty());
   EXPECT_EQ(events_now[0], "a lost lost");
   EXPECT_LT(a.deadline(), now);
@@ -541,7 +541,7 @@ TEST_F(EngineWatchdog, TellsAReleaseAfterTheDeadlineThatTheHoldWasLost) {
   caller& a = holding("a");
   now += 31s;  // no timer has run yet
   release(a);
-  EXPECT_EQ(heard(), (texts{"a lost lost", "a not released ok"}));
+  EXPECT_EQ(received(), (texts{"a lost lost", "a not released ok"}));
   EXPECT_EQ(sent(), texts{"release L 1"});
 }
 
@@ -553,16 +553,16 @@ TEST_F(EngineWatchdog, NeverRenewsAFixedLease) {
   settings.keep_alive = 0s;
   advance(deadline - now - 500ms - 1ns);
   EXPECT_TRUE(sent().empty());
-  EXPECT_TRUE(heard().empty());
+  EXPECT_TRUE(received().empty());
   advance(1ns);
-  EXPECT_EQ(heard(), texts{"a lost lost"});
+  EXPECT_EQ(received(), texts{"a lost lost"});
 }
 
 TEST_F(EngineWatchdog, StopsRenewingAfterMaxHold) {
   start_connected();
   caller& a = holding("a", "L", {.max_hold = 60s});
   time_point last{};
-  while (heard().empty()) {
+  while (received().empty()) {
     ASSERT_LT(now - begin, 5min);
     advance(100ms);
     for (auto const& command : take_sent()) {
@@ -612,13 +612,13 @@ TEST_F(EngineWatchdog, AsksAnotherServerAlsoForWhatIsNotRenewed) {  // P9
   settle_connection();
   renewed({1});
   EXPECT_EQ(a.deadline(), deadline);
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
   disconnect();
   connect("a third one");
   settle_connection();
   take_sent();
   renewed({0});
-  EXPECT_EQ(heard(), texts{"a lost lost"});
+  EXPECT_EQ(received(), texts{"a lost lost"});
   EXPECT_EQ(sent(), texts{"release L 1"}) << "it may stand in line there, as before that grant";
 }
 
@@ -630,7 +630,7 @@ TEST_F(EngineWatchdog, GivesBackWhatAnotherServerHasUnderTheIdOfALostHold) {  //
   settle_connection();
   take_sent();
   renewed({0});
-  EXPECT_EQ(heard(), texts{"a lost lost"});
+  EXPECT_EQ(received(), texts{"a lost lost"});
   EXPECT_EQ(sent(), texts{"release L 1"});
 }
 
@@ -644,7 +644,7 @@ TEST_F(EngineWatchdog, CountsMaxHoldForEachHolderAnew) {
   renewed({1});
   take_sent();
   release(a);
-  EXPECT_EQ(heard(), (texts{"a released ok", granted("b", 100, 1)}));
+  EXPECT_EQ(received(), (texts{"a released ok", granted("b", 100, 1)}));
   auto const renewal = next_sent(29s);  // before b has had its time
   EXPECT_EQ(renewal.text, "renew L 1");
 }
@@ -667,7 +667,7 @@ TEST_F(EngineWatchdog, IgnoresTheAnswerForAHoldThatIsOver) {
   renewed({0});  // for the grant of a
   released();
   grant(200);
-  EXPECT_EQ(heard(), (texts{"a released ok", granted("b", 200)}));
+  EXPECT_EQ(received(), (texts{"a released ok", granted("b", 200)}));
   EXPECT_GT(b.deadline(), now);
   EXPECT_EQ(stats.losses, 0u);
 }

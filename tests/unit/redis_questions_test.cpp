@@ -30,7 +30,7 @@ struct conversation {
     in.reset();
     test::feed(in, bytes);
     progress last = progress::greeting;
-    while (in.next() == resp::decoder::progress::message) last = talk.heard(in.message(), in.is_push(), {});
+    while (in.next() == resp::decoder::progress::message) last = talk.received(in.message(), in.is_push(), {});
     return last;
   }
 

@@ -48,7 +48,7 @@ struct conversation {
       if (next == resp::decoder::progress::need_more) return last;
       EXPECT_EQ(next, resp::decoder::progress::message) << in.error();
       if (next != resp::decoder::progress::message) return last;
-      last = talk.heard(in.message(), in.is_push(), now);
+      last = talk.received(in.message(), in.is_push(), now);
     }
   }
   std::string where() {

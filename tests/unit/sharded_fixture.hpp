@@ -57,7 +57,7 @@ class sharded_test : public testing::Test, public acquisition_events, public adm
       ways[n].unanswered.pop_back();
       ways[n].events->answered({fault::none, {}, numbers{2, 30'000, server_us()}}, now);  // busy
     }
-    heard();
+    received();
     (void)sent();
   }
   void connect(std::size_t n, std::string const& run = "1") {
@@ -131,7 +131,7 @@ class sharded_test : public testing::Test, public acquisition_events, public adm
     }
     return all;
   }
-  texts heard() { return std::exchange(events, {}); }
+  texts received() { return std::exchange(events, {}); }
   static std::string name_of(std::size_t n) { return std::string(1, static_cast<char>('a' + n)); }
 
   void expect_clean() {

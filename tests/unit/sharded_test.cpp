@@ -14,7 +14,7 @@ TEST_F(sharded_test, EachLockIsAskedForAtTheMasterOfItsSlot) {
   ask("z", "L21");
   EXPECT_EQ(sent(), (texts{"a: acquire L1 4", "b: acquire L11 5", "c: acquire L21 6"})) << "ids are counted for the client";
   grant(1, 100);
-  EXPECT_EQ(heard(), texts{"y granted 100"});
+  EXPECT_EQ(received(), texts{"y granted 100"});
 }
 
 TEST_F(sharded_test, BeforeTheFirstMapTheMapIsWanted) {
@@ -29,7 +29,7 @@ TEST_F(sharded_test, BeforeTheFirstMapTheMapIsWanted) {
   connect(0);
   EXPECT_EQ(sent(), (texts{"a: kill here", "a: subscribe", "a: prove", "a: acquire L1 1"}));
   grant(0, 100);
-  EXPECT_EQ(heard(), texts{"x granted 100"});
+  EXPECT_EQ(received(), texts{"x granted 100"});
   release(x);
   EXPECT_EQ(sent(), texts{"a: release L1 1"}) << "nobody had to move: it is not patient";
   answer(0, {1});
@@ -42,12 +42,12 @@ TEST_F(sharded_test, AMapThatCannotBeHadIsAnErrorAsOfOneServer) {
   ask("x", "L1");
   nowhere.events->connect_failed(fault::try_later, "redis://h:1: refused", now);
   advance(4s);
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
   advance(2s);
-  EXPECT_EQ(heard(), texts{"x failed unreachable"});
+  EXPECT_EQ(received(), texts{"x failed unreachable"});
   ask("y", "L2");
   nowhere.events->connect_failed(fault::not_supported, "no node of a Cluster", now);
-  EXPECT_EQ(heard(), texts{"y failed not_supported"});
+  EXPECT_EQ(received(), texts{"y failed not_supported"});
 }
 
 // ------------------------------------------------------------------------------------------------- what moves
@@ -70,11 +70,11 @@ TEST_F(sharded_test, AHoldIsVerifiedAtTheNewOwnerAtOnceAndReleasedPatiently) {
   caller& x = ask("x", "L1");
   grant(0, 100);
   (void)sent();
-  heard();
+  received();
   move(1, 1);
   EXPECT_EQ(sent(), texts{"b: renew L1 4"});
   renewed(1, {1});
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
   advance(1s);
   (void)sent();
   release(x);
@@ -85,11 +85,11 @@ TEST_F(sharded_test, AHoldThatTheNewOwnerDoesNotKnowIsLostAtOnce) {
   start_connected();
   ask("x", "L1");
   grant(0, 100);
-  heard();
+  received();
   move(1, 1);
   (void)sent();
   renewed(1, {0});
-  EXPECT_EQ(heard(), texts{"x lost lost"});
+  EXPECT_EQ(received(), texts{"x lost lost"});
   EXPECT_EQ(sent(), texts{"b: release L1 4 !"}) << "it may have our place of before that grant";
 }
 
@@ -100,25 +100,25 @@ TEST_F(sharded_test, ARequestThatIsInFlightIsAskedAgainAndItsOldAnswerIsNotHeard
   move(1, 1);
   EXPECT_EQ(sent(), texts{"b: acquire L1 4 !"}) << "it may stand in line already";
   answer(0, fault::try_later, "MOVED 1 b");
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
   EXPECT_EQ(sent(), texts{});
   grant(1, 100);
-  EXPECT_EQ(heard(), texts{"x granted 100"});
+  EXPECT_EQ(received(), texts{"x granted 100"});
 }
 
 TEST_F(sharded_test, AReleaseThatIsInFlightIsRepeatedAndWasHeld) {
   start_connected();
   caller& x = ask("x", "L1");
   grant(0, 100);
-  heard();
+  received();
   release(x);
   (void)sent();
   move(1, 1);
   EXPECT_EQ(sent(), texts{"b: release L1 4 !"});
   answer(1, {0, 0, 0, server_us()});  // not ours: it had been carried out before the slot moved
-  EXPECT_EQ(heard(), texts{"x released ok"});
+  EXPECT_EQ(received(), texts{"x released ok"});
   answer(0, {1});
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
   expect_clean();
 }
 
@@ -131,9 +131,9 @@ TEST_F(sharded_test, ALeaveThatIsInFlightIsRepeated) {
   move(1, 1);
   EXPECT_EQ(sent(), texts{"b: leave L1 4 !"});
   answer(0, {0, 0, 0, server_us()});
-  EXPECT_EQ(heard(), texts{}) << "the answer of one that may not have had the slot any more";
+  EXPECT_EQ(received(), texts{}) << "the answer of one that may not have had the slot any more";
   answer(1, {0, 0, 0, server_us()});
-  EXPECT_EQ(heard(), texts{"x failed cancelled"});
+  EXPECT_EQ(received(), texts{"x failed cancelled"});
   expect_clean();
 }
 
@@ -141,15 +141,15 @@ TEST_F(sharded_test, ARenewalThatIsInFlightIsRepeated) {
   start_connected();
   ask("x", "L1");
   grant(0, 100);
-  heard();
+  received();
   advance(11s);
   (void)sent();
   move(1, 1);
   EXPECT_EQ(sent(), texts{"b: renew L1 4"});
   renewed(0, {0});
-  EXPECT_EQ(heard(), texts{}) << "not theirs to say";
+  EXPECT_EQ(received(), texts{}) << "not theirs to say";
   renewed(1, {1});
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
 }
 
 TEST_F(sharded_test, WhatIsInFlightOnAConnectionThatIsCutBehindAMoveIsAskedForAtTheNewOwnerAlone) {
@@ -164,7 +164,7 @@ TEST_F(sharded_test, WhatIsInFlightOnAConnectionThatIsCutBehindAMoveIsAskedForAt
   release(given);
   cancel(left, cancel_type::total);
   ask("new", "N1");
-  heard();
+  received();
   (void)sent();
   auto const of_locks = [](texts const& all) {
     return std::count_if(all.begin(), all.end(), [](std::string const& one) {
@@ -176,18 +176,18 @@ TEST_F(sharded_test, WhatIsInFlightOnAConnectionThatIsCutBehindAMoveIsAskedForAt
   EXPECT_EQ(of_locks(there), 4) << testing::PrintToString(there);
   for (std::string const& one : there) EXPECT_TRUE(one.starts_with("b: ")) << one;
   disconnect(0);
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
   connect(0, "2");
   texts const here = sent();
   EXPECT_EQ(of_locks(here), 0) << testing::PrintToString(here);
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
   std::deque<std::string> const asked = ways[1].unanswered;
   for (std::string const& one : asked) {
     if (one.starts_with("acquire")) grant(1, 200);
     else if (one.starts_with("renew")) renewed(1, {1});
     else answer(1, {0, 0, 0, server_us()});
   }
-  texts told = heard();
+  texts told = received();
   std::sort(told.begin(), told.end());
   EXPECT_EQ(told, (texts{"given released ok", "left failed cancelled", "new granted 200"}));
 }
@@ -215,7 +215,7 @@ class tries_in_flight : public sharded_test {
 TEST_F(tries_in_flight, AreNotGrantedByTheFormerOwner) {
   begin();
   answer(0, {server_us(), 100, 101});
-  EXPECT_EQ(heard(), texts{}) << "the former owner has no say in it";
+  EXPECT_EQ(received(), texts{}) << "the former owner has no say in it";
 }
 
 TEST_F(tries_in_flight, OnAConnectionThatIsCutAreNotAskedForThereAgain) {
@@ -223,7 +223,7 @@ TEST_F(tries_in_flight, OnAConnectionThatIsCutAreNotAskedForThereAgain) {
   disconnect(0);
   connect(0, "2");
   for (std::string const& one : sent()) EXPECT_TRUE(one.find("A1") == one.npos && one.find("B1") == one.npos) << one;
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
 }
 
 TEST_F(sharded_test, AnIdThatWasUsedAfterItsEndIsGivenBackWhereItsPlaceIsNow) {
@@ -231,11 +231,11 @@ TEST_F(sharded_test, AnIdThatWasUsedAfterItsEndIsGivenBackWhereItsPlaceIsNow) {
   ask("x", "L1", {.once = true});
   move(1, 1);
   answer(1, {2, 30'000, server_us()});
-  EXPECT_EQ(heard(), texts{"x busy"});
+  EXPECT_EQ(received(), texts{"x busy"});
   (void)sent();
   move(1, 0);
   grant(0, 100);  // the slot was back when it came to the old request
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
   EXPECT_EQ(sent(), texts{"a: release L1 4 !"});
   answer(0, {1});
   expect_clean();
@@ -261,10 +261,10 @@ TEST_F(sharded_test, APushFromTheFormerOwnerIsAskedAbout) {
   queue(1);
   (void)sent();
   ways[0].events->pushed(protocol::pushed_grant{"L1", 4, 100, server_us(), 3s}, now);
-  EXPECT_EQ(heard(), texts{}) << "it may only believe that it has the slot";
+  EXPECT_EQ(received(), texts{}) << "it may only believe that it has the slot";
   EXPECT_EQ(sent(), texts{"b: acquire L1 4 !"});
   grant(1, 100);
-  EXPECT_EQ(heard(), texts{"x granted 100"});
+  EXPECT_EQ(received(), texts{"x granted 100"});
 }
 
 TEST_F(sharded_test, ADeafSlotIsAskedForOnceMoreAtTheSameMaster) {
@@ -331,7 +331,7 @@ TEST_F(sharded_test, ARenewalFollowsAskAndThePlaceStays) {
   start_connected();
   caller& x = ask("x", "L1");
   grant(0, 100);
-  heard();
+  received();
   advance(11s);
   (void)sent();
   answer(0, fault::try_later, "ASK b");
@@ -349,13 +349,13 @@ TEST_F(sharded_test, AHoldThatIsNeitherHereNorThereIsLost) {
   start_connected();
   ask("x", "L1");
   grant(0, 100);
-  heard();
+  received();
   advance(11s);
   answer(0, fault::try_later, "ASK b");
   (void)sent();
   answer(1, {});
   renewed(1, {0});
-  EXPECT_EQ(heard(), texts{"x lost lost"});
+  EXPECT_EQ(received(), texts{"x lost lost"});
   advance(1ms);
   EXPECT_EQ(stats.held, 0u);
 }
@@ -366,7 +366,7 @@ TEST_F(sharded_test, ARenewalOfSeveralThatAreDividedIsSentForEachAlone) {
   grant(0, 100);
   ask("y", "M1");
   grant(0, 101);
-  heard();
+  received();
   advance(11s);
   EXPECT_EQ(sent(), (texts{"a: acquire L1 4", "a: acquire M1 5", "a: renew L1 4 M1 5"}));
   answer(0, fault::try_later, "TRYAGAIN");
@@ -376,14 +376,14 @@ TEST_F(sharded_test, ARenewalOfSeveralThatAreDividedIsSentForEachAlone) {
   EXPECT_EQ(sent(), (texts{"b: asking", "b: renew M1 5"}));
   answer(1, {});
   renewed(1, {1});
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
 }
 
 TEST_F(sharded_test, ARenewalThatIsPutOffOnceMoreIsForLater) {
   start_connected();
   ask("x", "L1");
   grant(0, 100);
-  heard();
+  received();
   advance(11s);
   answer(0, fault::try_later, "ASK b");
   (void)sent();
@@ -409,7 +409,7 @@ TEST_F(sharded_test, TriesOfOneSlotAreOneScriptAndOthersGoEachToItsMaster) {
   cohort->try_all(std::span{all}.first(2), now);
   EXPECT_EQ(sent(), texts{"a: try all A1 4 B1 5"});
   answer(0, {server_us(), 100, 101});
-  EXPECT_EQ(heard(), (texts{"A1 granted 100", "B1 granted 101"}));
+  EXPECT_EQ(received(), (texts{"A1 granted 100", "B1 granted 101"}));
   cohort->try_all(std::span{all}.subspan(2), now);
   EXPECT_EQ(sent(), (texts{"a: try C2 6", "b: try D11 7"}));
 }
@@ -428,13 +428,13 @@ TEST_F(sharded_test, AQuestionGoesWithItsSlotAndAnOrderThatMustNotBeRepeatedStay
   move(1, 1);
   EXPECT_EQ(sent(), texts{"b: inspect L1"});
   answer(0, {0, 0, 0, 0, 0, 0});
-  EXPECT_EQ(heard(), texts{}) << "the former owner's";
+  EXPECT_EQ(received(), texts{}) << "the former owner's";
   answer(0, fault::try_later, "MOVED 1 b");
   advance(200ms);
   EXPECT_EQ(sent(), texts{"b: force L1"}) << "put off, so it was not carried out";
   answer(1, {0, 0, 0, 0, 0, 0});
   answer(1, {1, server_us()});
-  EXPECT_EQ(heard(), (texts{"admin L1 0", "admin L1 1"}));
+  EXPECT_EQ(received(), (texts{"admin L1 0", "admin L1 1"}));
 }
 
 TEST_F(sharded_test, AConnectionToOneThatHasNoSlotsAnyMoreEnds) {
@@ -450,14 +450,14 @@ TEST_F(sharded_test, ANodeThatDoesNotCountOurOwnEarIsLeftAndRefusesNobody) {
   start_connected();
   ask("x", "L1");
   queue(0);
-  heard();
+  received();
   disconnect(0);
   ways[0].events->connected_as({7, "here", server_us(), now, "1a"}, now);
   answer(0, {});   // kill
   answer(0, {});   // subscribe: a replica takes it
   answer(0, {0});  // prove
   EXPECT_EQ(ways[0].drops, texts{"the node does not deliver our own pushes; it may be a replica now"});
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
 }
 
 }  // namespace

@@ -85,13 +85,13 @@ class SyncedServer : public testing::Test, public acquisition_events, public log
     caller& a = ask("a");
     grant();
     acknowledge(2);
-    EXPECT_EQ(heard(), texts{"a granted"});
+    EXPECT_EQ(received(), texts{"a granted"});
     first.take();
     second.take();
     return a;
   }
 
-  texts heard() { return std::exchange(events, {}); }
+  texts received() { return std::exchange(events, {}); }
 
   void on_acquired(acquisition& a, acquired how, error_code why) override {
     std::string const what = how == acquired::granted ? "granted" : how == acquired::busy ? "busy" : why.message();
@@ -137,10 +137,10 @@ TEST_F(SyncedServer, AGrantIsDeliveredWhenEnoughReplicasHaveIt) {
   advance(5ms);
   tell_second({1'700'000'000'000'000, 1});
   tell_second({0});
-  EXPECT_EQ(heard(), texts{}) << "the server has it; the replicas may not";
+  EXPECT_EQ(received(), texts{}) << "the server has it; the replicas may not";
   advance(5ms);
   tell_second({2});
-  EXPECT_EQ(heard(), texts{"a granted"});
+  EXPECT_EQ(received(), texts{"a granted"});
   EXPECT_EQ(a.deadline(), written + good_for(30s)) << "from before the script was written";
   EXPECT_EQ(stats.sync_wait.count, 1u);
 }
@@ -150,10 +150,10 @@ TEST_F(SyncedServer, APushedGrantIsRenewedOnTheSecondConnectionFirst) {
   ask("a");
   tell({0, 30'000, 1'700'000'000'000'000, 77});
   both->first().receiver().pushed(protocol::pushed_grant{"L", 1, 100, 1'700'000'000'000'000, 3s}, now);
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
   EXPECT_EQ(second.take(), (texts{"renew L 1", "mark", "wait 2 1000"}));
   acknowledge(2);
-  EXPECT_EQ(heard(), texts{"a granted"});
+  EXPECT_EQ(received(), texts{"a granted"});
   EXPECT_EQ(stats.grants_pushed, 1u);
 }
 
@@ -172,7 +172,7 @@ TEST_F(SyncedServer, APermitThatTooFewReplicasHaveIsGivenBackByAScriptOfItsOwnAn
   tell({1, 0, 0, 1'700'000'000'000'000});
   tell({1, 200, 1'700'000'000'000'000, 0});
   acknowledge(2);
-  EXPECT_EQ(heard(), texts{"a granted"});
+  EXPECT_EQ(received(), texts{"a granted"});
   EXPECT_EQ(first.drops, texts{});
 }
 
@@ -186,10 +186,10 @@ TEST_F(SyncedServer, WhatIsGrantedWhileAWaitBlocksGoesWithTheNextBatch) {
   grant();
   EXPECT_EQ(second.take(), (texts{"renew A 1", "mark", "wait 2 1000"}));
   acknowledge(2);
-  EXPECT_EQ(heard(), texts{"a granted"}) << "the count is not one of what was written later";
+  EXPECT_EQ(received(), texts{"a granted"}) << "the count is not one of what was written later";
   EXPECT_EQ(second.take(), (texts{"renew B 2 C 3", "mark", "wait 2 1000"}));
   acknowledge(2, 2);
-  EXPECT_EQ(heard(), (texts{"b granted", "c granted"}));
+  EXPECT_EQ(received(), (texts{"b granted", "c granted"}));
 }
 
 TEST_F(SyncedServer, WithTooFewItIsAskedOnceMoreAndThenGivenBackAndAskedForAgain) {
@@ -208,7 +208,7 @@ TEST_F(SyncedServer, WithTooFewItIsAskedOnceMoreAndThenGivenBackAndAskedForAgain
   tell({1, 0, 0, 1'700'000'000'000'000, 1, 200});
   EXPECT_EQ(second.take(), (texts{"renew L 2", "mark", "wait 2 1000"}));
   acknowledge(2);
-  EXPECT_EQ(heard(), texts{"a granted"});
+  EXPECT_EQ(received(), texts{"a granted"});
   EXPECT_EQ(stats.sync_short, 2u);
   EXPECT_EQ(observed, texts{"a"});
 }
@@ -220,11 +220,11 @@ TEST_F(SyncedServer, TheErrorOfAWaitNamesHowManyReplicasHaveAcknowledged) {
   advance(1s);
   acknowledge(1);
   advance(500ms);
-  EXPECT_EQ(heard(), texts{}) << "its WAIT is not over";
+  EXPECT_EQ(received(), texts{}) << "its WAIT is not over";
   advance(500ms);
   first.take();
   acknowledge(1);
-  EXPECT_EQ(heard(), texts{"a too few replicas have the lock: 1 of 2 replicas (waiting for lock \"L\")"});
+  EXPECT_EQ(received(), texts{"a too few replicas have the lock: 1 of 2 replicas (waiting for lock \"L\")"});
   EXPECT_EQ(first.take(), texts{"release L 1"});
 }
 
@@ -234,7 +234,7 @@ TEST_F(SyncedServer, AWaitThatEndsDuringItsWaitTakesWhatIsAcknowledged) {
   grant();
   advance(550ms);
   acknowledge(2);
-  EXPECT_EQ(heard(), texts{"a granted"});
+  EXPECT_EQ(received(), texts{"a granted"});
 }
 
 TEST_F(SyncedServer, AWaitThatEndsDuringItsWaitNamesWhatThatOneSays) {
@@ -242,9 +242,9 @@ TEST_F(SyncedServer, AWaitThatEndsDuringItsWaitNamesWhatThatOneSays) {
   ask("a", "L", 500ms);
   grant();
   advance(550ms);
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
   acknowledge(1);
-  EXPECT_EQ(heard(), texts{"a too few replicas have the lock: 1 of 2 replicas (waiting for lock \"L\")"})
+  EXPECT_EQ(received(), texts{"a too few replicas have the lock: 1 of 2 replicas (waiting for lock \"L\")"})
       << "and not what was known at the end of its time";
 }
 
@@ -253,9 +253,9 @@ TEST_F(SyncedServer, AWaitThatEndsDuringItsWaitIsNotLongerThanItsUserAllowsAndOn
   ask("a", "L", 500ms);
   grant();
   advance(600ms);  // a few usual round trips; its WAIT has a second
-  EXPECT_EQ(heard(), texts{"a too few replicas have the lock: 0 of 2 replicas so far (waiting for lock \"L\")"});
+  EXPECT_EQ(received(), texts{"a too few replicas have the lock: 0 of 2 replicas so far (waiting for lock \"L\")"});
   acknowledge(2);
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
   EXPECT_EQ(first.take().back(), "release L 1") << "what comes later is given back";
 }
 
@@ -264,10 +264,10 @@ TEST_F(SyncedServer, ATryFailsAfterASecondAttempt) {
   ask("a", "L", duration::max(), true);
   grant();
   acknowledge(0);
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
   first.take();
   acknowledge(1);
-  EXPECT_EQ(heard(), texts{"a too few replicas have the lock: 1 of 2 replicas (trying lock \"L\")"});
+  EXPECT_EQ(received(), texts{"a too few replicas have the lock: 1 of 2 replicas (trying lock \"L\")"});
   EXPECT_EQ(first.take(), texts{"release L 1"});
 }
 
@@ -278,12 +278,12 @@ TEST_F(SyncedServer, ATryThatFailsLeavesThoseWaitingThatWait) {
   grant();
   acknowledge(0);
   acknowledge(0);
-  EXPECT_EQ(heard(), texts{"a too few replicas have the lock: 0 of 2 replicas (trying lock \"L\")"});
+  EXPECT_EQ(received(), texts{"a too few replicas have the lock: 0 of 2 replicas (trying lock \"L\")"});
   EXPECT_EQ(first.take().back(), "acquire L 2") << "for the other";
   tell({1});
   grant(200);
   acknowledge(2);
-  EXPECT_EQ(heard(), texts{"b granted"});
+  EXPECT_EQ(received(), texts{"b granted"});
 }
 
 TEST_F(SyncedServer, ATryWhoseClaimIsLostAsksAgain) {
@@ -294,7 +294,7 @@ TEST_F(SyncedServer, ATryWhoseClaimIsLostAsksAgain) {
   tell_second({1'700'000'000'000'000, 0});
   tell_second({0});
   tell_second({2});
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
   EXPECT_EQ(first.take(), (texts{"try L 2", "release L 1"}));
 }
 
@@ -305,7 +305,7 @@ TEST_F(SyncedServer, ARenewalThatTooFewHaveMovesNoDeadline) {
   EXPECT_EQ(second.take(), (texts{"renew L 1", "mark", "wait 2 1000"}));
   acknowledge(1);
   EXPECT_EQ(a.deadline(), before);
-  while (heard().empty() && now < before) {
+  while (received().empty() && now < before) {
     advance(100ms);
     if (!second.take().empty()) acknowledge(1);
   }
@@ -330,7 +330,7 @@ TEST_F(SyncedServer, AHoldThatTheServerDoesNotHaveIsLost) {
   tell_second({1'700'000'000'000'000, 0});
   tell_second({0});
   tell_second({2});
-  EXPECT_EQ(heard(), texts{"a lost: lost"});
+  EXPECT_EQ(received(), texts{"a lost: lost"});
 }
 
 TEST_F(SyncedServer, AfterTheSecondConnectionWasLostItIsAskedAgainOnTheNext) {
@@ -345,7 +345,7 @@ TEST_F(SyncedServer, AfterTheSecondConnectionWasLostItIsAskedAgainOnTheNext) {
   connect_second();
   EXPECT_EQ(second.take(), (texts{"renew L 1", "mark", "wait 2 1000"}));
   acknowledge(2);
-  EXPECT_EQ(heard(), texts{"a granted"});
+  EXPECT_EQ(received(), texts{"a granted"});
   EXPECT_EQ(stats.sync_short, 0u);
 }
 
@@ -357,10 +357,10 @@ TEST_F(SyncedServer, AScriptThatIsNotKnownIsSentWithItsSourceAndAnotherWait) {
   fail_second(fault::no_script, "NOSCRIPT");
   tell_second({0});
   tell_second({2});
-  EXPECT_EQ(heard(), texts{}) << "the replicas have the mark only";
+  EXPECT_EQ(received(), texts{}) << "the replicas have the mark only";
   EXPECT_EQ(second.take(), (texts{"source renew L 1", "mark", "wait 2 1000"}));
   acknowledge(2);
-  EXPECT_EQ(heard(), texts{"a granted"});
+  EXPECT_EQ(received(), texts{"a granted"});
 }
 
 TEST_F(SyncedServer, ASecondConnectionToAnotherServerIsNotUsed) {
@@ -439,9 +439,9 @@ TEST_F(SyncedServer, AClaimIsOverInItsTimeWhateverTheServerWasAskedForSince) {
   ASSERT_NE(std::find(written.begin(), written.end(), "renew L 1"), written.end());
   for (std::string const& one : written) tell(one.starts_with("renew") ? numbers{1'700'000'000'000'000, 1} : numbers{1});
   advance(2900ms);
-  EXPECT_EQ(heard(), texts{});
+  EXPECT_EQ(received(), texts{});
   advance(100ms);
-  EXPECT_EQ(heard(), texts{"a too few replicas have the lock: 0 of 2 replicas (trying lock \"L\")"});
+  EXPECT_EQ(received(), texts{"a too few replicas have the lock: 0 of 2 replicas (trying lock \"L\")"});
 }
 
 TEST_F(SyncedServer, WithoutTheRightToWaitItSaysSoAtOnce) {
@@ -451,7 +451,7 @@ TEST_F(SyncedServer, WithoutTheRightToWaitItSaysSoAtOnce) {
   tell_second({1'700'000'000'000'000, 1});
   tell_second({0});
   fail_second(fault::access_denied, "NOPERM this user has no permissions to run the 'wait' command");
-  EXPECT_EQ(heard(),
+  EXPECT_EQ(received(),
             texts{"a the lock server denies access: NOPERM this user has no permissions to run the 'wait' command (waiting for lock \"L\")"});
 }
 
@@ -470,7 +470,7 @@ TEST_F(SyncedServer, AReleaseIsNotAcknowledged) {
   of_this_process.release(a, now);
   EXPECT_EQ(first.take(), texts{"release L 1"});
   tell({1});
-  EXPECT_EQ(heard(), texts{"a released"});
+  EXPECT_EQ(received(), texts{"a released"});
   EXPECT_EQ(second.take(), texts{});
   EXPECT_EQ(of_this_process.find("L"), nullptr) << "nothing of the place is left";
 }
@@ -483,7 +483,7 @@ TEST_F(SyncedServer, AWaitThatIsCancelledWhileItsGrantIsNotAcknowledgedGivesItBa
   of_this_process.cancel(a, cancel_type::terminal, now);
   EXPECT_EQ(first.take(), texts{"release L 1"});
   acknowledge(2);
-  EXPECT_EQ(heard(), texts{"a Operation canceled"});
+  EXPECT_EQ(received(), texts{"a Operation canceled"});
   tell({1});
   EXPECT_EQ(of_this_process.find("L"), nullptr) << "nothing of the place is left";
 }

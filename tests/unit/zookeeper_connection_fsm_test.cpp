@@ -163,13 +163,13 @@ TEST_F(ZookeeperConnection, WhatNoServerGrantsIsAskedForAgainAfterAPause) {
   settings.reconnect_min = settings.reconnect_max = 1s;
   be_up();
   fsm.drop("it has ended", ending::over);
-  fsm.go_on(now);
+  fsm.end_turn(now);
   done();
   EXPECT_EQ(until, now) << "another session begins";
   for (int refusal = 0; refusal < 2; ++refusal) {  // the first pause of all is none
     be_up();
     fsm.drop("not allowed", ending::refused);
-    fsm.go_on(now);
+    fsm.end_turn(now);
     done();
   }
   EXPECT_GE(until - now, 500ms) << "whatever other servers there are";
@@ -181,7 +181,7 @@ TEST_F(ZookeeperConnection, GivesAnswersInTheOrderOfAskingAndPingsAndNoticesBetw
   fsm.send(remove{"/a"});
   fsm.send(ping{});
   fsm.send(sync{"/b"});
-  fsm.go_on(now);
+  fsm.end_turn(now);
   EXPECT_EQ(done(), texts{"write 52"}) << "together";
   hear(answer_to(ping_xid) + answer_to(1, status::no_node) +
        frame(number(notice_xid, 4) + number(-1, 8) + number(0, 4) + number(2, 4) + number(3, 4) + number(2, 4) + "/x"));
@@ -194,7 +194,7 @@ TEST_F(ZookeeperConnection, AnAnswerThatOvertakesAnotherEndsTheConnectionAndNotT
   be_up();
   fsm.send(remove{"/a"});
   fsm.send(remove{"/b"});
-  fsm.go_on(now);
+  fsm.end_turn(now);
   done();
   hear(answer_to(2, status::no_node));
   EXPECT_EQ(take_told(), texts{"an answer to request 2 (status -101), and the next is that to request 1"}) << "not malformed, which would be final";
@@ -240,13 +240,13 @@ TEST_F(ZookeeperConnection, WhatIsDroppedTellsNothingMore) {
   drops = true;
   fsm.send(remove{"/a"});
   fsm.send(remove{"/b"});
-  fsm.go_on(now);
+  fsm.end_turn(now);
   done();
   hear(answer_to(1) + answer_to(2));
   EXPECT_EQ(take_told(), texts{"answer 0"});
   fsm.failed("end of file", now);
   EXPECT_EQ(take_told(), texts{});
-  fsm.go_on(now);
+  fsm.end_turn(now);
   EXPECT_EQ(done(), texts{"close"});
   EXPECT_EQ(logged.back(), "lost the connection to zookeeper://b:2181: enough");
   EXPECT_EQ(want(), texts{"resolve c"});
@@ -257,7 +257,7 @@ TEST_F(ZookeeperConnection, WhatIsSentOnAConnectionThatIsDroppedIsNotWrittenOnTh
   fsm.send(remove{"/a"});
   fsm.drop("enough", ending::of_no_use);
   fsm.send(remove{"/b"});
-  fsm.go_on(now);
+  fsm.end_turn(now);
   EXPECT_EQ(done(), texts{"close"});
   EXPECT_EQ(want(), texts{"resolve c"});
   fsm.life().resolved({{"1.1.1.1"}}, now);
@@ -269,12 +269,12 @@ TEST_F(ZookeeperConnection, WhatIsSentOnAConnectionThatIsDroppedIsNotWrittenOnTh
 TEST_F(ZookeeperConnection, NumbersOfRequestsGoOnOverConnections) {
   be_up();
   fsm.send(sync{"/"});
-  fsm.go_on(now);
+  fsm.end_turn(now);
   done();
   fsm.failed("end of file", now);
   be_up();
   fsm.send(remove{"/a"});
-  fsm.go_on(now);
+  fsm.end_turn(now);
   done();
   hear(answer_to(2));
   EXPECT_EQ(take_told(), texts{"answer 0"});
@@ -283,14 +283,14 @@ TEST_F(ZookeeperConnection, NumbersOfRequestsGoOnOverConnections) {
 TEST_F(ZookeeperConnection, WritesOneThingAfterAnother) {
   be_up();
   fsm.send(ping{});
-  fsm.go_on(now);
+  fsm.end_turn(now);
   EXPECT_TRUE(fsm.life().take().write);
   std::size_t const all = fsm.bytes().size();
   fsm.written(all - 3);
   EXPECT_TRUE(fsm.life().take().write);
   EXPECT_EQ(fsm.bytes().size(), 3u);
   fsm.send(sync{"/"});
-  fsm.go_on(now);
+  fsm.end_turn(now);
   EXPECT_FALSE(fsm.life().take().any()) << "the rest of the first is under way";
   fsm.written(3);
   EXPECT_TRUE(fsm.life().take().write);
@@ -362,7 +362,7 @@ TEST_F(ZookeeperConnection, ASilentServerIsTheLastOneNextTime) {
   EXPECT_FALSE(fsm.has_another());
   now += 10s;
   fsm.drop("no answer", ending::silent);  // b
-  fsm.go_on(now);
+  fsm.end_turn(now);
   done();
   for (std::string const host : {"c", "a", "b"}) {
     EXPECT_EQ(want(), texts{"resolve " + host});

@@ -29,7 +29,7 @@ void arrivals::connected_as(session const& s, time_point now) {
   greet(s, now);
   on_.all.begin();
   owed_.begin();
-  rest_.go_on(now);
+  rest_.resume_backlog(now);
   if (!asked_.is_ending()) asked_.repeat(now);
   on_.sent.watch_for_quiet(now);
   on_.env.up.connection_changed(now);
@@ -64,7 +64,7 @@ void arrivals::disconnected(std::string_view why, time_point now) {
   forget_unanswered();
   asked_.connection_ended(why, now);
   on_.all.rest();
-  rest_.go_on(now);
+  rest_.resume_backlog(now);
   on_.env.up.connection_changed(now);
 }
 
@@ -101,7 +101,7 @@ void arrivals::answered(answer const& as_sent, time_point now) {
   on_.link.runs().says(a.what);
   in_flight const r = on_.sent.take(a.what, rest_.has_rest(), now);
   read_answer(r, a, now);
-  if (on_.link.connected() && rest_.has_rest() && on_.sent.window().has_room() && !on_.link.dropping()) rest_.go_on(now);
+  if (on_.link.connected() && rest_.has_rest() && on_.sent.window().has_room() && !on_.link.dropping()) rest_.resume_backlog(now);
 }
 
 void arrivals::read_answer(in_flight const& r, answer const& a, time_point now) {
@@ -141,7 +141,7 @@ void arrivals::session_answered(in_flight const& r, answer const& a, time_point 
 }
 
 void arrivals::pushed(push const& p, time_point now) {
-  on_.sent.heard(now);
+  on_.sent.note_answer(now);
   std::visit(overloaded{[&](pushed_grant const& g) { told_.granted(g, now); }, [&](revocation const& r) { told_.revoked(r.name, r.id, now); },
                         [&](request_to_let_go const& r) { told_.requested(r.name, r.id, now); },
                         [&](end_of_hold const& e) { asked_.freed(e.name, e.id, e.more, now); },

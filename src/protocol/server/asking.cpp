@@ -150,7 +150,7 @@ void asking::answered(in_flight const& r, answer const& a, time_point now) {
     }
   }
   if (reply.passed_on) owed_.look_after(p, r.id, now);
-  if (reply.more_to_do) owed_.go_on(p, ids_.next(p), now);
+  if (reply.more_to_do) owed_.release_again(p, ids_.next(p), now);
   on_.all.drop(p);
 }
 
@@ -313,7 +313,7 @@ void asking::due(place& p, time_point now) {
   }
   if (p.at != place::state::asking && p.at != place::state::in_line) return;
   if (!on_.link.connected()) {
-    be_patient(p, on_.link.lost_at());  // go_on may not have come to it since the connection ended
+    be_patient(p, on_.link.lost_at());  // resume_backlog may not have come to it since the connection ended
     if (p.check.at() > now) return;
     p.check.cancel();
     fail(p, make_error_code(errc::unreachable, trouble_of(p)), now);
@@ -408,7 +408,7 @@ void asking::leave_answered(in_flight const& r, answer const& a, time_point now)
     }
   }
   if (handed_over) owed_.look_after(p, r.id, now);
-  if (reply.more_to_do) owed_.go_on(p, left ? r.id : ids_.next(p), now);
+  if (reply.more_to_do) owed_.release_again(p, left ? r.id : ids_.next(p), now);
   on_.all.drop(p);
 }
 

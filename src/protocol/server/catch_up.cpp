@@ -8,7 +8,7 @@
 
 namespace conch::protocol {
 
-void catch_up::go_on(time_point now) {
+void catch_up::resume_backlog(time_point now) {
   std::size_t left = in_one_turn;
   if (on_.link.connected()) renew_holds(left, now);
   if (on_.link.connected() && !on_.all.failing()) {
@@ -97,7 +97,7 @@ void catch_up::fail_all(error_code why, time_point now) {
 
 void catch_up::end_all_orders(error_code why, time_point now) {
   asked_.end_all(why);
-  go_on(now);
+  resume_backlog(now);
 }
 
 }  // namespace conch::protocol

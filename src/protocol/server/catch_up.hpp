@@ -17,7 +17,7 @@ class catch_up {
       : on_{on}, owed_{owed}, asks_{asks}, renews_{renews}, told_{told}, asked_{asked} {}
 
   /// Does one turn of it.
-  void go_on(time_point now);
+  void resume_backlog(time_point now);
   void fail_all(error_code why, time_point now);
   void end_all_orders(error_code why, time_point now);
 

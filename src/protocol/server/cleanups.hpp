@@ -29,7 +29,7 @@ class cleanups {
   /// would be carried out.
   void owe_where_it_went(place& p, grant_id id, acquire_reply const& reply, time_point now);
   /// A script has answered that there is more to do. A release under a dead id does it, and is repeated until nothing is left.
-  void go_on(place& p, grant_id dead, time_point now) { owe(p, dead, nullptr, now); }
+  void release_again(place& p, grant_id dead, time_point now) { owe(p, dead, nullptr, now); }
   /// Now, or when there is room.
   void send(cleanup& c, time_point now);
   void send(cleanup& c, grant_id new_id, bool with_source, time_point now);

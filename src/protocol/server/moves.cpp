@@ -44,7 +44,7 @@ void moves::receive_unwatched(std::string name, grant_id id) {
 void moves::take_over(time_point now) {
   if (!std::exchange(has_received_, false)) return;
   if (!on_.link.connected()) return on_.link.want();
-  rest_.go_on(now);
+  rest_.resume_backlog(now);
   asked_.take_over(now);
 }
 

@@ -205,7 +205,7 @@ void orders::look_after(order const& o, order_reply const& reply, time_point now
   if (p.at == place::state::idle) p.of = &there.keeper();
   ++p.references;
   if (reply.passed_on) there.owed().passed_on(p, whole_ms(on_.env.settings.lease), now);
-  if (reply.more_to_do) there.owed().go_on(p, ids_.next(p), now);
+  if (reply.more_to_do) there.owed().release_again(p, ids_.next(p), now);
   else there.owed().look_after(p, ids_.next(p), now);
   on_.all.drop(p);
 }

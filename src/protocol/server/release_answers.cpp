@@ -75,7 +75,7 @@ void release_answers::done(cleanup& c, in_flight const& r, release_reply const& 
     grant_id const id = c.id;
     owed_.finish(c, was_mine, {}, now);
     if (unfinished) {
-      owed_.go_on(p, id, now);
+      owed_.release_again(p, id, now);
     } else {
       owed_.look_after(p, id, now);
     }

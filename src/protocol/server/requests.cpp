@@ -21,7 +21,7 @@ requests::requests(environment const& env, wire& out, server_link& link)
 
 void requests::begin(session const& s, time_point now) {
   last_heard_ = last_answer_ = now;
-  reprieve_.heard();
+  reprieve_.reset();
   written_ = 0;
   sources_ = {};
   if (s.asked != time_point{}) usual_.sample(now - s.asked);
@@ -109,7 +109,7 @@ in_flight requests::take(fault what, bool others_wait, time_point now) {
   in_flight const r = in_flight_.front();
   in_flight_.pop_front();
   last_heard_ = last_answer_ = now;
-  reprieve_.heard();
+  reprieve_.reset();
   bool const of_a_lock =
       r.what == request_kind::acquire || r.what == request_kind::acquire_all || r.what == request_kind::leave || r.what == request_kind::cleanup;
   if (of_a_lock && (what == fault::none || what == fault::no_script)) ++progress_;

@@ -141,7 +141,7 @@ class requests {
   void send_renewals(command const& c, in_flight r, renewal_batch batch);
 
   /// Something was pushed.
-  void heard(time_point now) noexcept { last_heard_ = now; }
+  void note_answer(time_point now) noexcept { last_heard_ = now; }
   /// The request that is answered now; there is one. `others_wait`: for room.
   in_flight take(fault what, bool others_wait, time_point now);
   try_batch take_tries();

@@ -70,7 +70,7 @@ void tries::send(std::span<place* const> places, std::vector<tried> later, bool 
 }
 
 /// Goes on with the locks behind those that a script has tried. Nothing was written for them yet.
-void tries::go_on(std::vector<tried> const& later, of_the_rest what, answer const& a, time_point now) {
+void tries::try_rest(std::vector<tried> const& later, of_the_rest what, answer const& a, time_point now) {
   // Behind the clean-ups that wait for room: one of them may be of an earlier grant of these locks.
   if (what == of_the_rest::next && owed_.has_rest()) what = of_the_rest::each_alone;
   std::vector<place*> next;
@@ -135,7 +135,7 @@ void tries::answered(in_flight const& r, answer const& a, time_point now) {
   } else {
     bool const next = all_taken || a.what == fault::no_script;  // then the tries of this script were all given up
     auto const what = too_late ? of_the_rest::each_alone : next ? of_the_rest::next : reply ? of_the_rest::busy : of_the_rest::as_these;
-    go_on(later, what, a, now);
+    try_rest(later, what, a, now);
   }
   for (tried const& one : batch) on_.all.drop(*one.at);
 }

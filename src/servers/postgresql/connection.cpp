@@ -92,7 +92,7 @@ void connection::carry_out() {
     if (todo.write) query();
     if (todo.read) begin_pipeline();
     if (todo.flush) in_one_thread_ ? send_all() : flush_later();  // behind the handlers of this turn, which were posted
-    if (todo.go_on) go_on_later();
+    if (todo.call_due_later) call_due_later();
   }
 }
 
@@ -201,7 +201,7 @@ void connection::poll(PostgresPollingStatusType what) {
       if (!watch_socket()) return;
       socket_.async_wait(what == PGRES_POLLING_READING ? asio::posix::stream_descriptor::wait_read : asio::posix::stream_descriptor::wait_write,
                          bound([this](error_code ec) {
-                           if (!ec) go_on_connecting();
+                           if (!ec) continue_connecting();
                          }));
       return;
     case PGRES_POLLING_OK:
@@ -220,14 +220,14 @@ void connection::poll(PostgresPollingStatusType what) {
 }
 
 /// Before libpq reads what a server has sent: it would do whatever that asks for, and keep all of it.
-void connection::go_on_connecting() {
+void connection::continue_connecting() {
   switch (look_at_login(connection_.get(), guard_)) {
-    case login_guard::step::go_on: break;
+    case login_guard::step::pass: break;
     case login_guard::step::nothing: return poll(PGRES_POLLING_READING);
     case login_guard::step::wait:
       again_.expires_after(soon);
       again_.async_wait(bound([this](error_code ec) {
-        if (!ec) go_on_connecting();
+        if (!ec) continue_connecting();
       }));
       return;
     case login_guard::step::too_much: return fail("the server says more than a server that asks for a password");
@@ -297,17 +297,17 @@ void connection::read() {
                        std::size_t const before = available(socket_.native_handle());
                        is_open_ = PQconsumeInput(connection_.get()) == 1;
                        count_read(before);
-                       hear();
+                       read_results();
                      }));
 }
 
 /// Reports what has come in: a limited number at a time, since a buffer has room for thousands of short answers.
-void connection::hear() {
+void connection::read_results() {
   bool more = false;
   auto const before = generation();
   host_.run(step{*this, [&](time_point now) { more = take_in(now); }});
   if (before != generation()) return;
-  if (more) asio::post(on_, bound([this] { hear(); }));
+  if (more) asio::post(on_, bound([this] { read_results(); }));
   else if (unread_ > most_unread + asked_)
     host_.run(step{*this, [this](time_point now) { fsm_.failed("an answer is longer than any that conch's functions give", now); }});
   else if (is_open_) read();

@@ -67,7 +67,7 @@ class connection final : public transport, private net::shell<connection> {
   void tell_found(bool is_last);
   void connect();
   void poll(PostgresPollingStatusType what);
-  void go_on_connecting();
+  void continue_connecting();
   void count_read(std::size_t before);
   bool watch_socket();
   void fail(std::string words);
@@ -76,7 +76,7 @@ class connection final : public transport, private net::shell<connection> {
   void send_all();
   void push_out();
   void read();
-  void hear();
+  void read_results();
   bool take_in(time_point now);
   void take_notifications(time_point now);
   bool take_answer(time_point now);

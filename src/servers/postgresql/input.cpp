@@ -26,7 +26,7 @@ std::size_t taken(std::size_t before, std::size_t left) noexcept {
 }
 
 login_guard::step look_at_login(PGconn* connecting, login_guard& guard) {
-  if (PQstatus(connecting) != CONNECTION_AWAITING_RESPONSE) return login_guard::step::go_on;
+  if (PQstatus(connecting) != CONNECTION_AWAITING_RESPONSE) return login_guard::step::pass;
   std::array<char, most_of_login> text{};
   ::ssize_t size = 0;
   bool is_nothing = false;  // else an end, which libpq finds as well
@@ -43,7 +43,7 @@ login_guard::step look_at_login(PGconn* connecting, login_guard& guard) {
     is_nothing = size < 0 && (errno == EAGAIN || errno == EINTR);
   }
   if (is_nothing) return login_guard::step::nothing;
-  return size <= 0 ? login_guard::step::go_on : guard.look({text.data(), static_cast<std::size_t>(size)});
+  return size <= 0 ? login_guard::step::pass : guard.look({text.data(), static_cast<std::size_t>(size)});
 }
 
 }  // namespace conch::postgresql

@@ -39,15 +39,15 @@ login_guard::step login_guard::look(std::string_view unread) noexcept {
     char const letter = unread[0];
     bool const is_question = letter == 'R';
     // The first word may be that of another protocol: libpq says so.
-    if (!is_question && letter != 'E' && letter != 'v') return has_asked_ ? step::too_much : step::go_on;
+    if (!is_question && letter != 'E' && letter != 'v') return has_asked_ ? step::too_much : step::pass;
     if (unread.size() < head_size) return step::wait;
     std::size_t const size = std::size_t{1} + number_at(unread, 1);
-    if (size < head_size || size > (is_question ? longest_question : longest_error)) return has_asked_ ? step::too_much : step::go_on;
-    if (letter == 'E') return step::go_on;
+    if (size < head_size || size > (is_question ? longest_question : longest_error)) return has_asked_ ? step::too_much : step::pass;
+    if (letter == 'E') return step::pass;
     if (unread.size() < size) return step::wait;
     if (is_question) {
       auto const kind = size < head_size + 4 ? 0 : number_at(unread, head_size);
-      if (kind != sasl && kind != sasl_continue) return step::go_on;
+      if (kind != sasl && kind != sasl_continue) return step::pass;
       // The server waits for the answer. What it sent before that would stand in libpq's buffer when the next word is looked at.
       if (unread.size() > size) return step::too_much;
       if (kind == sasl_continue && is_too_dear(unread.substr(head_size + 4))) return step::too_dear;
@@ -55,7 +55,7 @@ login_guard::step login_guard::look(std::string_view unread) noexcept {
     }
     unread.remove_prefix(size);
   }
-  return step::go_on;
+  return step::pass;
 }
 
 }  // namespace conch::postgresql

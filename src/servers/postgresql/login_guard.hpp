@@ -17,7 +17,7 @@ inline constexpr std::size_t most_of_login = 2048;
 class login_guard {
  public:
   enum class step {
-    go_on,     // libpq may read it
+    pass,      // libpq may read it
     nothing,   // nothing has arrived
     wait,      // the message is incomplete
     too_much,  // more than the next message, or a message that does not belong here

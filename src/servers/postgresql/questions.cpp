@@ -97,11 +97,11 @@ void questions::connect(named_place const& to, time_point until) {
   if (PQstatus(connection_.get()) == CONNECTION_BAD) fail();
   here_ = to.is_on_this_machine();
   unread_ = 0;
-  go_on_connecting(until);
+  continue_connecting(until);
   settle();
 }
 
-void questions::go_on_connecting(time_point until) {
+void questions::continue_connecting(time_point until) {
   login_guard guard;
   for (auto next = PGRES_POLLING_WRITING; next != PGRES_POLLING_OK;) {
     if (next == PGRES_POLLING_FAILED) fail();

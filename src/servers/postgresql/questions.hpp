@@ -44,7 +44,7 @@ class questions {
 
   std::vector<named_place> with_addresses(time_point until) const;
   void connect(named_place const& to, time_point until);
-  void go_on_connecting(time_point until);
+  void continue_connecting(time_point until);
   void settle();
   void wait(short what, time_point until) const;
   void read(time_point until);

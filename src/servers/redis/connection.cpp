@@ -44,7 +44,7 @@ void connection::say(std::string_view bytes) {
 }
 
 void connection::moved() {
-  if (fsm_.life().moved()) go_on_later();
+  if (fsm_.life().moved()) call_due_later();
 }
 
 void connection::report(statistics& s) const noexcept {
@@ -84,7 +84,7 @@ void connection::carry_out() {
     }
     if (todo.write) write();
     if (todo.read) read();
-    if (todo.go_on) go_on_later();
+    if (todo.call_due_later) call_due_later();
   }
 }
 

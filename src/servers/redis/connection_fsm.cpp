@@ -58,7 +58,7 @@ connection_fsm::connection_fsm(config const& settings, std::string const& client
 
 connection_fsm::flush_due connection_fsm::send(protocol::command const& c) {
   flush_due const when = out_.say(unanswered_ > 0, [&](std::string& out) {
-    if (roles_.node != nullptr) hear(c, out);
+    if (roles_.node != nullptr) subscribe_to_slot(c, out);
     shared_.add(c, who_, roles_.node != nullptr ? slot_of(c) : 0, answered_ + unanswered_, out);
   });
   life_.note_lease(protocol::shortest_lease(c));
@@ -67,7 +67,7 @@ connection_fsm::flush_due connection_fsm::send(protocol::command const& c) {
 }
 
 /// In the same write as the command, and before it: what comes of it may be pushed.
-void connection_fsm::hear(protocol::command const& c, std::string& out) {
+void connection_fsm::subscribe_to_slot(protocol::command const& c, std::string& out) {
   auto const slot = subscribed_.before(c, answered_ + unanswered_, renewal_.is_sent());
   if (!slot) return;
   shared_.end(who_, out);
@@ -195,10 +195,10 @@ void connection_fsm::received(std::size_t size, time_point now) {
   decoder_.commit(size);
   life_.received();
   if (life_.is_up()) hand_over(now);
-  else hear_greeting(now);
+  else read_greeting(now);
 }
 
-void connection_fsm::hear_greeting(time_point now) {
+void connection_fsm::read_greeting(time_point now) {
   for (;;) {
     switch (decoder_.next()) {
       case resp::decoder::progress::need_more: life_.todo.read = true; return;
@@ -207,7 +207,7 @@ void connection_fsm::hear_greeting(time_point now) {
       case resp::decoder::progress::message: break;
     }
     if (roles_.talk != nullptr) {
-      switch (roles_.talk->heard(decoder_.message(), decoder_.is_push(), now)) {
+      switch (roles_.talk->received(decoder_.message(), decoder_.is_push(), now)) {
         case dialogue::progress::greeting: continue;
         case dialogue::progress::failed: return life_.failed(roles_.talk->fault(), roles_.talk->why(), now);
         case dialogue::progress::good: return greeted(now);
@@ -247,7 +247,7 @@ void connection_fsm::greeted(time_point now) {
 }
 
 /// What the last turn has left.
-void connection_fsm::go_on(time_point now) {
+void connection_fsm::resume(time_point now) {
   if (std::exchange(unfinished_, false)) hand_over(now);
 }
 
@@ -259,17 +259,17 @@ void connection_fsm::hand_over(time_point now) {
   for (std::size_t left = engine::in_one_turn; !life_.is_dropping(); --left) {
     if (left == 0) {
       unfinished_ = true;
-      life_.todo.go_on = true;
+      life_.todo.call_due_later = true;
       return;
     }
     switch (decoder_.next()) {
       case resp::decoder::progress::need_more: life_.todo.read = true; return keep_busy(answered_ - before);
-      case resp::decoder::progress::failed: life_.todo.go_on = life_.drop(decoder_.error()); return;
+      case resp::decoder::progress::failed: life_.todo.call_due_later = life_.drop(decoder_.error()); return;
       case resp::decoder::progress::message: break;
     }
     if (roles_.talk != nullptr) {
-      bool const failed = roles_.talk->heard(decoder_.message(), decoder_.is_push(), now) == dialogue::progress::failed;
-      if (failed) life_.todo.go_on = life_.drop(roles_.talk->why());
+      bool const failed = roles_.talk->received(decoder_.message(), decoder_.is_push(), now) == dialogue::progress::failed;
+      if (failed) life_.todo.call_due_later = life_.drop(roles_.talk->why());
     } else if (decoder_.is_push()) {
       auto const said = read_push(decoder_.message(), who_, name_);
       if (auto const* const p = std::get_if<protocol::push>(&said)) events_->pushed(*p, now);

@@ -99,7 +99,7 @@ class connection_fsm final : net::role {
   void passed_over(protocol::fault what, std::string_view words, time_point now) override;
   time_point next_due() const noexcept override { return renewal_.next_due(); }
   void due(time_point now) override;
-  void go_on(time_point now) override;
+  void resume(time_point now) override;
   std::optional<std::string> moved_to(time_point now) override;
   void stream_ended() noexcept override;
   retry ended(end const& e, time_point now) override;
@@ -107,10 +107,10 @@ class connection_fsm final : net::role {
   void refresh_failed(std::string_view why, time_point now);
   void authenticated(time_point now);
   void greeted(time_point now);
-  void hear_greeting(time_point now);
+  void read_greeting(time_point now);
   void hand_over(time_point now);
   void noticed(notice what, time_point now);
-  void hear(protocol::command const& c, std::string& out);
+  void subscribe_to_slot(protocol::command const& c, std::string& out);
   void deal_out(shared_scripts::script const& script, time_point now);
   void keep_busy(std::int64_t answers);
   protocol::answer understood(protocol::answer a) const;

@@ -26,7 +26,7 @@ class dialogue {
 
   /// The bytes that begin a connection.
   virtual std::string begin(address const& where, std::string const& client_name) = 0;
-  virtual progress heard(std::span<resp::node const> message, bool is_push, time_point now) = 0;
+  virtual progress received(std::span<resp::node const> message, bool is_push, time_point now) = 0;
   /// The end of a connection, or of an attempt to make one.
   virtual void ended(protocol::fault what, std::string_view why) = 0;
 

@@ -38,7 +38,7 @@ std::string question_talk::begin(address const& where, std::string const& client
   return out;
 }
 
-question_talk::progress question_talk::heard(std::span<resp::node const> message, bool is_push, time_point) {
+question_talk::progress question_talk::received(std::span<resp::node const> message, bool is_push, time_point) {
   if (is_push) return is_good_ ? progress::good : progress::greeting;
   if (is_good_) {
     answers_.emplace_back(message);

@@ -53,7 +53,7 @@ class question_talk final : public dialogue {
   explicit question_talk(introduction how) noexcept : how_{how} {}
 
   std::string begin(address const& where, std::string const& client_name) override;
-  progress heard(std::span<resp::node const> message, bool is_push, time_point now) override;
+  progress received(std::span<resp::node const> message, bool is_push, time_point now) override;
   void ended(protocol::fault what, std::string_view why) override;
 
   /// The server takes questions.

@@ -23,7 +23,7 @@ connection::connection(host& h, asio::any_io_executor on, config const& settings
 // ------------------------------------------------------------------------------------------------ from the session
 
 void connection::want(duration lease, time_point) {
-  if (fsm_.want(lease)) go_on_later();
+  if (fsm_.want(lease)) call_due_later();
 }
 
 void connection::in_use(duration lease, time_point now) {
@@ -61,7 +61,7 @@ void connection::turn(F f) {
   host_.run(step{*this, [&](time_point now) {
                    in_turn_ = true;
                    f(now);
-                   fsm_.go_on(now);
+                   fsm_.end_turn(now);
                    in_turn_ = false;
                  }});
 }
@@ -72,7 +72,7 @@ void connection::flush_later() {
   asio::post(on_, [this, keep = host_.keep()] {
     host_.enter([this](time_point now) {
       posted_ = false;
-      fsm_.go_on(now);
+      fsm_.end_turn(now);
     });
     carry_out();
   });

@@ -118,14 +118,14 @@ void connection_fsm::received(std::size_t size, time_point now) {
     auto const next = frames_.next();
     if (next == frame_reader::progress::malformed) return malformed("invalid length of a message", now);
     if (next == frame_reader::progress::need_more) break;
-    hear(frames_.frame(), now);
+    take_frame(frames_.frame(), now);
     if (!is_open()) return;
   }
   life_.todo.read = true;
   flush();
 }
 
-void connection_fsm::hear(std::string_view frame, time_point now) {
+void connection_fsm::take_frame(std::string_view frame, time_point now) {
   if (!has_session_) {
     connect_response c;
     if (auto const wrong = read(frame, c); !wrong.empty()) return malformed(wrong, now);
@@ -190,7 +190,7 @@ void connection_fsm::failed(std::string_view why, time_point now, fault what) {
 
 // ------------------------------------------------------------------------------------------------------ what goes out
 
-void connection_fsm::go_on(time_point now) {
+void connection_fsm::end_turn(time_point now) {
   if (!dropped_as_) return flush();
   ending const how = *dropped_as_;
   if (how == ending::over) life_.begin_anew();

@@ -43,7 +43,7 @@ class connection_fsm final : net::role {
   net::lifecycle& life() noexcept { return life_; }
   net::lifecycle const& life() const noexcept { return life_; }
 
-  // ---- from the session, from any thread. go_on() must follow in a later turn, or at the end of the input from within which it was called.
+  // ---- from the session, from any thread. end_turn() must follow in a later turn, or at the end of the input from within which it was called.
   /// True: life().due() must follow, too.
   [[nodiscard]] bool want(duration lease) noexcept;
   /// The attempt at the servers has one that was not tried yet.
@@ -58,7 +58,7 @@ class connection_fsm final : net::role {
   void received(std::size_t size, time_point now);
   /// An address does not answer, or a read, a write or a handshake of the stream has failed.
   void failed(std::string_view why, time_point now, fault what = fault::try_later);
-  void go_on(time_point now);
+  void end_turn(time_point now);
   void written(std::size_t size);
   /// Writes what is still to be written, and closes for good then.
   void shut_down();
@@ -85,7 +85,7 @@ class connection_fsm final : net::role {
   /// There is something to say and to hear.
   bool is_open() const noexcept { return (life_.is_up() || life_.at() == net::lifecycle::state::greeting) && !dropped_as_; }
   void flush();
-  void hear(std::string_view frame, time_point now);
+  void take_frame(std::string_view frame, time_point now);
   void out_of_order(reply_header const& header, time_point now);
   void malformed(std::string_view why, time_point now);
   void broken(fault what, std::string_view why, time_point now);

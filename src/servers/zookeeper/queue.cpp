@@ -13,14 +13,14 @@ using at = engine::place::state;
 
 namespace {
 
-void go_on_with_rest(void* rest, time_point now) { static_cast<catch_up*>(rest)->go_on(now); }
+void resume_backlog(void* rest, time_point now) { static_cast<catch_up*>(rest)->resume_backlog(now); }
 
 }  // namespace
 
 queue::queue(config const& settings, std::string const& client_id, std::string root, std::string secret, std::uint64_t seed,
              engine::timer_queue& timers, wire& out, engine::backend_events& up, statistics& stats)
-    : on_{{settings, client_id, std::move(root), std::move(secret), timers, up, stats}, seed, out, arrivals_, &rest_, go_on_with_rest},
-      owed_{on_, &rest_, go_on_with_rest}, shares_{on_, owed_}, held_{on_, shares_}, line_{on_, owed_, shares_, held_},
+    : on_{{settings, client_id, std::move(root), std::move(secret), timers, up, stats}, seed, out, arrivals_, &rest_, resume_backlog},
+      owed_{on_, &rest_, resume_backlog}, shares_{on_, owed_}, held_{on_, shares_}, line_{on_, owed_, shares_, held_},
       rest_{on_, owed_, shares_, held_, line_}, arrivals_{on_, owed_, shares_, held_, line_, rest_} {}
 
 engine::capabilities queue::offers() const noexcept {
@@ -73,7 +73,7 @@ void queue::leave_unless_granted(engine::place& p, time_point now) {
   } else if (s.told_on == on_.sent.connection_number()) {
     s.told_on = 0;
     on_.all.put_off(s);
-  }  // else go_on comes first
+  }  // else resume_backlog comes first
 }
 
 void queue::give_up(engine::place& p, receipt* r, time_point now) {

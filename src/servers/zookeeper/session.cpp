@@ -117,7 +117,7 @@ void session::lost(std::string_view why, time_point now) {
   trouble_ = out_.shown() + ": " + std::string{why};
   unanswered_.clear();
   pings_.clear();
-  heard_.clear();
+  samples_.clear();
   proving_ = time_point::min();
   beat_.cancel();
   proof_.cancel();
@@ -327,14 +327,14 @@ duration session::asked_timeout() const { return std::max(settings_.lease, least
 
 /// A message that was sent at `sent` is answered now.
 void session::sampled(time_point sent, time_point now) {
-  heard_.push_back({sent, now});
-  reprieve_.heard();
+  samples_.push_back({sent, now});
+  reprieve_.reset();
 }
 
 /// When the newest message was sent of which a write of now can prove that the leader has heard of it; min(): there is none.
 time_point session::provable(time_point now) {
-  while (heard_.size() > 1 && heard_[1].answered + margin() <= now) heard_.pop_front();
-  return !heard_.empty() && heard_.front().answered + margin() <= now ? heard_.front().sent : time_point::min();
+  while (samples_.size() > 1 && samples_[1].answered + margin() <= now) samples_.pop_front();
+  return !samples_.empty() && samples_.front().answered + margin() <= now ? samples_.front().sent : time_point::min();
 }
 
 void session::prove(time_point sent, time_point now) {
@@ -352,7 +352,7 @@ void session::need_deadline(time_point now) {
 /// The next write for the deadline: as soon as it can prove something new.
 void session::prove_when_possible(time_point now) {
   if (!needed_ || proof_.armed()) return;
-  for (heard const& one : heard_) {
+  for (sample const& one : samples_) {
     if (one.sent <= proving_) continue;
     timers_.arm(proof_, std::max(now, one.answered + margin()));
     return;

@@ -128,7 +128,7 @@ class session final : public wire_events {
     time_point written;
     time_point proves;  // a success proves that the leader has heard of what was sent then; min(): nothing
   };
-  struct heard {
+  struct sample {
     time_point sent, answered;
   };
 
@@ -194,7 +194,7 @@ class session final : public wire_events {
   std::deque<unanswered> unanswered_;
   std::deque<time_point> pings_;  // sent and not answered
   engine::reprieve reprieve_;
-  std::deque<heard> heard_;  // sent later: answered later
+  std::deque<sample> samples_;  // sent later: answered later
   time_point last_ping_{};
   time_point last_answer_ = time_point::min();
   engine::usual_time usual_;

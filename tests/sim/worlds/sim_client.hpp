@@ -317,7 +317,7 @@ class sim_client final : public protocol::wire,
   // sim_multi.cpp: several locks at once
   void begin_several(actor& a, time_point now);
   sim_acquisition& one_of_several(actor& a, std::size_t which, bool once, time_point now);
-  void go_on_several(actor& a, time_point now);
+  void continue_several(actor& a, time_point now);
   void cancel_several(actor& a, time_point now);
   void leave_several(actor& a, time_point now);
   void give_one(actor& a, std::size_t which, bool drop, time_point now);

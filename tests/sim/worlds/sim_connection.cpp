@@ -185,7 +185,7 @@ void sim_connection::carry_out(time_point now) {
     flush_due_ = flush_due_ || todo.flush;
     if (todo.write) write_at_most(habits_.slowest_write);
     reading_ = reading_ || todo.read;
-    if (todo.go_on) shell_.later(0, [this](time_point at) { input(at, [&] { fsm_.life().due(at); }); });
+    if (todo.call_due_later) shell_.later(0, [this](time_point at) { input(at, [&] { fsm_.life().due(at); }); });
   }
   credentials_checked();
 }

@@ -89,7 +89,7 @@ void sim_client::hear_several(notice const& n, time_point now) {
       } else if (!s.trying) {
         s.plan.granted();
       }
-      if (--s.unanswered == 0) go_on_several(a, now);
+      if (--s.unanswered == 0) continue_several(a, now);
       return;
     case notice::kind::lost:
       if (a.at == actor::state::inside) later(a, current(a).after_loss, &sim_client::leave_several);
@@ -102,7 +102,7 @@ void sim_client::hear_several(notice const& n, time_point now) {
   }
 }
 
-void sim_client::go_on_several(actor& a, time_point now) {
+void sim_client::continue_several(actor& a, time_point now) {
   several_locks& s = *a.several;
   operation const& o = current(a);
   if (s.trying) {

@@ -27,7 +27,7 @@ std::string cluster_talk::question() {
   return out;
 }
 
-cluster_talk::progress cluster_talk::heard(std::span<resp::node const> message, bool is_push, time_point now) {
+cluster_talk::progress cluster_talk::received(std::span<resp::node const> message, bool is_push, time_point now) {
   if (is_push) return unanswered_ == 0 ? progress::good : progress::greeting;
   if (!std::exchange(greeted_, true)) return hello(message);
   if (unanswered_ == 0) return fail(protocol::fault::malformed, "an unexpected reply");

@@ -96,7 +96,7 @@ void sentinel_talk::ask(std::string& out) {
   expected_.push_back(reply::master);
 }
 
-sentinel_talk::progress sentinel_talk::heard(message_nodes message, bool is_push, time_point now) {
+sentinel_talk::progress sentinel_talk::received(message_nodes message, bool is_push, time_point now) {
   progress const p = understood(message, is_push, now);
   owner_.carry_out();
   return p;

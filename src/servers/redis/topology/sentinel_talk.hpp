@@ -32,10 +32,10 @@ class sentinel_talk final : public dialogue, public locator {
 
   location locate(address& to, time_point now) override;
   std::string begin(address const& where, std::string const& client_name) override;
-  progress heard(std::span<resp::node const> message, bool is_push, time_point now) override;
+  progress received(std::span<resp::node const> message, bool is_push, time_point now) override;
   void ended(protocol::fault what, std::string_view why) override;
 
-  /// The bytes that ask for the master. Only on a connection of which heard() has said that it is done.
+  /// The bytes that ask for the master. Only on a connection of which received() has said that it is done.
   std::string question();
 
  private:

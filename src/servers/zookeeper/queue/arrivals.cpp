@@ -18,7 +18,7 @@ using at = engine::place::state;
 void arrivals::opened(time_point now) {
   on_.sent.opened(now);
   rest_.rest_all();
-  rest_.go_on(now);
+  rest_.resume_backlog(now);
   on_.env.up.connection_changed(now);
 }
 
@@ -26,7 +26,7 @@ void arrivals::interrupted(time_point now) {
   std::deque<in_flight> const unanswered = on_.sent.interrupted(now);
   owed_.interrupted();
   on_.all.interrupted();
-  rest_.go_on(now);
+  rest_.resume_backlog(now);
   for (in_flight const& one : unanswered) on_.all.drop(*one.at);
   on_.env.up.connection_changed(now);
 }
@@ -34,7 +34,7 @@ void arrivals::interrupted(time_point now) {
 void arrivals::ended(time_point now) {
   on_.sent.session_ended();
   rest_.rest_all();
-  rest_.go_on(now);
+  rest_.resume_backlog(now);
 }
 
 void arrivals::refused(error_code why, time_point now) {
@@ -83,7 +83,7 @@ void arrivals::answered(reply const& a, time_point now) {
     case about::nothing: break;
   }
   on_.all.drop(*r.at);
-  if (on_.session.is_open() && on_.all.has_rest() && on_.sent.window().has_room()) rest_.go_on(now);
+  if (on_.session.is_open() && on_.all.has_rest() && on_.sent.window().has_room()) rest_.resume_backlog(now);
 }
 
 void arrivals::noticed(notice const& n, time_point now) {

@@ -17,7 +17,7 @@ void catch_up::rest_all() {
 }
 
 /// Does one turn of the work that follows a new connection, the end of one, or of the session.
-void catch_up::go_on(time_point now) {
+void catch_up::resume_backlog(time_point now) {
   std::size_t left = engine::in_one_turn;
   for (; left != 0 && owed_.has_rest(); --left) {
     cleanup& c = owed_.next();
@@ -30,13 +30,13 @@ void catch_up::go_on(time_point now) {
   }
   auto const may = [&] { return !on_.session.is_open() || on_.sent.window().has_room(); };
   for (; left != 0 && may() && on_.all.has_rest(); --left) {
-    go_on_with(on_.all.next(), now);
+    catch_up_with(on_.all.next(), now);
   }
-  if ((may() && on_.all.has_rest()) || owed_.has_rest()) on_.all.go_on_soon(now);
+  if ((may() && on_.all.has_rest()) || owed_.has_rest()) on_.all.resume_soon(now);
 }
 
-void catch_up::go_on_with(standing& s, time_point now) {
-  if (s.carrier != nullptr) return go_on_riding(s, now);
+void catch_up::catch_up_with(standing& s, time_point now) {
+  if (s.carrier != nullptr) return continue_riding(s, now);
   if (s.made_in != on_.sent.session_number()) {
     if (s.at == at::owned) return held_.removed(s, now);
     bool const waited = s.waits();
@@ -65,7 +65,7 @@ void catch_up::go_on_with(standing& s, time_point now) {
 }
 
 /// A rider has what its carrier has.
-void catch_up::go_on_riding(standing& s, time_point now) {
+void catch_up::continue_riding(standing& s, time_point now) {
   standing const& carrier = *s.carrier;
   if (s.at == at::owned) {
     if (s.made_in != on_.sent.session_number()) held_.removed(s, now);
@@ -92,7 +92,7 @@ void catch_up::go_on_riding(standing& s, time_point now) {
 
 void catch_up::due(standing& s, time_point now) {
   if (on_.session.is_open()) {
-    if (std::exchange(s.asks_later, false)) go_on_with(s, now);
+    if (std::exchange(s.asks_later, false)) catch_up_with(s, now);
     return;
   }
   if (s.at == at::leaving) {

@@ -18,14 +18,14 @@ class catch_up final : public standing_keeper {
   catch_up& operator=(catch_up const&) = delete;
 
   void rest_all();
-  void go_on(time_point now);
+  void resume_backlog(time_point now);
 
   // standing_keeper
   void due(standing& s, time_point now) override;
 
  private:
-  void go_on_with(standing& s, time_point now);
-  void go_on_riding(standing& s, time_point now);
+  void catch_up_with(standing& s, time_point now);
+  void continue_riding(standing& s, time_point now);
 
   common_parts& on_;
   cleanups& owed_;

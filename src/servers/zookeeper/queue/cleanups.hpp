@@ -15,8 +15,8 @@ namespace conch::zookeeper {
 /// Releases and leaves that are not done yet.
 class cleanups {
  public:
-  /// `owner` and `go_on`: of the turn that sends those that rest.
-  cleanups(common_parts& on, void* owner, engine::timer::action go_on) noexcept : on_{on}, later_{owner, go_on} {}
+  /// `owner` and `resume`: of the turn that sends those that rest.
+  cleanups(common_parts& on, void* owner, engine::timer::action resume) noexcept : on_{on}, later_{owner, resume} {}
   cleanups(cleanups const&) = delete;
   cleanups& operator=(cleanups const&) = delete;
   ~cleanups();

@@ -77,7 +77,7 @@ standing& standings::next() {
   return s;
 }
 
-void standings::go_on_soon(time_point now) { env_.timers.arm(rest_, engine::in_next_turn(now)); }
+void standings::resume_soon(time_point now) { env_.timers.arm(rest_, engine::in_next_turn(now)); }
 
 void standings::rest_all() {
   active_.splice_back(resting_);

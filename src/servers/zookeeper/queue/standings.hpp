@@ -18,9 +18,9 @@ namespace conch::zookeeper {
 /// The places that are not idle, in order, how far the connection has come with them, and what they watch.
 class standings {
  public:
-  /// `owner` and `go_on`: of the turn that looks at those that rest.
-  standings(environment const& env, requests& sent, void* owner, engine::timer::action go_on) noexcept
-      : env_{env}, sent_{sent}, rest_{owner, go_on} {}
+  /// `owner` and `resume`: of the turn that looks at those that rest.
+  standings(environment const& env, requests& sent, void* owner, engine::timer::action resume) noexcept
+      : env_{env}, sent_{sent}, rest_{owner, resume} {}
   standings(standings const&) = delete;
   standings& operator=(standings const&) = delete;
 
@@ -49,7 +49,7 @@ class standings {
   bool may_list() const noexcept { return resting_.empty() && sent_.window().has_room(); }
   /// The first that rests, which rests no more.
   standing& next();
-  void go_on_soon(time_point now);
+  void resume_soon(time_point now);
   void rest_all();
   /// All rest, and nothing that was sent for them is answered.
   void interrupted();
