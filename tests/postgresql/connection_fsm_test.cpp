@@ -288,7 +288,7 @@ TEST_F(PostgresqlHosts, ThePrimaryIsFoundThoughTheMachineOfTheFirstSaysNothing) 
   settle("t");
   EXPECT_EQ(todo(), "close, 3333 ms, connect 2");
   settle("f");
-  fsm.queried(row({"3", "1800000000000000", "5.6", "12345"}), now);
+  fsm.queried(row({std::to_string(schema_version), "1800000000000000", "5.6", "12345"}), now);
   EXPECT_EQ(seen.take(), "up 77@12345 5.6;");
   auto const log = fsm.life().take_log();
   ASSERT_EQ(log.size(), 1u);
@@ -346,7 +346,7 @@ TEST_F(PostgresqlHosts, WhoseNameMeansAnotherServerAreLeft) {
   fsm.life().resolved({{"a:1"}}, now);
   settle("f");
   EXPECT_EQ(todo(), "query");
-  fsm.queried(row({"3", "1800000000000000", "5.6", "12345"}), now);
+  fsm.queried(row({std::to_string(schema_version), "1800000000000000", "5.6", "12345"}), now);
   seen.take();
   EXPECT_EQ(todo(), "10000 ms");
   now += 10s;
@@ -383,7 +383,7 @@ TEST_F(PostgresqlConnection, WhatWasSentOnALostConnectionIsNotSentOnTheNext) {
   fsm.life().take();
   fsm.connected({150018, 78, false}, now);
   fsm.queried(row({"78", "f", "t", ""}), now);
-  fsm.queried(row({"3", "1800000000000000", "5.6", "12346"}), now);
+  fsm.queried(row({std::to_string(schema_version), "1800000000000000", "5.6", "12346"}), now);
   EXPECT_EQ(seen.take(), "up 78@12346 5.6;");
   EXPECT_TRUE(fsm.life().take().flush);
   EXPECT_TRUE(fsm.take_statements().empty()) << "the acquire was asked on a connection that has ended; the protocol repeats it if it still wants it";
