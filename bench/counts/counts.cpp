@@ -132,7 +132,7 @@ void cycles(counted& c, char const* what, std::size_t times) {
   });
 }
 
-/// Of this many locks at once: what a client asks in one turn of its event loop goes in a few scripts.
+/// The same with this many locks at once: a client sends what it asks in one turn of its event loop as a few scripts.
 void cycles_together(counted& c, char const* what, std::size_t locks, std::size_t times) {
   conch::client client{c.context.get_executor(), c.settings()};
   std::vector<player> all;

@@ -87,7 +87,7 @@ class LoadSimulation : public engine_test {
 
   int pick(int least, int most) { return std::uniform_int_distribution<int>{least, most}(random_); }
 
-  /// With so many holds of that lease.
+  /// With this many holds of that lease.
   void begin_holding(int count) {
     settings.keep_alive = 0s;
     settings.lease = lease_;
@@ -182,7 +182,7 @@ class LoadSimulation : public engine_test {
   int answered_ = 0;  // acquires of the burst
 };
 
-/// The first of so many seeds that shows it.
+/// The first of this many seeds that shows it.
 std::string first_violation(std::string (LoadSimulation::*run)(std::uint64_t), std::uint64_t seeds) {
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     LoadSimulation one;
