@@ -6,12 +6,6 @@
 
 namespace conch {
 
-namespace {
-
-constexpr duration steady_after = std::chrono::seconds{1};
-
-}  // namespace
-
 duration back_off::next(config const& settings, duration lease) noexcept {
   duration wait = duration::zero();
   if (attempts_ > 0) {

@@ -7,6 +7,7 @@
 #include <conch/config.hpp>
 #include <conch/detail/api.hpp>
 
+#include <chrono>
 #include <cstdint>
 
 namespace conch {
@@ -14,6 +15,9 @@ namespace conch {
 /// The pauses between attempts to connect, of config::reconnect_min and reconnect_max.
 class back_off {
  public:
+  /// A server that ends a connection sooner than this may do so with each.
+  static constexpr duration steady_after = std::chrono::seconds{1};
+
   explicit back_off(std::uint64_t seed) noexcept : random_{seed} {}
 
   /// The pause before the next attempt: none after a connection that lasted, then ever longer; half of it is random. Holds with this lease, which may

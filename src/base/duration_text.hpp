@@ -4,6 +4,7 @@
 #include <conch/clock.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <string>
 
@@ -31,5 +32,8 @@ inline std::string duration_text(duration d) {
   }
   return text;
 }
+
+/// "26 ms", of any length.
+inline std::string ms_text(duration d) { return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(d).count()) + " ms"; }
 
 }  // namespace conch

@@ -1,6 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "cohort/watchdog.hpp"
 
+#include "base/duration_text.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -58,7 +60,7 @@ error_code watchdog::end_of(lock_entry const& e, time_point now) const {
     std::string const why = on_.servers->why_not_renewed(p, now);
     return lost(why.empty() ? "its last confirmation is " + std::to_string(whole_ms(now - p.valid_from).count()) + " ms old" : why);
   }
-  return lost("this process had no time to renew it for " + std::to_string(whole_ms(late).count()) + " ms");
+  return lost("this process had no time to renew it for " + ms_text(late));
 }
 
 void watchdog::extend(acquisition& a, milliseconds lease, time_point now) {

@@ -294,9 +294,10 @@ void lifecycle::lost(fault what, std::string_view reason, time_point now, bool i
   sleep(detail::later_by(now, then.pause ? *then.pause : back_off_.next(settings_, shortest_lease_)));
 }
 
-void lifecycle::shut_down(bool drains) noexcept {
+void lifecycle::shut_down() {
+  bool const writes_last = role_.writes_last();
   enter(state::closed);
-  if (!drains) close();
+  if (!writes_last) close();
 }
 
 }  // namespace conch::net

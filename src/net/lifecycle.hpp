@@ -103,8 +103,8 @@ class lifecycle {
   CONCH_API void take_time();
   /// Until the role or the name is due, while the connection is up.
   void sleep_while_up() noexcept;
-  /// Closes the connection for good. `drains`: when the role says so.
-  CONCH_API void shut_down(bool drains = false) noexcept;
+  /// Closes the connection for good, once the role has written its last.
+  CONCH_API void shut_down();
 
   CONCH_API void log(log_level level, std::string words);
   std::vector<log_line> take_log() noexcept { return std::exchange(log_, {}); }

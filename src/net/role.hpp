@@ -53,6 +53,8 @@ class role {
   virtual std::optional<std::string> moved_to(time_point) { return std::nullopt; }
 
   // ---- its end
+  /// The connection is closed for good, and the stream still open. True: something is to be written before; the role closes the stream then.
+  virtual bool writes_last() { return false; }
   /// The stream is closed: nothing is read or written any more.
   virtual void stream_ended() noexcept {}
   struct end {

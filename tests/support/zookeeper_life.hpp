@@ -1,6 +1,7 @@
 // The life of the connections of a client of ZooKeeper in a test: the real one, to servers whose addresses are known, with a timer of the client's.
 #pragma once
 
+#include "base/duration_text.hpp"
 #include "base/timer_queue.hpp"
 #include "base/turns.hpp"
 #include "cohort/backend.hpp"
@@ -81,7 +82,7 @@ class life_in_test final : net::role {
   // net::role
   std::string shown() const override { return outside_.name(); }
   void greet(time_point now) override { outside_.receiver().connected(now); }
-  std::string silence(duration time, bool) const override { return "no answer for " + std::to_string(engine::whole_ms(time).count()) + " ms"; }
+  std::string silence(duration time, bool) const override { return "no answer for " + ms_text(time); }
   retry ended(end const& e, time_point) override {
     has_ended_ = true;
     what_ = e.what;

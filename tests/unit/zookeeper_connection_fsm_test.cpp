@@ -300,7 +300,7 @@ TEST_F(ZookeeperConnection, WritesOneThingAfterAnother) {
 TEST_F(ZookeeperConnection, ShutsDownBehindWhatIsSent) {
   be_up();
   fsm.send(close_session{});
-  fsm.shut_down();
+  fsm.life().shut_down();
   EXPECT_TRUE(fsm.life().take().write);
   fsm.written(fsm.bytes().size());
   EXPECT_EQ(done(), texts{"close"});

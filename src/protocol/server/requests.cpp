@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "protocol/server/requests.hpp"
 
+#include "base/duration_text.hpp"
 #include "protocol/place.hpp"
 #include "protocol/server/my_slots.hpp"
 #include "protocol/server/place_keeper.hpp"
@@ -35,8 +36,8 @@ void requests::end(time_point now) {
   overdue_.cancel();
   quiet_.cancel();
   if (link_.dropping() || !in_flight_.empty() || !keep_alive_.ended_idle(now - last_heard_)) return;
-  env_.log.note(false, "something on the way ends connections that are silent for " + std::to_string(whole_ms(now - last_heard_).count()) +
-                           " ms; from now on there is a ping every " + std::to_string(whole_ms(keep_alive_.every()).count()) + " ms");
+  env_.log.note(false, "something on the way ends connections that are silent for " + ms_text(now - last_heard_) +
+                           "; from now on there is a ping every " + ms_text(keep_alive_.every()));
 }
 
 requests::unanswered requests::take_all() {
@@ -179,7 +180,7 @@ std::string requests::silence(time_point now) const {
   if (!link_.connected() || in_flight_.empty()) return {};
   duration const silent = now - std::max(in_flight_.front().written, last_answer_);
   if (silent < usual_.soon()) return {};
-  return "the server has not answered for " + std::to_string(whole_ms(silent).count()) + " ms";
+  return "the server has not answered for " + ms_text(silent);
 }
 
 /// When the connection counts as lost if there is no answer until then. A busy server comes late to what is due next, so the time counts from

@@ -46,13 +46,6 @@ void connection::drop(std::string_view why, ending how, time_point) {
   flush_later();
 }
 
-void connection::shut_down() {
-  asio::post(on_, [this, keep = host_.keep()] {
-    host_.enter([this](time_point) { fsm_.shut_down(); });
-    carry_out();
-  });
-}
-
 // ------------------------------------------------------------------------------------------------- on the strand
 
 /// An input, at the end of which everything is carried out that the session has asked for in it.

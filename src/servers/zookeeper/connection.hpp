@@ -26,7 +26,7 @@ class connection final : public wire, public way, private net::shell<connection>
   /// The receiver of the events. To be called once, before anything else.
   void report_to(wire_events& e) noexcept { fsm_.report_to(e); }
   /// Behind what is sent already.
-  void shut_down() override;
+  void shut_down() override { close_life(); }
 
   // wire, with the client locked
   void want(duration lease, time_point now) override;

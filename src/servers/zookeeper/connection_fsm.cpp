@@ -1,6 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "servers/zookeeper/connection_fsm.hpp"
 
+#include "base/back_off.hpp"
+#include "base/duration_text.hpp"
 #include "base/readable.hpp"
 
 #include <algorithm>
@@ -10,13 +12,6 @@
 #include <optional>
 
 namespace conch::zookeeper {
-
-namespace {
-
-/// A server that ends a connection sooner than this may do so with each.
-constexpr duration steady_after = std::chrono::seconds{1};
-
-}  // namespace
 
 connection_fsm::connection_fsm(config const& settings, std::vector<address> servers, std::size_t first, std::uint64_t seed)
     : settings_{settings}, servers_{std::move(servers)}, life_{settings, *this, seed, {.handshakes = servers_.front().over_tls}},
@@ -79,8 +74,7 @@ void connection_fsm::greet(time_point now) {
 }
 
 std::string connection_fsm::silence(duration time, bool looks_up) const {
-  auto const ms = std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
-  return (looks_up ? "the name is not looked up after " : "no answer for ") + std::to_string(ms) + " ms";
+  return (looks_up ? "the name is not looked up after " : "no answer for ") + ms_text(time);
 }
 
 void connection_fsm::passed_over(fault what, std::string_view words, time_point now) {
@@ -96,7 +90,7 @@ void connection_fsm::stream_ended() noexcept {
 
 net::role::retry connection_fsm::ended(end const& e, time_point now) {
   // What a server has said once it says again; and one that ends each connection at once does so the next time.
-  bool const was_of_use = e.was_up && e.what == fault::try_later && e.stood >= steady_after;
+  bool const was_of_use = e.was_up && e.what == fault::try_later && e.stood >= back_off::steady_after;
   if (e.is_silent) {
     choice_.silent(e.why, now);
     if (e.was_up) addresses_[server_].silent(e.why, now);
@@ -212,9 +206,9 @@ void connection_fsm::written(std::size_t size) {
   else flush();
 }
 
-void connection_fsm::shut_down() {
+bool connection_fsm::writes_last() {
   flush();
-  life_.shut_down(out_.is_writing());
+  return out_.is_writing();
 }
 
 }  // namespace conch::zookeeper

@@ -60,8 +60,6 @@ class connection_fsm final : net::role {
   void failed(std::string_view why, time_point now, fault what = fault::try_later);
   void end_turn(time_point now);
   void written(std::size_t size);
-  /// Writes what is still to be written, and closes for good then.
-  void shut_down();
 
   address const& where() const noexcept { return servers_[server_]; }
   /// The bytes to write. They stay in place until written(), or until the stream is closed.
@@ -79,6 +77,7 @@ class connection_fsm final : net::role {
   void greet(time_point now) override;
   std::string silence(duration time, bool looks_up) const override;
   void passed_over(fault what, std::string_view words, time_point now) override;
+  bool writes_last() override;
   void stream_ended() noexcept override;
   retry ended(end const& e, time_point now) override;
 

@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "servers/zookeeper/session.hpp"
 
+#include "base/duration_text.hpp"
 #include "base/readable.hpp"
 #include "cohort/backend.hpp"
 #include "protocol/drift.hpp"
@@ -14,11 +15,7 @@
 
 namespace conch::zookeeper {
 
-namespace {
-
-std::string shown_ms(duration d) { return std::to_string(engine::whole_ms(d).count()) + " ms"; }
-
-}  // namespace
+namespace {}  // namespace
 
 duration least_session(config const& settings) noexcept { return 4 * settings.zookeeper.session_margin; }
 
@@ -70,7 +67,7 @@ void session::greeted(connect_response const& c, time_point now) {
   timeout_ = engine::milliseconds{c.timeout_ms};
   if (!is_of_use(now)) return;
   if (is_new && timeout_ < asked_timeout()) {
-    out_.log({log_level::info, out_.shown() + ": the servers give a session of " + shown_ms(timeout_) + " instead of " + shown_ms(asked_timeout()) +
+    out_.log({log_level::info, out_.shown() + ": the servers give a session of " + ms_text(timeout_) + " instead of " + ms_text(asked_timeout()) +
                                    " (maxSessionTimeout): no lease is longer than that"});
   }
   sampled(greeted_at_, now);
@@ -85,8 +82,8 @@ void session::greeted(connect_response const& c, time_point now) {
 bool session::is_of_use(time_point now) {
   if (timeout_ >= least_session(settings_)) return true;
   refuse(errc::invalid_config,
-         "the servers end a session after " + shown_ms(timeout_) + ", and with a zookeeper.session_margin of " +
-             shown_ms(settings_.zookeeper.session_margin) + " it needs " + shown_ms(least_session(settings_)) +
+         "the servers end a session after " + ms_text(timeout_) + ", and with a zookeeper.session_margin of " +
+             ms_text(settings_.zookeeper.session_margin) + " it needs " + ms_text(least_session(settings_)) +
              ": raise maxSessionTimeout at the servers, or set zookeeper.session_margin to their tickTime if that is less",
          now);
   return false;
@@ -299,7 +296,7 @@ std::string session::silence(time_point now) const {
   if (state_ != state::open || oldest == time_point::max()) return {};
   duration const silent = now - std::max(oldest, last_answer_);
   if (silent < usual_.soon()) return {};
-  return "the server has not answered for " + std::to_string(engine::whole_ms(silent).count()) + " ms";
+  return "the server has not answered for " + ms_text(silent);
 }
 
 /// A busy server comes late to what was asked last. So the time counts from when a request became the oldest that is not answered.
@@ -314,7 +311,7 @@ void session::answer_overdue(time_point now) {
   } else if (auto const until = reprieve_.grant_connection(overdue_.at(), answer_within(), now)) {
     timers_.arm(overdue_, *until);
   } else {
-    drop("no answer for " + shown_ms(now - oldest), ending::silent, now);
+    drop("no answer for " + ms_text(now - oldest), ending::silent, now);
   }
 }
 
