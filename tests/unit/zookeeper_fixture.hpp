@@ -14,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -56,13 +57,18 @@ class zookeeper_test : public ::testing::Test, public wire, public life_in_test:
     settings.offline_timeout = 10s;
   }
 
-  void make(std::string secret = {}) {
-    line = std::make_unique<queue>(settings, "me", "/conch", std::move(secret), 1, timers, *this, *this, counted);
+  /// Another client, with connections of its own.
+  void make(std::string secret = {}, std::string root = "/conch") {
+    line.reset();
+    places.clear();
+    is_there = false;
+    life.emplace(settings, 1, timers, *this);
+    line = std::make_unique<queue>(settings, "me", std::move(root), std::move(secret), 1, timers, *this, *this, counted);
   }
 
   // ---- the connection
-  void want(duration, time_point at) override { life.want(at); }
-  void in_use(duration, time_point at) override { life.in_use(at); }
+  void want(duration, time_point at) override { life->want(at); }
+  void in_use(duration, time_point at) override { life->in_use(at); }
   void dial() override {
     sent.emplace_back("connect");
     is_there = true;
@@ -75,8 +81,8 @@ class zookeeper_test : public ::testing::Test, public wire, public life_in_test:
     sent.push_back("greet " + std::to_string(c.session) + " seen " + std::to_string(c.last_seen) + " for " + std::to_string(c.timeout_ms));
   }
   void send(request const& r) override { sent.push_back(to_text(r)); }
-  void drop(std::string_view why, ending how, time_point at) override { life.drop(why, how, at); }
-  std::string unfinished_attempt() const override { return life.unfinished_attempt(); }
+  void drop(std::string_view why, ending how, time_point at) override { life->drop(why, how, at); }
+  std::string unfinished_attempt() const override { return life->unfinished_attempt(); }
   std::string shown() const override { return "zookeeper://a:2181"; }
   std::string name() const override { return shown(); }
   void note(log_line l) override { log(std::move(l)); }
@@ -144,10 +150,10 @@ class zookeeper_test : public ::testing::Test, public wire, public life_in_test:
   void root() { answer({zxid, status::ok, data{{}, {.created = 1, .created_ms = root_made_ms}}}); }
   void happened(notice::event what, std::string path) { line->receiver().noticed({what, 3, std::move(path)}, now); }
   void answer_ping() { line->receiver().answered_ping(zxid, now); }
-  void connected() { life.connected(now); }
+  void connected() { life->connected(now); }
   void fail(fault what, std::string_view why) {
     is_there = false;
-    life.failed(what, why, now);
+    life->failed(what, why, now);
   }
   void lose_connection() { fail(fault::try_later, "gone"); }
 
@@ -194,7 +200,7 @@ class zookeeper_test : public ::testing::Test, public wire, public life_in_test:
   time_point now{1000s};
   std::int64_t zxid = 1;
   texts sent, told, logged;
-  life_in_test life{settings, 1, timers, *this};
+  std::optional<life_in_test> life;
   bool is_there = false;  // a stream
   error_code reason;
   std::unique_ptr<queue> line;

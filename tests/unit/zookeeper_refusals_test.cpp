@@ -66,8 +66,6 @@ TEST_F(ZookeeperRefusals, ARefusedFolderEndsOnlyTheLockThatAskedForIt) {
   for (row const& one : rows()) {
     if (!one.is_final) continue;
     SCOPED_TRACE(static_cast<int>(one.what));
-    line.reset();
-    places.clear();
     be_open_and_hold();
     ask_for_a_new_folder();
     error(one.what);
@@ -94,8 +92,6 @@ TEST_F(ZookeeperRefusals, ARefusedNodeEndsOnlyItsLockAndLeavesNothingToBeDone) {
   for (row const& one : rows()) {
     if (!one.is_final) continue;
     SCOPED_TRACE(static_cast<int>(one.what));
-    line.reset();
-    places.clear();
     be_open_and_hold();
     line->ask(at("bad"), true, 12s, now);
     error(one.what);
@@ -161,8 +157,6 @@ TEST_F(ZookeeperRefusals, WhatTheServerCannotDoNowIsAskedForAgainWithinTheWait) 
   for (row const& one : rows()) {
     if (one.is_final) continue;
     SCOPED_TRACE(static_cast<int>(one.what));
-    line.reset();
-    places.clear();
     be_open_and_hold();
     line->ask(at("later"), true, 12s, now);
     take_sent();

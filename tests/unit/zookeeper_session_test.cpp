@@ -65,7 +65,7 @@ TEST_F(ZookeeperSession, AWaitThatEndsMeanwhileIsToldWhatTheAttemptWaitsFor) {
 
 TEST_F(ZookeeperSession, MakesEachPartOfALongPath) {
   settings.url = "zookeeper://a/one/two";
-  line = std::make_unique<queue>(settings, "me", "/one/two/conch", "", 1, timers, *this, *this, counted);
+  make("", "/one/two/conch");
   line->ask(at("a"), true, 12s, now);
   connected();
   line->receiver().greeted({12'000, 7, "secret"}, now);
@@ -118,8 +118,6 @@ TEST_F(ZookeeperSession, AuthenticatesOnEachConnectionAndKeepsItsNodesForItsUser
 
 TEST_F(ZookeeperSession, ARootThatAnybodyMayChangeIsRefusedToAUser) {
   for (auto const& [scheme, id] : {std::pair{"world", "anyone"}, std::pair{"ip", "10.0.0.0/8"}}) {
-    line.reset();
-    places.clear();
     reason = {};
     make("user:word");
     line->ask(at("a"), true, 12s, now);
@@ -142,8 +140,6 @@ TEST_F(ZookeeperSession, ARootThatAnybodyMayChangeIsRefusedToAUser) {
 TEST_F(ZookeeperSession, AFolderOfClientsThatAnybodyMayChangeIsRefusedToAUser) {
   for (auto const& [scheme, id] : {std::pair{"world", "anyone"}, std::pair{"ip", "10.0.0.0/8"}}) {
     for (bool const is_replaced : {false, true}) {
-      line.reset();
-      places.clear();
       reason = {};
       make("user:word");
       line->ask(at("a"), true, 12s, now);
