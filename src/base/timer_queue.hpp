@@ -16,15 +16,40 @@ namespace conch::engine {
 
 class timer_queue;
 
-/// Fires an action at a time. It is a member of its owner, and leaves the queue when it is destroyed.
+/// A function of an owner, which takes the time: `{this, call<&session::beat>}`, or with a lambda without captures
+/// `{this, [](session& s, time_point now) { … }}`. Neither allocates.
+class callback {
+ public:
+  template <class Owner, class Function>
+  constexpr callback(Owner* owner, Function) noexcept
+      : owner_{owner}, call_{[](void* of, time_point now) { Function{}(*static_cast<Owner*>(of), now); }} {}
+
+  void operator()(time_point now) const { call_(owner_, now); }
+
+ private:
+  void* owner_;
+  void (*call_)(void* owner, time_point now);
+};
+
+template <auto Member>
+struct member_call {
+  template <class Owner>
+  void operator()(Owner& owner, time_point now) const {
+    (owner.*Member)(now);
+  }
+};
+template <auto Member>
+inline constexpr member_call<Member> call;
+
+/// Fires a callback at a time. It is a member of its owner, and leaves the queue when it is destroyed.
 class timer {
  public:
-  using action = void (*)(void* owner, time_point now);
-
   /// Of those that are due, a timer of an earlier rank fires first. All but the last are urgent.
   enum class rank : std::uint8_t { first, second, last };
 
-  timer(void* owner, action fire, rank r = rank::last) noexcept : rank_{r}, owner_{owner}, fire_{fire} {}
+  explicit timer(callback fire, rank r = rank::last) noexcept : rank_{r}, fire_{fire} {}
+  template <class Owner, class Function>
+  timer(Owner* owner, Function f, rank r = rank::last) noexcept : timer{callback{owner, f}, r} {}
   timer(timer const&) = delete;
   timer& operator=(timer const&) = delete;
   ~timer() { cancel(); }
@@ -46,8 +71,7 @@ class timer {
   timer_queue* queue_ = nullptr;
   std::uint32_t place_ = 0;
   enum rank rank_;
-  void* owner_;
-  action fire_;
+  callback fire_;
 };
 
 /// Timers by due time: a binary heap for each rank, which knows where each timer stands. Has no clock.
@@ -77,7 +101,7 @@ class timer_queue {
       for (std::size_t left = most; left != 0 && of.next() <= now; --left) {
         timer& t = of.first();
         t.cancel();
-        t.fire_(t.owner_, now);
+        t.fire_(now);
       }
     }
   }

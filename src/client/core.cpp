@@ -99,8 +99,7 @@ client_core::client_core(asio::any_io_executor executor, config settings, std::u
       settings_{std::move(settings)}, target_{std::move(target)}, id_{new_client_id()}, number_{client_numbers::next()},
       mutex_{!settings_.single_threaded}, cohort_{settings_, timers_, *this, stats_},
       top_names_{settings_.top_k}, random_{static_cast<std::minstd_rand::result_type>(seed_of(id_))}, closing_{settings_.command_timeout},
-      close_timer_{this, [](void* self, time_point now) { static_cast<client_core*>(self)->close_due(now); }},
-      alarm_{std::make_unique<alarm>(strand_)}, nodes_{!settings_.single_threaded} {
+      close_timer_{this, engine::call<&client_core::close_due>}, alarm_{std::make_unique<alarm>(strand_)}, nodes_{!settings_.single_threaded} {
   deployment_ = target_->make({settings_, id_, *this, strand_, timers_, cohort_, *this, stats_});
   cohort_.use(*deployment_.backend, target_->shown());
 }

@@ -5,11 +5,7 @@
 
 namespace conch::engine {
 
-admin_request::admin_request() noexcept
-    : due{this, [](void* self, time_point now) {
-            auto& i = *static_cast<admin_request*>(self);
-            i.at->admin_due(i, now);
-          }} {}
+admin_request::admin_request() noexcept : due{this, [](admin_request& i, time_point now) { i.at->admin_due(i, now); }} {}
 
 admin_request::~admin_request() {
   if (linked()) at->withdraw(*this);

@@ -11,8 +11,7 @@ namespace conch::engine {
 class closing {
  public:
   closing(cohort_environment& on, lock_entries& entries, teller& tell, watchdog& dog, local_line& line, waits& all_waits, hold_ends& ends) noexcept
-      : on_{on}, entries_{entries}, tell_{tell}, watchdog_{dog}, line_{line}, waits_{all_waits}, ends_{ends},
-        rest_{this, [](void* self, time_point now) { static_cast<closing*>(self)->end_some(now); }} {}
+      : on_{on}, entries_{entries}, tell_{tell}, watchdog_{dog}, line_{line}, waits_{all_waits}, ends_{ends}, rest_{this, call<&closing::end_some>} {}
 
   void close(time_point now);
   void give_back_everything(time_point now);

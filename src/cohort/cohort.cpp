@@ -14,17 +14,11 @@ lock_entry& entry_of(place& p) { return *static_cast<lock_entry*>(p.owner); }
 
 }  // namespace
 
-acquisition::acquisition()
-    : due{this, [](void* self, time_point now) {
-            auto& a = *static_cast<acquisition*>(self);
-            a.in->overdue(a, now);
-          }} {}
+acquisition::acquisition() : due{this, [](acquisition& a, time_point now) { a.in->overdue(a, now); }} {}
 
 lock_entry::lock_entry(std::string lock_name, cohort& owner, backend& servers, permit const& share, bool is_single)
     : name{std::move(lock_name)}, in{owner}, single{is_single}, place{servers.make_place(name, share)}, watch{this,
-                                                                                                              [](void* self, time_point now) {
-                                                                                                                auto& e =
-                                                                                                                    *static_cast<lock_entry*>(self);
+                                                                                                              [](lock_entry& e, time_point now) {
                                                                                                                 e.in.watch(e, now);
                                                                                                               },
                                                                                                               timer::rank::first} {

@@ -12,7 +12,8 @@ class cleanups;
 /// A release or a leave that the server has not answered yet. It is repeated until it is answered or has become pointless. Its grant id is
 /// dead.
 struct cleanup : list_hook<cleanup>, awaited {
-  cleanup(place& of, grant_id dead, cleanups& owner, timer::action on_due) noexcept : lock{&of}, id{dead}, in{&owner}, due{this, on_due} {}
+  template <class Function>
+  cleanup(place& of, grant_id dead, cleanups& owner, Function on_due) noexcept : lock{&of}, id{dead}, in{&owner}, due{this, on_due} {}
 
   place* lock;
   grant_id id;

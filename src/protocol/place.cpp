@@ -10,10 +10,7 @@
 namespace conch::protocol {
 
 place::place(place_keeper& keeper, std::string_view lock_name, engine::permit const& share)
-    : engine::place{lock_name, share}, of{&keeper}, check{this, [](void* self, time_point now) {
-                                                            auto& s = *static_cast<place*>(self);
-                                                            s.of->due(s, now);
-                                                          }} {}
+    : engine::place{lock_name, share}, of{&keeper}, check{this, [](place& p, time_point now) { p.of->due(p, now); }} {}
 
 place::~place() {
   if (listed_in != nullptr) listed_in->forget(*this);

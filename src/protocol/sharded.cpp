@@ -17,8 +17,7 @@ sharded::sharded(config const& settings, std::uint64_t seed, entropy& nonces, ti
                  statistics& stats)
     : settings_{settings}, timers_{timers}, where_{where}, up_{up}, log_{log}, stats_{stats}, random_{seed}, nonces_{nonces}, shared_{nonces, this},
       nowhere_{settings, random_.next(), nonces, timers, where.way_to(shards::nobody), up, log, stats, &shared_},
-      deaf_due_{this, [](void* self, time_point now) { static_cast<sharded*>(self)->ask_deaf_again(now); }},
-      idle_due_{this, [](void* self, time_point now) { static_cast<sharded*>(self)->end_unused(now); }} {
+      deaf_due_{this, call<&sharded::ask_deaf_again>}, idle_due_{this, call<&sharded::end_unused>} {
   where_.report_to(*this);
   where_.report_to(shards::nobody, nowhere_.receiver());
 }

@@ -16,14 +16,8 @@ constexpr milliseconds time_to_follow{100};
 }  // namespace
 
 sync_link::sync_link(config const& settings, timer_queue& timers, wire& out, receiver& up, statistics& stats)
-    : settings_{settings}, timers_{timers}, out_{out}, up_{up}, stats_{stats}, elsewhere_{this,
-                                                                                          [](void* self, time_point now) {
-                                                                                            static_cast<sync_link*>(self)->leave_other_server(now);
-                                                                                          }},
-      overdue_{this, [](void* self, time_point now) { static_cast<sync_link*>(self)->overdue(now); }}, quiet_{this, [](void* self, time_point now) {
-                                                                                                                static_cast<sync_link*>(self)->quiet(
-                                                                                                                    now);
-                                                                                                              }} {}
+    : settings_{settings}, timers_{timers}, out_{out}, up_{up}, stats_{stats},
+      elsewhere_{this, call<&sync_link::leave_other_server>}, overdue_{this, call<&sync_link::overdue>}, quiet_{this, call<&sync_link::quiet>} {}
 
 void sync_link::more(time_point now) {
   if (telling_ || !batch_.items.empty()) return;

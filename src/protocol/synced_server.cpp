@@ -12,8 +12,7 @@ namespace conch::protocol {
 /// which the replicas are told.
 struct synced_server::front final : engine::place {
   front(synced_server& keeper, std::string_view lock_name, engine::permit const& share)
-      : engine::place{lock_name, share}, in{keeper}, at_server{keeper.server_, lock_name, share}, timer{this, [](void* self, time_point now) {
-                                                                                                          auto& f = *static_cast<front*>(self);
+      : engine::place{lock_name, share}, in{keeper}, at_server{keeper.server_, lock_name, share}, timer{this, [](front& f, time_point now) {
                                                                                                           f.in.due(f, now);
                                                                                                         }} {
     at_server.owner = this;

@@ -14,10 +14,7 @@ namespace conch::quorum {
 using protocol::place;
 
 quorum_lock::quorum_lock(locks& all, events& heard, servers& at_servers, std::string lock_name)
-    : name{std::move(lock_name)}, in{all}, told{heard}, timer{this, [](void* self, time_point now) {
-                                                                auto& b = *static_cast<quorum_lock*>(self);
-                                                                b.told.due(b, now);
-                                                              }} {
+    : name{std::move(lock_name)}, in{all}, told{heard}, timer{this, [](quorum_lock& q, time_point now) { q.told.due(q, now); }} {
   votes.reserve(at_servers.size());
   for (auto const& m : at_servers.all()) votes.push_back(std::make_unique<vote>(*this, *m, name));
 }

@@ -21,10 +21,13 @@ std::int64_t first_48_bits(std::string_view client) {
 quorum::quorum(config const& settings, std::string_view client, std::uint64_t seed, engine::entropy& nonces, engine::timer_queue& timers,
                engine::backend_events& up, engine::log_sink& log, statistics& stats)
     : on_{settings, first_48_bits(client), timers, up, log, stats, nonces, engine::random_numbers{seed}}, servers_{on_}, locks_{servers_, events_},
-      room_{on_, servers_, &attempts_, [](void* self, time_point now) { static_cast<attempts*>(self)->start_next(now); }}, requests_{on_},
-      releases_{on_, servers_, room_}, minority_{on_, servers_, requests_}, held_{on_, servers_, requests_, releases_},
-      attempts_{on_, servers_, room_, requests_, releases_, minority_}, events_{on_,       servers_,  locks_, room_,
-                                                                                requests_, releases_, held_,  attempts_} {}
+      room_{on_, servers_, {&attempts_, engine::call<&attempts::start_next>}}, requests_{on_}, releases_{on_, servers_, room_}, minority_{on_,
+                                                                                                                                          servers_,
+                                                                                                                                          requests_},
+      held_{on_, servers_, requests_, releases_}, attempts_{on_, servers_, room_, requests_, releases_, minority_}, events_{on_,       servers_,
+                                                                                                                            locks_,    room_,
+                                                                                                                            requests_, releases_,
+                                                                                                                            held_,     attempts_} {}
 
 std::unique_ptr<engine::place> quorum::make_place(std::string_view name, engine::permit const&) {
   return std::make_unique<cohort_place>(locks_.get(name), name);

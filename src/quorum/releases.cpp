@@ -13,10 +13,9 @@ namespace conch::quorum {
 using protocol::place;
 
 release_round::release_round(releases& q, std::size_t servers, engine::receipt* r, cohort_place* s)
-    : in{q}, front{s}, votes(servers), timer{this, [](void* self, time_point now) {
-                                               auto& f = *static_cast<release_round*>(self);
-                                               f.late = true;
-                                               f.in.tell_released(f, now);
+    : in{q}, front{s}, votes(servers), timer{this, [](release_round& round, time_point now) {
+                                               round.late = true;
+                                               round.in.tell_released(round, now);
                                              }} {
   for (vote_release& p : votes) p.of = this;
   wait_for(*this, r);

@@ -14,8 +14,8 @@ namespace conch::quorum {
 /// fast ones would be over when the slow ones give theirs.
 class room {
  public:
-  /// `owner` and `resume`: of the timer behind which those that wait are asked for.
-  room(quorum_environment& on, servers& all, void* owner, engine::timer::action resume) noexcept : on_{on}, servers_{all}, next_{owner, resume} {}
+  /// `resume`: asks for those that wait.
+  room(quorum_environment& on, servers& all, engine::callback resume) noexcept : on_{on}, servers_{all}, next_{resume} {}
 
   bool has_room() const noexcept { return window_.has_room(); }
   /// Is there room, and does nobody wait for it?

@@ -31,9 +31,7 @@ class life_in_test final : net::role {
   };
 
   life_in_test(config const& settings, std::uint64_t seed, engine::timer_queue& timers, outside& o)
-      : timers_{timers}, outside_{o}, life_{settings, *this, seed, {.path = "a server"}}, timer_{this, [](void* self, time_point now) {
-                                                                                                   static_cast<life_in_test*>(self)->due(now);
-                                                                                                 }} {}
+      : timers_{timers}, outside_{o}, life_{settings, *this, seed, {.path = "a server"}}, timer_{this, engine::call<&life_in_test::due>} {}
 
   void want(time_point now) {
     (void)life_.want();

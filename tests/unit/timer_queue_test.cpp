@@ -25,8 +25,7 @@ struct alarm {
   std::vector<int>& fired;
   std::function<void(time_point)> also;
   time_point told{};
-  timer t{this, [](void* self, time_point now) {
-            auto& a = *static_cast<alarm*>(self);
+  timer t{this, [](alarm& a, time_point now) {
             a.fired.push_back(a.number);
             a.told = now;
             if (a.also) a.also(now);
@@ -161,8 +160,8 @@ TEST(TimerQueue, LetsAnActionDestroyItsTimer) {
 
 TEST(TimerQueue, FiresTheUrgentOnesFirstAndSoManyOfEach) {
   numbers fired;
-  auto const note = [](void* self, time_point) { static_cast<numbers*>(self)->push_back(1); };
-  auto const note_urgent = [](void* self, time_point) { static_cast<numbers*>(self)->push_back(2); };
+  auto const note = [](numbers& out, time_point) { out.push_back(1); };
+  auto const note_urgent = [](numbers& out, time_point) { out.push_back(2); };
   timer_queue q;
   std::deque<timer> all;
   for (int i = 0; i < 3; ++i) {

@@ -16,10 +16,7 @@ cleanups::~cleanups() {
 }
 
 cleanup& cleanups::make(place& p, grant_id id) {
-  auto* const c = new cleanup{p, id, *this, [](void* self, time_point at) {
-                                auto& one = *static_cast<cleanup*>(self);
-                                one.in->due(one, at);
-                              }};
+  auto* const c = new cleanup{p, id, *this, [](cleanup& one, time_point at) { one.in->due(one, at); }};
   ++p.references;
   pending_.push_back(*c);
   return *c;

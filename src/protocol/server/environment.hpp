@@ -57,7 +57,7 @@ class pauses {
 /// The timer behind which work goes on that one turn does not finish. Any part may ask for it; only catch_up does the work.
 class next_turn {
  public:
-  next_turn(timer_queue& timers, void* owner, timer::action resume) noexcept : timers_{timers}, timer_{owner, resume} {}
+  next_turn(timer_queue& timers, callback resume) noexcept : timers_{timers}, timer_{resume} {}
 
   void at(time_point when) { timers_.arm(timer_, when); }
   bool is_due() const noexcept { return timer_.armed(); }

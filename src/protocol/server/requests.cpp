@@ -12,11 +12,8 @@
 namespace conch::protocol {
 
 requests::requests(environment const& env, wire& out, server_link& link)
-    : env_{env}, out_{out}, link_{link}, keep_alive_{env.settings.keep_alive},
-      overdue_{this, [](void* self, time_point now) { static_cast<requests*>(self)->overdue(now); }}, quiet_{
-                                                                                                          this, [](void* self, time_point now) {
-                                                                                                            static_cast<requests*>(self)->quiet(now);
-                                                                                                          }} {}
+    : env_{env}, out_{out}, link_{link},
+      keep_alive_{env.settings.keep_alive}, overdue_{this, call<&requests::overdue>}, quiet_{this, call<&requests::quiet>} {}
 
 // ------------------------------------------------------------------------------------------------- the connection
 

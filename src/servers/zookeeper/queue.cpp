@@ -11,16 +11,14 @@ using engine::milliseconds;
 using engine::receipt;
 using at = engine::place::state;
 
-namespace {
-
-void resume_backlog(void* rest, time_point now) { static_cast<catch_up*>(rest)->resume_backlog(now); }
-
-}  // namespace
-
 queue::queue(config const& settings, std::string const& client_id, std::string root, std::string secret, std::uint64_t seed,
              engine::timer_queue& timers, wire& out, engine::backend_events& up, statistics& stats)
-    : on_{{settings, client_id, std::move(root), std::move(secret), timers, up, stats}, seed, out, arrivals_, &rest_, resume_backlog},
-      owed_{on_, &rest_, resume_backlog}, shares_{on_, owed_}, held_{on_, shares_}, line_{on_, owed_, shares_, held_},
+    : on_{{settings, client_id, std::move(root), std::move(secret), timers, up, stats},
+          seed,
+          out,
+          arrivals_,
+          {&rest_, engine::call<&catch_up::resume_backlog>}},
+      owed_{on_, {&rest_, engine::call<&catch_up::resume_backlog>}}, shares_{on_, owed_}, held_{on_, shares_}, line_{on_, owed_, shares_, held_},
       rest_{on_, owed_, shares_, held_, line_}, arrivals_{on_, owed_, shares_, held_, line_, rest_} {}
 
 engine::capabilities queue::offers() const noexcept {

@@ -15,16 +15,14 @@
 
 namespace conch::zookeeper {
 
-namespace {}  // namespace
-
 duration least_session(config const& settings) noexcept { return 4 * settings.zookeeper.session_margin; }
 
 session::session(config const& settings, std::string const& root, std::string const& secret, engine::timer_queue& timers, wire& out,
                  session_events& up, statistics& stats)
-    : settings_{settings}, root_{root}, secret_{secret}, timers_{timers}, out_{out}, up_{up}, stats_{stats},
-      beat_{this, [](void* self, time_point now) { static_cast<session*>(self)->beat(now); }, engine::timer::rank::first},
-      proof_{this, [](void* self, time_point now) { static_cast<session*>(self)->proof_due(now); }, engine::timer::rank::first},
-      overdue_{this, [](void* self, time_point now) { static_cast<session*>(self)->answer_overdue(now); }}, timeout_{asked_timeout()} {}
+    : settings_{settings}, root_{root}, secret_{secret}, timers_{timers}, out_{out}, up_{up}, stats_{stats}, beat_{this, engine::call<&session::beat>,
+                                                                                                                   engine::timer::rank::first},
+      proof_{this, engine::call<&session::proof_due>, engine::timer::rank::first}, overdue_{this, engine::call<&session::answer_overdue>},
+      timeout_{asked_timeout()} {}
 
 // ---------------------------------------------------------------------------------------------- the connection
 

@@ -15,8 +15,8 @@ namespace conch::zookeeper {
 /// Releases and leaves that are not done yet.
 class cleanups {
  public:
-  /// `owner` and `resume`: of the turn that sends those that rest.
-  cleanups(common_parts& on, void* owner, engine::timer::action resume) noexcept : on_{on}, later_{owner, resume} {}
+  /// `resume`: sends those that rest.
+  cleanups(common_parts& on, engine::callback resume) noexcept : on_{on}, later_{resume} {}
   cleanups(cleanups const&) = delete;
   cleanups& operator=(cleanups const&) = delete;
   ~cleanups();

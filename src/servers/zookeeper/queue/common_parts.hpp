@@ -13,10 +13,10 @@ namespace conch::zookeeper {
 
 /// The parts below all others. Each uses only those before it.
 struct common_parts {
-  /// `owner` and `resume`: of the turn that looks at those that rest.
-  common_parts(environment given, std::uint64_t seed, wire& out, session_events& events, void* owner, engine::timer::action resume)
+  /// `resume`: looks at those that rest.
+  common_parts(environment given, std::uint64_t seed, wire& out, session_events& events, engine::callback resume)
       : env{std::move(given)}, session{env.settings, env.root, env.secret, env.timers, out, events, env.stats}, sent{env, session},
-        all{env, sent, owner, resume}, pause{env.settings, ~seed} {}
+        all{env, sent, resume}, pause{env.settings, ~seed} {}
   common_parts(common_parts const&) = delete;
   common_parts& operator=(common_parts const&) = delete;
 

@@ -5,16 +5,10 @@
 
 namespace conch::zookeeper {
 
-namespace {
-
-void is_due(void* self, time_point now) {
-  auto& s = *static_cast<standing*>(self);
-  s.keeper.due(s, now);
-}
-
-}  // namespace
-
 standing::standing(standing_keeper& mine, std::string_view lock_name, engine::permit const& share, std::string in_folder)
-    : engine::place{lock_name, share}, keeper{mine}, folder{std::move(in_folder)}, asks{terms_of(permit)}, check{this, is_due} {}
+    : engine::place{lock_name, share}, keeper{mine}, folder{std::move(in_folder)}, asks{terms_of(permit)}, check{this,
+                                                                                                                 [](standing& s, time_point now) {
+                                                                                                                   s.keeper.due(s, now);
+                                                                                                                 }} {}
 
 }  // namespace conch::zookeeper
