@@ -84,6 +84,11 @@ std::string names_with_tls() {
 
 namespace conch::servers {
 
-std::unique_ptr<probe> open_probe(config const& settings) { return registry::open(settings)->make_probe(settings); }
+std::unique_ptr<probe> open_probe(config const& settings) {
+  auto const where = registry::open(settings);
+  auto asks = where->make_probe(settings);
+  if (asks == nullptr) detail::refuse(errc::not_supported, where->shown() + " has nothing that a command could ask");
+  return asks;
+}
 
 }  // namespace conch::servers

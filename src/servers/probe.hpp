@@ -67,8 +67,8 @@ class probe {
   virtual std::string identity() const { return {}; }
 };
 
-/// For the server that `settings.url` names. Null: this kind of server has none.
-/// Throws boost::system::system_error for a wrong URL, and errc::not_supported where a component is missing.
+/// For the server that `settings.url` names.
+/// Throws boost::system::system_error: for a wrong URL, and errc::not_supported where a component is missing or this kind of server has no probe.
 CONCH_API std::unique_ptr<probe> open_probe(config const& settings);
 
 }  // namespace conch::servers

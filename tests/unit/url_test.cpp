@@ -440,6 +440,16 @@ TEST(Url, OfANewKindOfServerNeedsNothingButItsScheme) {
     EXPECT_EQ(e.code(), errc::not_supported);
     EXPECT_NE(e.code().message().find("dummy:// keeps no locks"), std::string::npos);
   }
+
+  config asked;
+  asked.url = "dummy://a";
+  try {
+    (void)servers::open_probe(asked);
+    ADD_FAILURE();
+  } catch (boost::system::system_error const& e) {
+    EXPECT_EQ(e.code(), errc::not_supported);
+    EXPECT_NE(std::string{e.what()}.find("dummy://"), std::string::npos) << e.what();
+  }
 }
 
 TEST(ClusterUrl, NamesSeedsWithTheUserOfAll) {
