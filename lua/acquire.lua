@@ -1,4 +1,4 @@
--- Takes the lock, or stands in line for it.
+-- Takes the lock, or joins its queue.
 -- KEYS lock queue fence   ARGV id mode(wait|try, with ! patient) lease claim retention ticket(0 or none: none) not_after(0 or none: none)
 -- and for a vote, which is one server's part of a lock over several: proposal, the least fence to grant (else empty, or none)
 -- and at a node of a Cluster: shard (lib/channel.lua)
@@ -7,7 +7,7 @@
 -- · {1 fence now} granted · {0 left now ticket} in line · {2 left now} busy · {3 0 now} too late to be done
 -- · {4 0 now ticket(0: a try)} not known yet, there are too many in line who do not hear: to be asked again at once
 -- In line or busy because this script passed the lock on, a fifth number: 1 if somebody waits behind its new owner
--- A vote is a claim until it is confirmed; to be in line or busy is followed by who has it (see rival).
+-- A vote is a claim until it is confirmed; the answers "in line" and "busy" also name the holder (see rival).
 local lock_key, queue_key, fence_key = KEYS[1], KEYS[2], KEYS[3]
 local id, lease, retention, not_after, proposal = ARGV[1], ARGV[3] or '30000', ARGV[5] or '630000', ARGV[7], tonumber(ARGV[8])
 -- @include lib/clock.lua

@@ -29,7 +29,7 @@ for i = 1, #KEYS / 3 do
         local lock_key = key
         -- @include lib/channel.lua
         -- @include lib/told.lua
-        tell_end(queue_key, lease, 3) -- who stands behind knows the lease of an owner before
+        tell_end(queue_key, lease, 3) -- the next waiters know the lease of an earlier owner
       elseif left < lease then
         redis.call('PEXPIRE', key, lease)
       end

@@ -1,6 +1,6 @@
--- Takes a lock from all who own it, or from one of them, and passes it on: for operators. Whoever loses it is told before the
--- next is, by a push "!ID KEY". Of many owners so many in one script: it is to be sent again, with what it answered.
--- KEYS lock queue fence ends   ARGV claim retention fence(all; or that of the owner who is meant), and to go on: last from (else empty, or none); shard (lib/channel.lua)
+-- Takes a lock from all its owners, or from one of them, and passes it on: for operators. An owner that loses it is told before the
+-- next one, by a push "!ID KEY". If there are many owners, one script takes only some: send it again, with what it answered.
+-- KEYS lock queue fence ends   ARGV claim retention fence(all; or that of the owner that is meant), and to continue: last from (else empty, or none); shard (lib/channel.lua)
 -- Answers {from how many, now}, then if it passed it on, or there is more: {1 if somebody waits behind its new owners + 2 for more to
 -- take + 4 for more to pass on (somebody is to send a release at once), kind(0: a mutex, else its letter), limit}, and for more to take {last from}: of
 -- owners with greater fences than `last` none is meant, and of those that are left all end after `from`
@@ -75,8 +75,8 @@ if indexed then
       ids[#ids + 1] = some[i]
     end
   end
-  -- Those that end at the same moment, which one script has let in or renewed, go together: the next script begins behind them, whoever of
-  -- them gives it back meanwhile.
+  -- Owners whose leases end at the same moment, since one script let them in or renewed them, go together: the next script begins behind them,
+  -- even if some of them give the lock back meanwhile.
   for _, owner_id in ipairs(is_full and redis.call('ZRANGE', ends_key, from, from, 'BYSCORE', 'LIMIT', 0, 10 * most_steps) or {}) do
     ids[#ids + 1] = owner_id
   end
@@ -90,7 +90,7 @@ else
     choose(all[i], parse_part(all[i + 1]))
   end
 end
--- Whoever is granted it from now on is not meant: an order in several scripts takes what there was when it came.
+-- Owners that are granted it from now on are not meant: an order in several scripts takes it from those that had it when the order came.
 if rest and not last then
   last = only or next_fence(0)
 end
@@ -99,7 +99,7 @@ for _, one in ipairs(chosen) do
   tell(one[1])
   take_back(one[1], one[2])
 end
--- Without owners there may be no lock, of which the next script would know whom to let in.
+-- Without owners the lock itself may be gone, and with it what tells the next script whom to let in.
 rest = rest and used > 0
 local others, more = 0, false
 if #chosen > 0 or (last and not rest) then

@@ -1,8 +1,8 @@
--- Who has a lock, and who has asked for it. Changes nothing.
+-- Shows the owners of a lock, and the clients that asked for it. Changes nothing.
 -- KEYS lock queue requests
 -- Answers {now, waiting, owners, taken, limit, kind(0: a mutex, else its letter)}, for the first 100 owners by their fences
 -- {c1, c2, c3, c4, fence, left, weight, segment, state(1: confirmed)}: c1 to c4 are the 128 bits of CLIENT; and for those of them who were
--- asked to let go {number of the owner, c1, c2, c3, c4 of who asks, when}. Of more than 1000 owners none is named.
+-- asked to let go {number of the owner, c1, c2, c3, c4 of the asking client, when}. If there are more than 1000 owners, none is named.
 local lock_key, queue_key, requests_key = KEYS[1], KEYS[2], KEYS[3]
 -- @include lib/lock.lua
 -- @include lib/owners.lua

@@ -1,7 +1,7 @@
--- Takes a part of a lock that has several owners, or stands in line for it.
+-- Takes a part of a lock that has several owners, or joins its queue.
 -- KEYS lock queue fence ends
 -- ARGV id mode(wait|try, with ! patient) lease claim retention ticket(0: none) not_after(0: none) kind(s|r|g|e) limit weight visited start, and at a node of a Cluster: shard (lib/channel.lua)
--- The limit is that of whoever comes first; it stays as long as anybody owns a part. A weight of 0, only of a try without segments: all that is free.
+-- The limit is that of the first client; it stays as long as any client owns a part. Weight 0, only in a try without segments: all that is free.
 -- Answers {1 fence now segment(weight 0: how much)} granted · {0 left now ticket} in line · {2 left now} busy · {3 0 now} too late to be done
 -- · {4 0 now ticket(0: a try)} not known yet, there was more to do than one script does: to be asked again at once
 -- In line, busy or not known, a fifth number if this script passed something on: 1 if somebody waits behind its new owners
@@ -94,7 +94,7 @@ if not nobody_waits then
     stand_in_line()
   end
   -- A dead client at the head of the line may be too large to get its turn soon, and must not keep the others from
-  -- theirs. Whoever asks again, because a lease should be over, finds out; nothing is sent for it otherwise.
+  -- theirs. A waiter that asks again, because a lease should have expired, finds out; nothing else is sent for it.
   while again and not patient do
     local head = redis.call('ZRANGE', queue_key, 0, 0)[1]
     unfinished = unfinished or steps <= 0
@@ -105,7 +105,7 @@ if not nobody_waits then
     steps = steps - 1
   end
   if patient and used >= limit then
-    awaited(id, 0)  -- nobody yet, but they are told to come: who has it may never give it back
+    awaited(id, 0)  -- nobody yet, but they are told to come: the owner may never give it back
   end
   local fence, segment, others, more, absent = admit(id, lease, 0)
   if fence then
@@ -126,7 +126,7 @@ if not nobody_waits then
   nobody_waits = not more
 end
 
--- Where there are segments those who wait want none of what is free now; of a reentrant lock they are not its owner.
+-- With segments, the waiters want none of those that are free now; waiters for a reentrant lock are not its owner.
 local segment = (nobody_waits or kind == 'KIND_SEGMENTS' or kind == 'KIND_REENTRANT') and fit(weight, visited, start)
 if segment then
   local fence = next_fence(0)

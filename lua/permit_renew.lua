@@ -43,7 +43,7 @@ for i = 1, count do
       keep_fence(KEYS[count + i], tonumber(match(before, ' (%d+)')), retention)
       redis.call('PEXPIRE', KEYS[2 * count + i], lease + retention)
       if state == 'c' then
-        -- A push made it an owner. Who stands behind it, or waits until nobody is left, knows the leases of those before.
+        -- A push made it an owner. Those behind it in the queue, and the watchers, know the leases of earlier owners.
         local lock_key, shard = key, ARGV[2 * count + 2]
         -- @include lib/channel.lua
         -- @include lib/told.lua

@@ -1,8 +1,8 @@
--- Gives the lock back, or leaves the line; in either case a free lock goes to the next in line.
--- KEYS lock queue fence   ARGV id keep(1: stay if granted meanwhile; with ! patient) lease claim retention new_id('' or none: do not stand in line again)
+-- Gives the lock back, or leaves the queue; in either case a free lock goes to the next in the queue.
+-- KEYS lock queue fence   ARGV id keep(1: stay if granted meanwhile; with ! patient) lease claim retention new_id('' or none: do not queue again)
 -- and for a vote: floor, the fence of the lock it was a vote for; ahead, what a fence that is given now should be above, too (else both empty, or none)
 -- and at a node of a Cluster: shard (lib/channel.lua)
--- Of one with its id only: 0 30000 3000 630000, of the defaults of conch::config.
+-- With an id only, the rest is 0 30000 3000 630000, from the defaults of conch::config.
 -- Answers 1, it was the owner's and nobody is in line (for a vote: and no fence is to be raised) · {was_owner passed_on more_wait now}, for a keep that found itself owner {2 fence 0 now},
 -- (passed_on 2: it is free, and there are more in line who do not hear than one script passes over: to be repeated at once)
 -- · for a patient one {3 0 1 now}: nothing is done, the first in line is not there yet; to be repeated soon

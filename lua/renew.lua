@@ -40,7 +40,7 @@ for i = 1, count do
   if retention and answer[i + 1] == 1 then
     keep_fence(KEYS[count + i], tonumber(string.match(value or redis.call('GET', key), ' (%d+) [hc]$')), retention)
     if was_claim then
-      -- A push made it an owner. Who stands behind it, or waits until nobody is left, knows the lease of the one before.
+      -- A push made it an owner. Those behind it in the queue, and the watchers, know the lease of the previous one.
       local lock_key, shard = key, ARGV[2 * count + 2]
       -- @include lib/channel.lua
       -- @include lib/told.lua

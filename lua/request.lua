@@ -1,6 +1,6 @@
--- Asks who has a lock to let it go: writes down who asks, and tells each owner by a push "*ID KEY". Takes nothing away.
--- KEYS lock requests   ARGV fence(all; or that of the owner who is meant) asker shard(lib/channel.lua)
--- Answers {how many are asked, now}: of many the first 100 by their fences; of more than 1000 none, as in inspect
+-- Asks the owners of a lock to let it go: records the asker, and tells each owner by a push "*ID KEY". Takes nothing away.
+-- KEYS lock requests   ARGV fence(all; or that of the owner that is meant) asker shard(lib/channel.lua)
+-- Answers {how many are asked, now}: at most the first 100 by their fences; none if there are more than 1000, as in inspect
 local lock_key, requests_key = KEYS[1], KEYS[2]
 local everyone, only, asker, shard = ARGV[1] == 'all', tonumber(ARGV[1]), ARGV[2], ARGV[3]
 -- @include lib/lock.lua
@@ -29,7 +29,7 @@ end
 redis.call('HSET', requests_key, unpack(fields))
 local kept = redis.pcall('PEXPIRE', requests_key, longest)
 if type(kept) == 'table' then
-  -- Rather than to keep it for ever.
+  -- Rather than keep it forever.
   redis.call('DEL', requests_key)
   return kept
 end

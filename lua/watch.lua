@@ -1,13 +1,13 @@
--- Answers whether nobody has a lock. If somebody has, writes down who wants to be told when it is free (lib/freed.lua).
+-- Answers whether a lock is free. If not, records that the client wants to be told when it is (lib/freed.lua).
 -- KEYS lock alert watchers   ARGV id('': only goes on telling, if it is free) lease shard(lib/channel.lua)
--- Answers {1 0 now} nobody has it · {0 left now} somebody has: to be asked again in that time, in which the leases of now end
+-- Answers {1 0 now} free · {0 left now} held: ask again after `left`, when the present leases have ended
 local lock_key, alert_key, watchers_key = KEYS[1], KEYS[2], KEYS[3]
 local id, lease, shard = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 -- @include lib/lock.lua
 -- @include lib/owners.lua
 -- @include lib/freed.lua
 
--- Who is answered "free" waits no more. It is a write: at a replica, which may not know the owner yet, the script fails here.
+-- A client that is answered "free" no longer waits. That is a write: at a replica, which may not know the owner yet, the script fails here.
 redis.call('ZREM', watchers_key, id)
 
 local owners = owners_of(lock_key)
@@ -28,17 +28,17 @@ end
 if id == '' then
   return {0, left, now}
 end
--- It asks again when the leases of now should be over, and once more in good time before it is forgotten.
+-- It asks again when the present leases should have expired, and once more well before it is forgotten.
 local lives = math.max(left + lease, redis.call('PTTL', watchers_key))
 redis.call('SET', alert_key, '', 'PX', lives)
 redis.call('ZADD', watchers_key, text(now), id)
 local kept = redis.pcall('PEXPIRE', watchers_key, lives)
 if type(kept) == 'table' then
-  -- Rather than to keep it for ever.
+  -- Rather than keep it forever.
   redis.call('DEL', watchers_key)
   return kept
 end
--- Where a script may touch no other keys than these, whoever gives the lock back cannot tell (lib/freed.lua).
+-- Where a script may touch no other keys than these, the script that gives the lock back cannot notify (lib/freed.lua).
 if type(redis.pcall('EXISTS', lock_key .. ':x')) == 'table' then
   left = math.min(left, 3000)
 end

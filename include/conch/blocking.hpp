@@ -162,7 +162,7 @@ class timed_lock {
     return acquire(detail::share::alone, detail::time_left(end), std::move(stop));
   }
 
-  /// Releases the lock, and does not wait for the answer of the server. After a loss there is nothing to release, which is no error.
+  /// Releases the lock, and does not wait for the answer of the server. After a loss there is nothing to release; that is not an error.
   /// Without a hold it does nothing. It takes some microseconds, never blocks on the network and never throws. The client repeats the
   /// release until the server answers or the lease has ended. Round trips: none to wait for; one message, or none if the lock is handed
   /// off in this process.
@@ -215,7 +215,7 @@ class mutex : public timed_lock {
 /// calling thread's, else the oldest reader's.
 ///
 /// lock() of a thread that reads through this object, and lock_shared() of one that writes, throw errc::would_deadlock. A thread that
-/// reads twice waits for ever if a writer has asked in between.
+/// reads twice waits forever if a writer has asked in between.
 class shared_mutex : public timed_lock {
  public:
   /// As mutex.

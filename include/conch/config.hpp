@@ -147,7 +147,7 @@ struct config {
   duration stop_margin = std::chrono::milliseconds{500};
 
   /// How long the watchdog renews one hold, at least 1 ms. A body that is stuck loses the lock at most one lease later.
-  /// Empty: for ever.
+  /// Empty: forever.
   std::optional<duration> max_hold = std::nullopt;
 
   /// How long a grant may be handed off inside this process while other clients wait. 0: each release goes to the server.

@@ -30,7 +30,7 @@ struct write_guard {
   /// False of the guard of an empty, released or lost hold.
   explicit operator bool() const noexcept { return !key.empty(); }
 
-  /// What conch_is_owner takes as its second argument. Of a mutex: the beginning of the value of `key`, up to the blank before its state.
+  /// What conch_is_owner takes as its second argument. For a mutex: the value of `key` up to the space before its state.
   /// Empty if there is no guard.
   CONCH_API std::string grant() const;
 

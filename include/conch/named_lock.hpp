@@ -140,8 +140,8 @@ class named_lock {
   /// Asks the holders to let the lock go, and takes nothing away: each continues or releases, as its program decides (hold::async_requested).
   ///
   /// Effects: one script records the request until the current leases end, and pushes a message to each holder. It gives no place in
-  /// the queue: also acquire the lock if you want it. Of more than 100 holders those with the lowest fences are asked; of more than 1000 none.
-  /// Result: the number of holders that are asked; 0: there is none. Not whether they listen: async_inspect shows who has been asked.
+  /// the queue: also acquire the lock if you want it. Of more than 100 holders it asks those with the lowest fences; of more than 1000, none.
+  /// Result: the number of holders that were asked; 0: there is none. It does not tell whether they listen: async_inspect shows which were asked.
   /// Completion signature: void(error_code, std::uint32_t)
   /// Lifetimes, executor, cancellation, thread safety: as async_force_release.
   /// Errors: those of async_inspect. It is repeated after a reconnect; a holder that receives it twice reports it once.

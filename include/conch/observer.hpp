@@ -43,7 +43,7 @@ struct lock_event {
 /// and override what is of interest; each function does nothing by itself.
 ///
 /// Each acquire and try that the arguments do not make fail has this sequence: waiting; any number of queued and retried; then granted or
-/// not_granted. After granted comes exactly one of released, lost and detached. Of a multi_lock each of its locks has these events, also
+/// not_granted. After granted comes exactly one of released, lost and detached. Each lock of a multi_lock has these events, also
 /// those that it takes and gives back before it has all. The levels of a reentrant lock share the events of one hold, and so do the
 /// coroutines of a client that hand a mutex on: one `queued`, for the place in the queue that they share.
 ///
@@ -66,7 +66,7 @@ class observer {
 
   /// The acquire has begun.
   virtual void on_waiting(lock_event const&) {}
-  /// The server has queued the client. Over several servers: so many of them that the votes of the others are too few.
+  /// The server has queued the client. Over several servers: enough of them have queued it that the other votes cannot be a majority.
   virtual void on_queued(lock_event const&) {}
   virtual void on_retried(lock_event const&, retry_reason) {}  ///< It asks once more, and why.
   /// `waited`: since the acquire began.

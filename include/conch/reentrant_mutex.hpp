@@ -92,8 +92,8 @@ class [[nodiscard]] reentrant_hold {
   /// How many levels its owner has in this process, for reading and for writing. 0 when empty.
   std::uint32_t depth() const noexcept { return level_ ? detail::depth_of_level(*level_) : 0; }
 
-  /// Leaves this level. The last level releases the lock and waits for the server's answer. Of a reentrant_shared_mutex, so does the last
-  /// level that writes: it makes a reader of the owner's hold if levels that read are left.
+  /// Leaves this level. The last level releases the lock and waits for the server's answer. The last level of a reentrant_shared_mutex that writes
+  /// does so too: it makes the owner's hold a reader's if levels that read are left.
   ///
   /// Result: true if the lock was held until then; false if it had been lost. This object is empty from the call on.
   /// Completion signature: void(error_code, bool)

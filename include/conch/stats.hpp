@@ -89,7 +89,7 @@ struct statistics {
   std::uint64_t master_switches = 0;            ///< Sentinel: the master was another than before
   std::uint64_t topology_refreshes = 0;         ///< how often Sentinels were asked again for the master, or nodes of a Cluster for their map
   histogram failover;                           ///< Sentinel: from the end of a connection to the first answer of another master
-  std::uint64_t sync_short = 0;                 ///< sync_replicas: grants and renewals that too few replicas had in time
+  std::uint64_t sync_short = 0;                 ///< sync_replicas: grants and renewals that too few replicas acknowledged in time
   histogram sync_wait;                          ///< sync_replicas: from writing a batch of them to the answer of its WAIT
   histogram wait;                               ///< from the call to the grant
   histogram hold;                               ///< from the grant to the release or loss

@@ -2,7 +2,7 @@
 -- lock_key, queue_key, fence_key, and of the request: id, wait, patient, lease, claim, retention, ticket, proposal, shard.
 -- @include lib/lock.lua
 
--- For a vote who has it: the first 48 bits of the client, the ticket, 1 if confirmed. A vote's id is CLIENT.N, where
+-- For a vote, its holder: the first 48 bits of the client, the ticket, 1 if confirmed. A vote's id is CLIENT.N, where
 -- N begins with the ticket, and three digits of the attempt. Anybody else is somebody without a ticket.
 local function rival(answer, owner, state)
   if proposal then
@@ -15,7 +15,7 @@ local function rival(answer, owner, state)
   return answer
 end
 
--- Who has it, for how long, in what state: of the lock that was asked for last. And the fence of the asker's claim that this has made a hold.
+-- The holder of the lock that was asked for last, its remaining lease and state; and the fence of the asker's claim that has become a hold.
 local owner, left, state, confirmed
 
 -- Answers for a lock of this value. Nothing: it is free, or somebody may have to be told something, and take() goes on.

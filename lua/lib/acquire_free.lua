@@ -6,11 +6,11 @@ local function take()
   exact = true
 
   if confirmed then
-    tell_end(queue_key, lease, 3) -- who stands behind knows the lease of the owner before
+    tell_end(queue_key, lease, 3) -- the next waiters know the lease of the previous owner
     return {1, confirmed, now}
   end
   if owner then
-    awaited(id, 0)  -- nobody yet, but they are told to come: who has the lock may never give it back
+    awaited(id, 0)  -- nobody yet, but they are told to come: the owner may never give the lock back
     return rival({0, left, now, ticket}, owner, state)
   end
 

@@ -1,15 +1,15 @@
--- Telling those who wait for a lock to be free (lua/watch.lua), on top of lib/line.lua. The caller also defines lock_key, watchers_key, alert_key.
+-- Notifies clients that wait for a free lock (lua/watch.lua), on top of lib/line.lua. The caller also defines lock_key, watchers_key, alert_key.
 --
---   :w  zset    the ids of those who wait, by the time of their asking
---   :a  string  there are some: who frees the lock deletes this key with it, and needs no command of its own to find out
+--   :w  zset    the ids of the waiting clients, by the time at which they asked
+--   :a  string  there are some: the script that frees the lock deletes this key with it, and needs no extra command to find out
 --
 -- A release makes these two keys, and is not given them with the others: it would carry them for the few locks that have them. On a server that
 -- demands each key that a script touches (Dragonfly, ElastiCache Serverless) the lock is given back all the same, and tells nobody; there they ask
--- more often (lua/watch.lua). So whoever frees it deletes both keys, and if that is refused, the lock alone.
+-- more often (lua/watch.lua). So the script that frees it deletes both keys, and if that is refused, the lock alone.
 -- @include lib/channel.lua
 
--- A push "=ID KEY" for each of them, of so many as one script does. Of the last one "+ID KEY" if there are more: its client goes on (lua/watch.lua).
--- The lock is given back by now. Nothing here may make an error of that: who is not told asks by itself.
+-- A push "=ID KEY" for each, up to the limit of one script. If there are more, the last one gets "+ID KEY": its client continues (lua/watch.lua).
+-- The lock has been given back by now, and nothing here may turn that into an error: a client that is not told asks by itself.
 local function tell_freed()
   local told = redis.pcall('ZPOPMIN', watchers_key, most_steps)
   local left = redis.pcall('PTTL', watchers_key)

@@ -1,5 +1,5 @@
--- For holds that have lasted long: their fence is kept for `kept_for` from now, and not before the clock has passed it. What is wrong
--- with its key is for whoever is granted the lock next: the hold is none the worse.
+-- For holds that have lasted long: their fence is kept for `kept_for` from now, and not before the clock has passed it. A wrong value
+-- of that key is reported to the next client that is granted the lock; it does not harm this hold.
 local function keep_fence(key, fence, kept_for)
   pcall(function()
     local before = tonumber(redis.call('GET', key) or 0) or 0

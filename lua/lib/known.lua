@@ -1,5 +1,5 @@
 -- What the hash of a lock with several owners (lib/permits.lua) says of all of them, and of `id`; the caller defines lock_key, id, kind.
-local few_owners = 100 -- up to so many one script looks at all of them; more have a set of ends
+local few_owners = 100 -- one script looks at all of them up to this number; more have a set of ends
 local in_order = kind ~= 'KIND_SEGMENTS' and kind ~= 'KIND_REENTRANT' -- nobody in line is passed over
 local first_heads -- of the line, with their tickets, if the caller has looked already
 local known

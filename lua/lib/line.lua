@@ -4,8 +4,8 @@
 --
 -- @include lib/fence.lua
 
--- So many heads of the line, or owners whose leases are over, one script looks at, and no more: it keeps the server from everybody
--- else. What is left is for the next script: whoever got the answer asks again at once.
+-- One script looks at no more than this many heads of the queue, or owners whose leases have expired: meanwhile the server answers nobody
+-- else. What is left is for the next script: the client that got the answer asks again at once.
 local most_steps = 100
 
 -- Of a key whose end somebody has taken away (PERSIST), for which PTTL answers -1: it lives as long as the longest lease.
@@ -15,7 +15,7 @@ local function not_a_lock()
   return redis.error_reply('WRONGTYPE ' .. lock_key .. ' holds something that is not a lock')
 end
 
--- Stands in line: at the old place if there was one, else behind everybody. Of two places the earlier counts: a late
+-- Joins the queue: at the old place if there was one, else at the end. Of two places the earlier counts: a late
 -- request from before the ticket was known may have taken one at the end. The line outlives the lock by the asker's
 -- lease, so that nobody is forgotten when a holder dies. Answers the ticket, and whether it was not in line before.
 local function enqueue(id, ticket, lock_left, lease)

@@ -7,7 +7,7 @@ local function own(id, digits, state, lease)
   redis.call('SET', lock_key, id .. ' ' .. digits .. ' ' .. state, 'PX', lease)
 end
 
--- The answer to whoever has it now, in one number where one tells both fence and clock: the clock shows what the fence says,
+-- The answer to the owner, in one number where one tells both fence and clock: the clock shows what the fence says,
 -- or it is the fence that was proposed.
 local function granted(fence, proposal)
   if fence == clock then

@@ -2,9 +2,9 @@
 -- @include lib/reach.lua
 
 -- Gives the free lock to the first in line whose client hears of it, and only then writes it down as the owner:
--- an owner that nobody told would hold the lock for nothing. Answers the fence if that is `me` (told by the reply
--- of this very script), else who has it now, if anybody; if nobody, whether somebody is in line whom it has not come to. Then how many have
--- left the line.
+-- an owner that was not told would hold the lock for nothing. Answers the fence if that is `me` (told by the reply
+-- of this very script), else the present owner, if any; without one, whether the queue has clients that it has not come to. Then how many have
+-- left the queue.
 local function pass_on(me, my_lease, floor, my_state)
   local fence, digits = next_fence(floor)
   for step = 1, most_steps do

@@ -161,7 +161,7 @@ local function extend_part(lease)
   write(id, mine)
   live(lease)
   if was_claim then
-    tell_end(queue_key, lease, 3) -- who stands in line knows the leases of the owners before
+    tell_end(queue_key, lease, 3) -- the waiters know the leases of earlier owners
   end
 end
 
@@ -233,13 +233,13 @@ local function one_is_awaited(room)
 end
 
 -- Gives what is free to the first in line for whom it is enough, as long as it is: the large request at the head is not
--- overtaken, but with segments whoever wants none of the free ones is passed over, and with owners (kind e) all that wait
--- for the one who has it come in together: one of them may wait for another. As in pass_on only those are written
--- down as owners whose client hears of it. Every script ends with this, whoever it was for: what a lease that is over, or a
--- script that failed half-way, has left free must not stay so while somebody waits. Answers the fence and the segment of `me`,
--- how many others have got theirs, whether anybody waits still, and whether one is awaited who is not there yet.
+-- overtaken, but with segments a waiter that wants none of the free ones is passed over, and with owners (kind e) all waiters
+-- of the client that has the lock come in together: one of them may wait for another. As in pass_on only those are written
+-- down as owners whose client receives the grant. Every script ends with this, whichever client it was for: what an expired lease, or a
+-- script that failed half-way, has left free must not stay free while a client waits. Answers the fence and the segment of `me`,
+-- how many others have got theirs, whether any still wait, and whether one is awaited that has not connected yet.
 --
--- Whoever was passed over is looked at again when something has become free, and not before: `walked` says how far it has come.
+-- A waiter that was passed over is looked at again only when something has become free: `walked` says how far the search has come.
 -- (Of equal tickets all are behind it, or none.)
 local function admit(me, my_lease, fence)
   if one_is_awaited(limit - used) then
@@ -268,12 +268,12 @@ local function admit(me, my_lease, fence)
         break
       end
       local head_id, size, unwanted = string.match(head, '^(%S+) (%d+) (%S+)$')
-      -- Whoever has just given back, or has its part, does not wait any more, whatever it asked for at that place.
+      -- A client that has just given back, or has its part, no longer waits, whatever it asked for at that place.
       if head_id == id and not me then
         head_id = nil
       end
       local segment = head_id and fit(tonumber(size), unwanted, 0)
-      -- Who wants none of all there are costs no step: the next script would come no further.
+      -- A waiter that wants none of all segments costs no step: the next script would come no further.
       if used > 0 or segment or not head_id then
         steps = steps - 1
       end

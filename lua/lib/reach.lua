@@ -8,11 +8,11 @@
 -- would be granted. Where nobody heard, a message that is replicated tells such a client to ask again: it learns that it
 -- is at a replica.
 --
--- At a node of a Cluster a publication stays in its shard, and names the node in the channel: no other node's subscribers hear it, and the former
--- owner of the slot tells its own that they are subscribed no longer.
+-- At a node of a Cluster a publication stays in its shard, and names the node in the channel: no other node's subscribers receive it, and the former
+-- owner of the slot tells its own that they are no longer subscribed.
 --
--- PUBLISH counts whoever watches all channels (PSUBSCRIBE), and so the dead look alive where a tool does that. Whoever gives
--- back what it owns does not ask further: that is the way of every hand-over. All others, who find that somebody did not take the lock, ask
+-- PUBLISH also counts a tool that watches all channels (PSUBSCRIBE), so that dead clients look alive there. A script that gives
+-- back its client's lock does not ask further: that is every ordinary hand-over. All others, which find that a client did not take the lock, ask
 -- for the subscribers of that very channel, where the user may.
 local silent -- clients of which this script knows that they do not hear
 local exact = false
@@ -39,7 +39,7 @@ local function reach(id, message)
 end
 
 -- After a restart, or a role change, the first in line may not have connected again yet. A patient script does not pass it
--- over, nor another of the first `room` in line. Answers who is awaited, if not `me`. Those behind are told, too, to come: their turn is next.
+-- over, nor another of the first `room` in the queue. Answers which one is awaited, if not `me`. Those behind are also told to come: they are next.
 local function awaited(me, room)
   local one
   for place, entry in ipairs(redis.call('ZRANGE', queue_key, 0, 99)) do

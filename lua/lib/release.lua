@@ -47,7 +47,7 @@ local function give_back(value, line)
       local left = redis.call('PTTL', lock_key)
       left = left == -1 and longest_lease or left
       if not new_id then
-        -- The next one now is first; or nobody will look whether the owner has taken the lock, since who has passed it on goes.
+        -- The next one is first now; or nobody will check that the new owner has taken the lock, since the client that passed it on leaves.
         if was_first or state == 'c' then
           tell_end(queue_key, left, was_first and 1 or 3)
         end
@@ -57,7 +57,7 @@ local function give_back(value, line)
     end
   end
 
-  -- It stays its owner's; or, if it is free, whoever is in line asks again, and then it goes to the first.
+  -- The owner keeps it; or, if it is free, a waiter asks again, and then it goes to the first.
   if patient and awaited(nil, 1) then
     return {was_owner == 1 and 3 or 0, 0, 1, now}
   end

@@ -28,7 +28,7 @@ class multi_plan {
   CONCH_API static std::vector<std::size_t> in_order(std::vector<std::string_view> const& names);
 
   /// It begins with a try of all of them, which does not wait. `once`: it ends with that try, and one more of the first that was not
-  /// taken, alone: an error inside the script for all of them is no answer.
+  /// taken, alone: an error inside the script for all of them is not an answer.
   CONCH_API multi_plan(std::size_t count, std::optional<time_point> until, bool once = false);
 
   /// One end for all tries and waits.
