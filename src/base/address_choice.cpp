@@ -14,7 +14,7 @@ namespace {
 /// Two addresses on other continents have answered by then (RFC 8305, section 5, has the same time between its attempts).
 constexpr duration shortest_share = std::chrono::milliseconds{250};
 constexpr unsigned most_doublings = 20;
-/// About: of more addresses than that an error does not tell.
+/// Approximate: an error does not list more addresses than this.
 constexpr std::size_t most_words = 500;
 
 }  // namespace

@@ -14,10 +14,10 @@ namespace conch {
 
 /// Decides which address of a server, or which server of a list, is tried next, and how long it may take.
 ///
-/// One that says nothing costs its share of the attempt, not all of it. A share is the time that is left by the number of those that are left. What
+/// A silent one costs its share of the attempt, not all of it. A share is the time that is left by the number of those that are left. What
 /// was found out is remembered: the next attempt begins with the address that was good, goes on with those of which nothing is known, then with those
 /// that answered and could not be used, and tries those that were silent last. Among equals the one whose failure is oldest comes first, so that no
-/// address is left out for ever. Where everything is slow and nothing is dead, shares would be too short: they double after each attempt that met
+/// address is left out forever. Where everything is slow and nothing is dead, shares would be too short: they double after each attempt that met
 /// silence and found nothing good. No I/O, no clock.
 ///
 /// An attempt: begin(), then next() before each address, and one of silent(), refused() and succeeded() after it.
@@ -34,7 +34,7 @@ class address_choice {
   /// False: each address has had its turn, or the time of the attempt is over.
   [[nodiscard]] CONCH_API bool next(time_point now);
 
-  // Of the address whose turn it is.
+  // For the address whose turn it is.
   std::size_t number() const noexcept { return order_[turn_]; }
   std::string const& address() const noexcept { return known_[number()].address; }
   /// When it counts as silent.
@@ -47,7 +47,7 @@ class address_choice {
 
   /// It has not answered until now. `why`: for words().
   CONCH_API void silent(std::string_view why, time_point now);
-  /// It has answered, or something has for it, and cannot be used: nobody listens there, or it is not the server to talk to.
+  /// It has answered, or something has for it, and cannot be used: the port is closed, or it is the wrong server.
   CONCH_API void refused(std::string_view why, time_point now);
   /// It is the server. The attempt is over.
   CONCH_API void succeeded();

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-// What is said of settings that make no sense.
+// Errors for invalid settings.
 namespace conch::detail {
 
 /// Throws boost::system::system_error with this code and reason.

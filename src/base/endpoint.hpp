@@ -23,7 +23,7 @@ struct endpoint {
   bool is_unix_socket() const noexcept { return !path.empty(); }
 };
 
-/// The same, and who logs in there.
+/// The same, with the user that logs in there.
 struct login_endpoint : endpoint {
   std::string user{};
   secret password{};
@@ -33,19 +33,19 @@ struct login_endpoint : endpoint {
 /// Is this user name long and mixed, as a token is?
 bool looks_like_a_token(std::string_view user) noexcept;
 
-/// The settings of TLS for this server: those of the URL, and of the configuration where the URL says nothing.
+/// The settings of TLS for this server: those of the URL, and of the configuration where the URL sets none.
 tls_config tls_of(endpoint const& where, tls_config const& configured);
 
 /// Can this be the name or the address of a server? 1 to 255 bytes which can be seen. What a peer names is asked this, too.
 bool can_be_host(std::string_view text);
 
-/// A name or an address of this machine alone: nobody between this process and the server can listen.
+/// A name or an address of this machine alone: nothing between this process and the server can eavesdrop.
 CONCH_API bool is_this_machine(std::string const& host);
 
-/// `host:port`, where an IPv6 address stands in brackets.
+/// `host:port`, with an IPv6 address in brackets.
 std::string host_and_port(std::string const& host, std::uint16_t port);
 
-/// Two spellings of one host are one server. Names are looked up without regard to case, and a dot at the end only says that a name is whole.
+/// Two spellings of one host are one server. Names are looked up without regard to case, and a final dot only means that a name is fully qualified.
 std::string one_spelling(std::string const& host);
 
 }  // namespace conch

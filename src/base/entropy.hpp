@@ -21,7 +21,7 @@ class system_entropy final : public engine::entropy {
  private:
   void refill();
 
-  std::array<std::uint64_t, 32> numbers_;  // 256 bytes: the system gives so many at once, without an interruption
+  std::array<std::uint64_t, 32> numbers_;  // 256 bytes: the system returns up to this many in one uninterrupted call
   std::size_t used_ = 0;
 };
 

@@ -67,7 +67,7 @@ conditions_category const& conditions() noexcept {
   return instance;
 }
 
-/// What was said, and whether it is the whole message.
+/// The text, and whether it is the whole message.
 struct told {
   std::string words;
   bool is_whole = false;
@@ -78,7 +78,7 @@ told words_of(std::uint32_t serial);
 /// All errors_category objects are equal to each other, by this number.
 constexpr boost::ulong_long_type id_of_category = 0x9c0a'5ee1'7fb2'43d7;
 
-/// An error_code is a number and a category. The number says which errc. The category stands for the server's words: there is one category
+/// An error_code is a number and a category. The number is the errc. The category carries the server's text: there is one category
 /// for each of the last different words, and one without words.
 class errors_category final : public boost::system::error_category {
  public:

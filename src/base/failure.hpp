@@ -10,7 +10,7 @@
 
 namespace conch {
 
-/// What an error of an operation is about. The error itself says what the server, or the network, answered.
+/// What an error of an operation is about. The error itself carries what the server, or the network, answered.
 struct failed_task {
   enum class kind : std::uint8_t { waiting, trying, extending, releasing, detaching, holding, asking };
 
@@ -21,7 +21,7 @@ struct failed_task {
 };
 
 /// The one place that words an error for the caller: what was asked, for which lock, at which server, and what it answered. The code is the same.
-/// An error that says all this already, that is not conch's, or that is none, stays as it is; one that lacks only the server is given that.
+/// An error that has all this already, that is not conch's, or that is none, stays as it is; one that lacks only the server gets that.
 ///
 ///     timed out after 2 s waiting for lock "stock": the server has not answered yet (redis://127.0.0.1:6379)
 ///     the lock server refused: OOM command not allowed (releasing lock "stock" at redis://127.0.0.1:6379)

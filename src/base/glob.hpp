@@ -12,7 +12,7 @@ namespace conch {
 
 namespace glob {
 
-/// What begins a pattern and stands for one byte of a name.
+/// What begins a pattern and matches one byte of a name.
 struct one_byte {
   std::size_t size = 1;  // in the pattern
   bool fits = false;

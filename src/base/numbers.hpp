@@ -8,7 +8,7 @@
 
 namespace conch {
 
-/// In decimal digits. Empty: it is none, something stands behind it, or it does not fit.
+/// In decimal digits. Empty: it is not a number, something follows it, or it does not fit.
 template <class Number>
 std::optional<Number> whole_number(std::string_view text) {
   Number number{};

@@ -18,7 +18,7 @@ class own_addresses {
  public:
   /// It is connected to at that address. `run`: names the run of the server; empty: it is not known, and every connection may be to another one.
   CONCH_API void connected(std::string_view run, std::string_view address);
-  /// The name means these addresses now. An empty answer says nothing.
+  /// The name means these addresses now. An empty answer changes nothing.
   CONCH_API bool are_elsewhere(std::vector<std::string> const& found) const;
 
  private:

@@ -54,7 +54,7 @@ class fork_registry {
   static void before() {
     fork_registry& all = of_this_process();
     all.mutex_.lock();
-    // cppcheck-suppress localMutex ; it points to a mutex of somebody else, which both processes unlock after the fork
+    // cppcheck-suppress localMutex ; it points to another object's mutex, which both processes unlock after the fork
     for (std::mutex* const one : all.held_) one->lock();
   }
   static void in_parent() {

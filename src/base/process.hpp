@@ -31,7 +31,7 @@ class made_here {
 };
 
 /// A descriptor of a connection or a timer that the parent alone may use. The child's copy is replaced, before fork() returns there, by one
-/// that is connected to nothing: whatever then reads or writes it reaches nobody.
+/// that is connected to nothing: later reads and writes reach no peer.
 class own_descriptor {
  public:
   own_descriptor() noexcept = default;
@@ -56,7 +56,7 @@ class own_descriptor {
 void leave_alone(void const* what) noexcept;
 
 /// A mutex of the whole process that a child needs too: another thread of the parent may hold it at the moment of the fork, and does not exist in
-/// the child. It is held while the process is copied. It must be the last one that a thread locks, and it lives for ever.
+/// the child. It is held while the process is copied. It must be the last one that a thread locks, and it is never destroyed.
 void held_across_forks(std::mutex& one);
 
 /// A socket that a program which is executed does not inherit; -1 with errno set. Its flag is there from the beginning: another thread may fork and

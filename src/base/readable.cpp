@@ -37,14 +37,14 @@ struct range {
   char32_t first, last;
 };
 
-/// Characters that a terminal obeys, that break or turn round a line, or that nobody sees: the categories Cc, Zl, Zp and Cf, the property
-/// Default_Ignorable_Code_Point, and what is no character at all. In order. (Unicode 15; unassigned places of the blocks are in it too.)
+/// Characters that a terminal obeys, that break or reverse a line, or are invisible: the categories Cc, Zl, Zp and Cf, the property
+/// Default_Ignorable_Code_Point, and what is not a character at all. Sorted. (Unicode 15; unassigned places of the blocks are in it too.)
 constexpr range obeyed_or_unseen[] = {
     {0x00, 0x1f},        // C0
     {0x7f, 0x9f},        // DEL, C1
     {0xad, 0xad},        // a hyphen that is seen at the end of a line only
     {0x34f, 0x34f},      // joins graphemes
-    {0x600, 0x605},      // signs of Arabic that stand under the digits behind them
+    {0x600, 0x605},      // signs of Arabic that enclose the digits after them
     {0x61c, 0x61c},      // a mark of direction
     {0x6dd, 0x6dd},      //
     {0x70f, 0x70f},      //
@@ -94,7 +94,7 @@ template <class Is_plain>
 std::string escaped(std::string_view text, std::size_t most, std::string_view end, std::string_view cut, Is_plain const& is_plain) {
   std::string out;
   out.reserve(std::min(text.size(), most));
-  std::size_t whole = 0;  // behind so many bytes `cut` still fits
+  std::size_t whole = 0;  // after this many bytes `cut` still fits
   for (std::size_t at = 0; at < text.size();) {
     character const next = first_of(text.substr(at));
     std::size_t const size = std::max<std::size_t>(next.size, 1);
@@ -121,7 +121,7 @@ std::string escaped(std::string_view text, std::size_t most, std::string_view en
 namespace {
 
 std::string readable_by(told_by by, std::string_view words, std::size_t most) {
-  // More than this cannot be shown; and who sends it shall not make us search it.
+  // No more than this can be shown, and a peer must not be able to make us search more.
   std::size_t const looked_at = std::max(4 * most, 4 * longest_line);
   bool const is_cut = words.size() > looked_at;
   std::string const hidden = without_secrets(words.substr(0, looked_at), by) + (is_cut ? "..." : "");

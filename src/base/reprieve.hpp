@@ -10,7 +10,7 @@
 
 namespace conch::engine {
 
-/// A timer that finds a server silent may come late itself: the process stood still, or a handler ran for long. What the server has sent meanwhile
+/// A timer that finds a server silent may come late itself: the process was paused, or a handler ran long. What the server has sent meanwhile
 /// is read first, so the judgement waits once. One place decides this for all servers.
 class reprieve {
  public:

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view mask = "***";
 constexpr std::size_t gram_size = 4;  // characters that are looked up together
-constexpr std::size_t enough = 6;     // so many characters of a longer secret are hidden wherever they stand
+constexpr std::size_t enough = 6;     // any run of this many characters of a longer secret is hidden
 constexpr std::size_t enough_in_ours = 12;
 constexpr std::size_t most_gone = 1024;
 
@@ -35,7 +35,7 @@ bool is_of_word(char c) noexcept {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || static_cast<unsigned char>(c) >= 0x80;
 }
 
-/// One reading of a text: its characters, and which bytes of the original each of them stands for.
+/// One reading of a text: its characters, and which bytes of the original each of them represents.
 struct plain_text {
   std::string characters;
   std::vector<std::size_t> begin, end;
@@ -177,13 +177,13 @@ plain_text without_escapes(plain_text now, dialect d) {
   return now;
 }
 
-/// What does not belong to a code. A quotation mark stays one: it says where an argument was cut.
+/// What does not belong to a code. A quotation mark stays one: it shows where an argument was cut.
 void add_border(plain_text& to, plain_text const& from, std::size_t at) {
   char const c = is_quotation_mark(from.characters[at]) ? from.characters[at] : ' ';
   if (c != ' ' || !to.characters.ends_with(' ')) to.add(c, from.begin[at], from.end[at]);
 }
 
-/// What stands between the numbers of a row of bytes, or in front of one.
+/// What separates or precedes the numbers of a row of bytes.
 bool separates(char c) noexcept { return std::string_view{" ,:;-<>{}[]\\%"}.find(c) != std::string_view::npos; }
 
 std::size_t size_of_prefix(std::string_view text) noexcept {
@@ -282,7 +282,7 @@ std::vector<std::string> spellings_of(std::string const& secret) {
   return all;
 }
 
-/// A word of a person is no proof that it was copied from a secret: our own lines consist of them.
+/// A common word does not prove that it was copied from a secret: our own lines consist of them.
 bool is_unmistakable(std::string_view characters) {
   bool const only_letters = std::all_of(characters.begin(), characters.end(), [](char c) { return c >= 'a' && c <= 'z'; });
   return characters.size() >= (only_letters ? 16U : 8U);
@@ -302,7 +302,7 @@ class known_secrets {
 
   void gone(std::string const& bytes) {
     std::lock_guard const guard{mutex_};
-    // A word that anybody may use for another thing is hidden no longer than it must be.
+    // A word with other common meanings is hidden no longer than necessary.
     if (!is_unmistakable(folded(bytes))) return forget(bytes);
     gone_.push_back(bytes);
     if (gone_.size() <= most_gone) return;
@@ -393,7 +393,7 @@ class known_secrets {
     }
   }
 
-  /// Finds short secrets that stand alone, and beginnings of secrets (`least` characters or more) up to a quotation mark or the end of the text.
+  /// Finds short secrets that appear alone, and beginnings of secrets (`least` characters or more) up to a quotation mark or the end of the text.
   void find_beginnings(std::string_view text, std::size_t least, std::vector<bool>& hidden) const {
     for (std::size_t i = 0; i < text.size(); ++i) {
       if (i > 0 && is_of_word(text[i - 1])) continue;

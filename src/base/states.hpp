@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-// A table says which states may follow each state. enter() is the only function that changes a state, and asserts the table. The assertions
+// A table defines which states may follow each state. enter() is the only function that changes a state, and asserts the table. The assertions
 // are on in debug builds, in the simulator and in the fuzzers.
 namespace conch::engine {
 

@@ -146,7 +146,7 @@ std::string to_prometheus(statistics const& s, std::string_view labels) {
   e.counter("master_switches_total", "Masters that Sentinels named after another one.", s.master_switches);
   e.counter("topology_refreshes_total", "Times that Sentinels were asked again for the master, or nodes of a Cluster for their map.",
             s.topology_refreshes);
-  e.counter("sync_short_total", "Grants and renewals that too few replicas had in time.", s.sync_short);
+  e.counter("sync_short_total", "Grants and renewals that too few replicas acknowledged in time.", s.sync_short);
   e.gauge("cleanups_pending", "Releases and leaves not yet answered.", s.cleanups_pending);
   e.gauge("waiting", "Acquires under way.", s.waiting);
   e.gauge("held", "Holds.", s.held);

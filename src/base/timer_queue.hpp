@@ -74,7 +74,7 @@ class timer {
   callback fire_;
 };
 
-/// Timers by due time: a binary heap for each rank, which knows where each timer stands. Has no clock.
+/// Timers by due time: a binary heap for each rank, which knows the position of each timer. Has no clock.
 class timer_queue {
  public:
   static constexpr time_point never = time_point::max();

@@ -13,7 +13,7 @@ namespace {
 
 constexpr auto npos = std::string_view::npos;
 
-/// -1: it is no hexadecimal digit.
+/// -1: not a hexadecimal digit.
 int hex(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;

@@ -16,7 +16,7 @@
 #include <vector>
 
 // The parts of a URL, for every kind of server. What a part means, and which schemes there are, the rooms of the servers know.
-// All functions refuse by boost::system::system_error{errc::invalid_url}; what() says which part is wrong, and shows nothing secret.
+// All functions throw boost::system::system_error{errc::invalid_url}; what() names the wrong part, and shows nothing secret.
 namespace conch::url {
 
 [[noreturn]] CONCH_API void refuse(std::string_view why);
@@ -26,7 +26,7 @@ std::optional<std::string_view> scheme_of(std::string_view url) noexcept;
 /// "a" of "redis://a".
 CONCH_API std::string_view behind_scheme(std::string_view url) noexcept;
 
-/// Where a user and a password can stand.
+/// Where a user and a password can be given.
 enum class shape {
   name,            // nowhere: all of it is a name
   socket,          // before the path of a unix socket
@@ -35,7 +35,7 @@ enum class shape {
 };
 
 /// Refuses a URL that can be understood in two ways, so that a part of a password could be taken for a host: a '/', '?' or '#' before an '@', two
-/// '@', or one behind '?'. Always with the same words. `rest`: what stands behind the scheme.
+/// '@', or one after '?'. Always with the same text. `rest`: what follows the scheme.
 void refuse_ambiguous(std::string_view rest, shape of);
 
 /// `where`: for the words, as in "'%' in user or password".
@@ -44,10 +44,10 @@ std::string percent_decoded(std::string_view text, std::string const& where);
 std::string percent_encoded(std::string_view text);
 CONCH_API void check_percent_encoding(std::string_view text);
 
-/// What stands behind '?', which is taken away with it. None: there is no '?'.
+/// Removes '?' and what follows it, and returns the latter. None: there is no '?'.
 std::optional<std::string_view> take_query(std::string_view& rest);
 
-/// `a=x&b=y`. `find(word)`: where its value goes; null: there is no such word, and `known` tells which there are. A word is not shown: it may be
+/// `a=x&b=y`. `find(word)`: where its value goes; null: there is no such word, and `known` lists those that exist. A word is not shown: it may be
 /// the rest of a password.
 void read_query(std::string_view query, std::function<std::string*(std::string_view)> const& find, std::string_view known);
 
@@ -59,10 +59,10 @@ void read_tls(std::string_view query, tls_config& to);
 
 /// Takes `user:password@` away.
 void take_login(std::string_view& rest, login_endpoint& to);
-/// Where user and password are those of a list of hosts, they stand before the first.
+/// Where user and password belong to a list of hosts, they come before the first.
 void refuse_login_inside(std::string_view hosts);
 
-/// `host:port`, where an IPv6 address stands in brackets.
+/// `host:port`, with an IPv6 address in brackets.
 void read_host_and_port(std::string_view text, endpoint& to);
 /// A number from 1 to 65535.
 CONCH_API std::uint16_t read_port(std::string_view text);

@@ -9,7 +9,7 @@
 
 namespace conch::engine {
 
-/// How long an answer takes as a rule. It decides how long the client still waits for an answer that is under way when the wait of its caller is
+/// How long an answer usually takes. It decides how long the client still waits for an answer that is under way when the wait of its caller is
 /// over, and after which silence a server counts as one that cannot be reached then. One place decides this for all servers.
 class usual_time {
  public:

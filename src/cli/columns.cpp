@@ -28,7 +28,7 @@ constexpr range two_columns[] = {
     {0x1f6cc, 0x1f6cc}, {0x1f6d0, 0x1f6d2}, {0x1f6d5, 0x1f6d7}, {0x1f6dc, 0x1f6df}, {0x1f6eb, 0x1f6ec}, {0x1f6f4, 0x1f6fc}, {0x1f7e0, 0x1f7eb},
     {0x1f7f0, 0x1f7f0}, {0x1f90c, 0x1f93a}, {0x1f93c, 0x1f945}, {0x1f947, 0x1f9ff}, {0x1fa70, 0x1faff}, {0x20000, 0x3fffd}};
 
-/// Marks that stand above or below the character before them (Mn and Me of the scripts that names are mostly written in).
+/// Marks above or below the character before them (Mn and Me of the scripts that names are mostly written in).
 constexpr range no_column[] = {{0x300, 0x36f},   {0x483, 0x489},   {0x591, 0x5bd},   {0x5bf, 0x5bf},   {0x5c1, 0x5c2},   {0x5c4, 0x5c5},
                                {0x5c7, 0x5c7},   {0x610, 0x61a},   {0x64b, 0x65f},   {0x670, 0x670},   {0x6d6, 0x6dc},   {0x6df, 0x6e4},
                                {0x6e7, 0x6e8},   {0x6ea, 0x6ed},   {0x711, 0x711},   {0x730, 0x74a},   {0x900, 0x902},   {0x93a, 0x93a},
@@ -43,7 +43,7 @@ bool is_in(char32_t c, range const (&ranges)[N]) {
 
 std::size_t width_of(char32_t c) { return is_in(c, no_column) ? 0 : is_in(c, two_columns) ? 2 : 1; }
 
-/// The first character, which is taken away. A byte that is no UTF-8 is one character.
+/// Removes and returns the first character. A byte that is not UTF-8 counts as one character.
 std::string_view take(std::string_view& text, char32_t& value) {
   auto const lead = static_cast<unsigned char>(text.front());
   std::size_t size = lead < 0xc0 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;

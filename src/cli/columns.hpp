@@ -11,7 +11,7 @@ namespace conch::cli {
 /// `text`: printable UTF-8.
 std::size_t columns_of(std::string_view text);
 
-/// Cut to so many columns, and filled up.
+/// Cut or padded to this many columns.
 std::string padded(std::string_view text, std::size_t columns);
 
 }  // namespace conch::cli

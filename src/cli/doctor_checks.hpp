@@ -17,7 +17,7 @@ using servers::verdict;
 
 finding judge_hand_over(duration median, duration round_trip);
 
-/// Of a quorum: which URLs are one server, as it says itself? `run`: of INFO; empty: it does not tell. `needed`: so many must agree.
+/// For a quorum: which URLs lead to the same server? `run`: its run_id in INFO; empty: not reported. `needed`: how many servers must agree.
 struct server_run {
   std::string server, run;
 };

@@ -77,7 +77,7 @@ line_sink::~line_sink() {
 }
 
 long line_sink::write_some(std::string_view text) const noexcept {
-  // A pipe with any room has room for so much. A writer that takes it in between could still make this wait: only where opened_again fails.
+  // A pipe with any room has room for this much. Another writer could still fill it first and make this wait, but only if opened_again fails.
   if (kind_ == kind::in_pieces) {
     pollfd room{fd_, POLLOUT, 0};
     if (::poll(&room, 1, 0) <= 0) return 0;

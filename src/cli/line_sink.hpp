@@ -10,8 +10,8 @@ namespace conch::cli {
 /// Lines for a reader that `conch run` must never wait for: neither the renewals nor the end of CMD may depend on it.
 ///
 /// A pipe or a terminal is opened once more for that, without blocking, because O_NONBLOCK on the descriptor that conch was given would change it
-/// for all who share it. What there is no room for waits here, up to `most_waiting` bytes, and goes out with a later write or flush; beyond that,
-/// whole lines are left out. So no line is torn unless the reader stops in the middle of one and never goes on.
+/// for all that share it. Lines that do not fit wait here, up to `most_waiting` bytes, and goes out with a later write or flush; beyond that,
+/// whole lines are left out. So no line is torn unless the reader stops in the middle of one and never continues.
 class line_sink {
  public:
   static constexpr std::size_t most_waiting = 65536;
@@ -27,7 +27,7 @@ class line_sink {
   bool flush() noexcept;
   bool is_waiting() const noexcept { return !waiting_.empty(); }
 
-  /// That of standard error, for all who write lines there.
+  /// That of standard error, for all that write lines there.
   static line_sink& of_standard_error() noexcept;
 
  private:

@@ -38,7 +38,7 @@ struct wanted_lock {
   }
 };
 
-/// Has a server said that the lock is not free? A wait also times out while nobody has answered.
+/// Has a server reported that the lock is not free? A wait also times out while no server has answered.
 class not_free final : public observer {
  public:
   bool said() const noexcept { return said_; }
@@ -175,7 +175,7 @@ class client_locks final : public run_locks {
   void check(std::function<void(bool)> done) override;
 
  private:
-  /// The observer may be told of the end a moment later than this.
+  /// The observer may receive the end a moment later than this.
   void judge(error_code why, std::function<void(error_code)> const& done) {
     asio::post(client_.get_executor(), [this, why, done] { done(judged(why)); });
   }

@@ -18,12 +18,12 @@ namespace conch::cli {
 
 namespace asio = boost::asio;
 
-/// What `conch run` asks of the library and is told by it. All functions complete on the io_context, never inside the call.
+/// What `conch run` asks of the library, and what the library reports to it. All functions complete on the io_context, never inside the call.
 class run_locks {
  public:
   virtual ~run_locks() = default;
 
-  /// All of the locks, or an error. errc::timed_out: a server has said that one of them is not free. Any other: nobody knows whether it is.
+  /// All of the locks, or an error. errc::timed_out: a server has reported that one of them is not free. Any other: it is unknown whether it is.
   virtual void acquire(std::function<void(error_code)> done) = 0;
   virtual void stop_waiting() = 0;
   /// Called before acquire(). `told`: once, when the server has granted one, and too few of its replicas have it.
@@ -42,7 +42,7 @@ class run_locks {
   /// Asks the server whether this client holds the locks with these fences. Where it cannot be asked, the hold decides.
   virtual void check(std::function<void(bool)> done) = 0;
   virtual void release(std::function<void(error_code, bool)> done) = 0;
-  /// Nothing is held any more, and nobody waits for the server's answer.
+  /// Nothing is held any more, and no answer is awaited.
   virtual void drop() = 0;
   /// What is still on its way to the server gets a moment.
   virtual void close(std::function<void()> done) = 0;

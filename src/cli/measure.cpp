@@ -40,7 +40,7 @@ config settings_of(connection const& servers, std::shared_ptr<queue_watch> watch
   return c;
 }
 
-/// Nobody else uses it.
+/// Nothing else uses it.
 std::string some_name() {
   std::random_device random;
   return "conch-measurement-" + std::to_string(::getpid()) + '-' + std::to_string(random());
@@ -93,7 +93,7 @@ class bench_clients {
   }
 
   void wait_until_in_line(std::size_t who) {
-    constexpr duration unless_told = 20ms, longest = 5s;  // several servers do not tell: each has its own queue
+    constexpr duration unless_told = 20ms, longest = 5s;  // unknown over several servers: each has its own queue
     time_point const end = clock::now() + (quorum_ ? unless_told : longest);
     context_.restart();
     while (!watches_[who]->is_queued && clock::now() < end && context_.run_one_until(end) != 0) {

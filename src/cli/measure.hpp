@@ -14,7 +14,7 @@ namespace conch::cli {
 /// How long an acquire and a release took together, one after the other, by one client.
 std::vector<duration> measure_cycles(connection const& servers, duration time);
 
-/// How long it took from the release by one client until another one, which stood in line, had the lock. As often as `time` allows, and `least`
+/// The time from the release by one client until another one, which was queued, had the lock. As often as `time` allows, and `least`
 /// times.
 std::vector<duration> measure_hand_overs(connection const& servers, duration time, std::size_t least);
 

@@ -15,7 +15,7 @@ namespace {
 config settings_of(connection const& servers, std::string const& url, log_hook log) {
   config c = servers.at(url);
   c.log = std::move(log);
-  c.offline_timeout = std::chrono::seconds{3};  // somebody waits for the answer
+  c.offline_timeout = std::chrono::seconds{3};  // a caller waits for the answer
   return c;
 }
 

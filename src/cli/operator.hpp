@@ -18,7 +18,7 @@ namespace conch::cli {
 /// Are these tokens of one grant? The last twelve bits count hand-offs in a process, which the server does not know.
 inline bool same_grant(std::int64_t a, std::int64_t b) { return a >> 12 == b >> 12; }
 
-/// Throws what the library says of the settings, such as of two URLs of a quorum that name one server. Makes no connection.
+/// Throws the library's errors about the settings, such as two URLs of a quorum that name one server. Makes no connection.
 void require_valid(connection const& servers);
 
 /// Asks one server, and waits for the answers. An operation fails as the library's does: these functions throw boost::system::system_error.
@@ -28,7 +28,7 @@ class operator_client {
   operator_client(connection const& servers, std::string const& url, log_hook log = nullptr);
 
   lock_status inspect(std::string const& name);
-  /// The same of many, asked together. A lock that cannot be told of is an empty entry.
+  /// The same for many, asked together. A lock of which nothing is known is an empty entry.
   std::vector<std::optional<lock_status>> inspect(std::vector<std::string> const& names);
   /// `fence`: empty: from all holders. Result: from how many it was taken.
   std::uint32_t force_release(std::string const& name, std::optional<std::int64_t> fence);

@@ -103,7 +103,7 @@ command_entry const& entry_of(command_id);
 std::vector<option_entry const*> options_of(command_id);      // those that not every command takes
 std::vector<option_entry const*> options_of_every_command();  // the others
 
-/// The variables of the environment that say how to reach a server. Nothing else is read there for that, and `conch run` does not pass them on.
+/// The environment variables that tell how to reach a server. No others are read for that, and `conch run` does not pass them on.
 std::vector<char const*> connection_variables();
 
 /// What systemd addresses to one process id, its sockets and its watchdog: `conch run` does not pass it on.

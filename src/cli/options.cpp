@@ -20,7 +20,7 @@ namespace po = boost::program_options;
 namespace {
 
 using words_of_option = std::vector<std::string>;
-constexpr char const* name_option = "NAME=";  // for what is not an option; nobody can type it, because '=' ends the name of an option
+constexpr char const* name_option = "NAME=";  // for what is not an option; it cannot be typed, because '=' ends the name of an option
 
 po::options_description as_program_options(command_id command) {
   po::options_description all;

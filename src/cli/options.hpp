@@ -58,7 +58,7 @@ struct request {
   std::string text{};
 };
 
-/// Throws failure (exit_code::usage); the words say what is wrong and where help is.
+/// Throws failure (exit_code::usage); the text says what is wrong and where help is.
 request parse_command_line(std::vector<std::string> const& words);
 
 }  // namespace conch::cli

@@ -50,7 +50,7 @@ void kill_group(pid_t group) noexcept {
   if (group > 1) ::kill(-group, SIGKILL);
 }
 
-/// Calls f(fd) for each descriptor that is open, as far as the system tells. Allocates nothing: it also runs behind a fork.
+/// Calls f(fd) for each descriptor that is open, as far as the system lists them. Allocates nothing: it also runs after a fork.
 template <class F>
 bool for_each_open(F const& f) noexcept {
   int const folder = ::open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -90,7 +90,7 @@ void end_descriptors(unsigned first, unsigned last, bool at_exec) noexcept {
     }
   };
   if (for_each_open(end)) return;
-  // No /proc either. Nobody opens more than the limit, which may be very great.
+  // No /proc either. No descriptor is above the limit, which may be very large.
   rlimit limit{};
   constexpr rlim_t most = 1U << 20U;
   rlim_t const all = ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? std::min(limit.rlim_cur, most) : most;
@@ -297,7 +297,7 @@ pid_t start_child(child_options const& options, terminal const& tty) {
     errno = fork_failure;
     cannot("fork");
   }
-  ::setpgid(child, child);  // as the child does: whoever is first
+  ::setpgid(child, child);  // as the child does: either may be first
   int const why = exec_failure_of(report[0]);
   ::close(report[0]);
   if (why == 0) return child;

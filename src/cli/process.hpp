@@ -13,7 +13,7 @@
 // Processes, their groups and the terminal, for `conch run`. Everything here is for the main thread.
 namespace conch::cli {
 
-/// Where standard input, output or error is closed, opens /dev/null there: else a socket would get that number. A program that is executed
+/// Where standard input, output or error is closed, opens /dev/null there: otherwise a socket would get that number. A program that is executed
 /// finds them closed, as conch did.
 void fill_standard_streams();
 
@@ -37,8 +37,8 @@ class terminal {
   bool is_of(pid_t group) const noexcept;
   /// To another process group of this session. Nothing happens without a terminal.
   void give_to(pid_t group) const noexcept;
-  /// Stops this process, or all of its group, as the terminal would, and returns when it goes on. In a group that nobody would continue the
-  /// system lets nothing happen. With `wants_terminal` it goes on at once if a shell has brought the group to the front meanwhile: what continued
+  /// Stops this process, or all of its group, as the terminal would, and returns when it continues. In a group that no shell would continue the
+  /// system lets nothing happen. With `wants_terminal` it continues at once if a shell has brought the group to the front meanwhile: what continued
   /// it came before the stop, and no other will come.
   void stop_here(bool group_too, bool wants_terminal) const noexcept;
 
@@ -46,8 +46,8 @@ class terminal {
   int fd_;
 };
 
-/// Kills a process group when this process ends, however it ends, or when a deadline has passed: also if this process stands still. It is a
-/// process of its own, in a session of its own, and does nothing else.
+/// Kills a process group when this process ends, however it ends, or when a deadline has passed: even if this process is paused. It is a
+/// separate process in its own session, and does nothing else.
 class guardian {
  public:
   /// Throws failure.

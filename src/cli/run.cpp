@@ -138,7 +138,7 @@ class runner {
   void child_ended(int status) {
     if (tty_.is_of(child_)) {
       tty_.give_to(::getpgrp());
-      // The terminal would have told all of conch's group, as the script around it, had it not been the child's.
+      // The terminal would have signalled all of conch's group, including the script around it, if it were not the child's.
       if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGQUIT)) told_by_terminal_ = WTERMSIG(status);
     }
     events_.child_ended(status);
@@ -328,7 +328,7 @@ class runner {
     signals_.add(SIGTSTP);
   }
 
-  /// Ends by the signal that the terminal gave the child, and with it what the terminal would have ended: a script does not go on behind Ctrl-C.
+  /// Ends by the signal that the terminal gave the child, and with it what the terminal would have ended: a script does not continue after Ctrl-C.
   void end_as_child() const {
     if (told_by_terminal_ == 0 || plan_.lost()) {
       keep_signals_out();

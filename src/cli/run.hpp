@@ -8,7 +8,7 @@
 
 namespace conch::cli {
 
-/// `conch run` under these locks. Runs the context until all is over. `grace`: between TERM and KILL.
+/// `conch run` under these locks. Runs the context until everything has ended. `grace`: between TERM and KILL.
 /// Result: the exit code. Throws failure if --events-fd names no open descriptor.
 int run_under(asio::io_context& context, arguments const& given, run_locks& locks, duration grace);
 

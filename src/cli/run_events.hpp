@@ -16,10 +16,10 @@
 
 namespace conch::cli {
 
-/// What `conch run` tells a program: a JSON object a line, on standard error (--json) or another descriptor (--events-fd). Each has "event" and
-/// "unix_ms".
+/// What `conch run` reports to a program: one JSON object a line, on standard error (--json) or another descriptor (--events-fd). Each has "event"
+/// and "unix_ms".
 ///
-/// It never waits for its reader (line_sink). After the end of the reader nothing is told any more.
+/// It never waits for its reader (line_sink). After the reader has gone nothing more is reported.
 class run_events {
  public:
   /// Throws failure if --events-fd names no descriptor that was open when conch started.
@@ -47,7 +47,7 @@ class run_events {
   void flush_later();
 
   arguments const& given_;
-  int fd_;  // -1: nobody is told
+  int fd_;  // -1: not reported
   std::optional<line_sink> own_;
   line_sink* sink_ = nullptr;
   boost::asio::steady_timer flush_timer_;

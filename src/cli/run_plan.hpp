@@ -17,8 +17,8 @@ class run_plan {
     waiting,    // for the lock
     running,    // the child runs
     suspended,  // the child is stopped, and conch with it
-    checking,   // conch goes on: does it still hold the lock? The child is stopped still
-    ending,     // the group has got TERM; KILL follows when the grace is over
+    checking,   // conch continues: does it still hold the lock? The child is stopped still
+    ending,     // the group has got TERM; KILL follows when the grace period has passed
     killed,     // the group has got KILL
     releasing,  // the group is gone
     over,

@@ -60,7 +60,7 @@ std::string mode_of(mode_t mode) {
   return text;
 }
 
-/// What is open is looked at, not the path: it cannot become another file in between.
+/// Checks the open file, not the path, which could name another file by then.
 void refuse_unless_private(int fd, std::string const& path, std::string const& what) {
   struct stat about {};
   if (::fstat(fd, &about) != 0) refuse(what + ' ' + path + ": " + std::strerror(errno));
@@ -159,7 +159,7 @@ std::optional<std::string> password_of(connection_options const& given, file_set
   return password_in_file(file);
 }
 
-/// User and password, in the way in which this kind of server takes them.
+/// User and password, in the form that this kind of server takes.
 void read_login(connection_options const& given, file_settings const& file, connection& into) {
   std::string const user = chosen(given.user, "user", given, file).value_or("");
   std::optional<std::string> password = password_of(given, file);
@@ -180,7 +180,7 @@ void read_login(connection_options const& given, file_settings const& file, conn
   into.settings.url = conch::servers::with_login(into.settings.url, login);
 }
 
-/// What the library refuses is not looked at here: more replicas than there can be, no time at all.
+/// What the library refuses is not checked here: more replicas than there can be, no time at all.
 void read_sync(connection_options const& given, file_settings const& file, config& into) {
   if (given.sync_replicas) {
     into.sync_replicas = *given.sync_replicas;

@@ -12,7 +12,7 @@
 // Where the server is and how one gets in: from the command line, the environment and a file, in this order of importance.
 namespace conch::cli {
 
-/// As the command line said it. Empty: it did not.
+/// As given on the command line. Empty: not given.
 struct connection_options {
   std::string url;
   std::string config_file;

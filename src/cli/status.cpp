@@ -70,7 +70,7 @@ class status_questions {
 }  // namespace
 
 int status(arguments const& given, connection const& servers) {
-  // Of several servers some may be away: the others still have something to tell.
+  // Some of several servers may be away: the others can still report.
   bool answered = false;
   std::string why;
   int code = exit_code::unreachable;

@@ -23,7 +23,7 @@ std::string synopsis(command_entry const&);
 /// `128+N`
 std::string code_of(exit_entry const&);
 
-/// `--url --config ...`: those with an argument that every command takes. They say how to reach a server.
+/// `--url --config ...`: those with an argument that every command takes. They tell how to reach a server.
 std::string names_of_connection_options();
 /// Which variables of its own environment conch does not pass on to CMD.
 std::string about_withheld_variables();

@@ -163,7 +163,7 @@ class watcher {
     while (ended_by == 0) {
       auto const left = std::chrono::ceil<std::chrono::milliseconds>(until - clock::now()).count();
       if (left <= 0) return false;
-      // Of the output only its end is asked for: nobody reads any more.
+      // Only the end of the output is watched: whether its reader has gone.
       pollfd wait[2]{{STDOUT_FILENO, 0, 0}, {STDIN_FILENO, POLLIN, 0}};
       int const ready = ::poll(wait, screen_ ? 2 : 1, static_cast<int>(left));
       if (ready < 0 && errno == EINTR && ended_by == 0) return false;  // another size

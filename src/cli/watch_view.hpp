@@ -28,10 +28,10 @@ class watch_view {
   /// What was seen at `now`. Result: what is different: other holders, or another number of waiters.
   std::vector<change> look(statuses seen, time_point now);
 
-  /// Lines for a screen of that size, with a heading: the locks with most waiters first. `at`: to say how long they are held.
+  /// Lines for a screen of that size, with a heading: the locks with most waiters first. `at`: to show how long they have been held.
   std::vector<std::string> screen(std::size_t rows, std::size_t columns, std::chrono::system_clock::time_point at) const;
 
-  /// New grants between the last two looks, in a second. Of several grants between two looks one is seen: it is the least that it can be.
+  /// New grants per second between the last two samples. Of several grants between two samples only one is seen: it is a lower bound.
   double grants_per_second() const noexcept { return rate_; }
 
  private:

@@ -28,8 +28,8 @@ class client_request : public engine::admin_request, public pending_call {
   std::optional<std::list<std::shared_ptr<client_request>>::iterator> at_core;  // its entry in client_core::client_requests_; with the client locked
 };
 
-/// The last level that writes has been left, and others of the same hold read: makes a reader of the writer. `handler`: empty if nobody waits
-/// for the answer. The order goes on in the background after errc::unreachable, until the hold ends: else it would keep readers out.
+/// The last level that writes has been left, and others of the same hold read: makes a reader of the writer. `handler`: empty if no caller waits
+/// for the answer. The order continues in the background after errc::unreachable, until the hold ends: otherwise it would keep readers out.
 void start_level_downgrade(settings_ptr const& lock, node_ref writer, release_handler handler);
 
 }  // namespace conch::detail

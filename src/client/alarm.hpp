@@ -20,7 +20,7 @@
 
 namespace conch {
 
-/// A timer on conch::clock. On Linux it is a timerfd, since Asio's own timers stand still while the machine sleeps.
+/// A timer on conch::clock. On Linux it is a timerfd, since Asio's own timers stop while the machine sleeps.
 class alarm {
  public:
   /// `on`: a strand, unless config::single_threaded.

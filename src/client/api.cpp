@@ -69,7 +69,7 @@ void check_key_prefix(std::string const& prefix) {
   }
 }
 
-/// Who sets something of TLS means to use it.
+/// A user that sets something about TLS means to use it.
 void check_tls(config const& c, servers::target const& target) {
   tls_config const& t = c.tls;
   detail::check_files("tls", t);

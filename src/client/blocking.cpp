@@ -26,7 +26,7 @@
 #include <variant>
 #include <vector>
 
-// It uses the public classes only, and what tells a child of a fork from the process that made the client.
+// It uses only the public classes, and a check for a child of a fork.
 namespace conch::blocking {
 
 namespace detail {
@@ -70,7 +70,7 @@ class runtime : public std::enable_shared_from_this<runtime> {
 
   /// Called once, by the client's destructor.
   void close() {
-    if (elsewhere()) return;  // its thread has a share of it, for ever
+    if (elsewhere()) return;  // its thread keeps a reference to it, forever
     {
       visit const here{*this};  // it may complete, on the client's thread, before this function has come back
       client_.async_close(duration::zero(), [self = shared_from_this()](error_code) {
@@ -150,7 +150,7 @@ class runtime : public std::enable_shared_from_this<runtime> {
  private:
   void run() {
     context_->run();
-    { std::lock_guard const guard{mutex_}; }  // the one who stopped it has left stop()
+    { std::lock_guard const guard{mutex_}; }  // the thread that stopped it has left stop()
     work_.reset();
     context_.reset();
     {
@@ -178,7 +178,7 @@ class runtime : public std::enable_shared_from_this<runtime> {
   std::condition_variable destroyed_;
   std::size_t visits_ = 0;
   bool closed_ = false;        // the close of the client has completed
-  bool stopped_ = false;       // nobody may visit any more
+  bool stopped_ = false;       // no call may enter any more
   bool is_destroyed_ = false;  // the io_context
 };
 
@@ -232,7 +232,7 @@ thread_local last_try last;
 
 }  // namespace
 
-/// A lock object: its holds, and who is told of a loss. Shared, since a loss may be on its way to it when the object is destroyed.
+/// A lock object: its holds, and the callback for losses. Shared, since a loss may be about to be reported when the object is destroyed.
 class lock_state : public std::enable_shared_from_this<lock_state> {
  public:
   using any_lock = std::variant<conch::mutex, conch::shared_mutex>;
@@ -335,12 +335,12 @@ class lock_state : public std::enable_shared_from_this<lock_state> {
   ///
   /// std::lock() holds one lock and tries the next. If that is busy, it gives back what it has, locks the busy one, and tries the first. Two
   /// processes that do so in step fail together, thousands of times in a row. Therefore, if the last try of this thread failed, and the name of
-  /// this lock is greater than those of all locks that the thread holds, it stands in line. Of two threads that hold each other's lock just
-  /// one does: the other fails at once, and leaves its lock to the one that waits.
+  /// this lock is greater than those of all locks that the thread holds, it queues. Of two threads that hold each other's lock just
+  /// one does: the other fails at once, and leaves its lock to the waiting one.
   duration patience() const {
     using std::chrono::milliseconds;
     if (!last.failed || !runtime_->holds_only_lesser(this_thread(), name())) return duration::zero();
-    // The other has to fail, to release, and to be heard.
+    // The other has to fail and to release, and its release has to arrive.
     return std::clamp<duration>(4 * std::min<duration>(last.took, milliseconds{250}), milliseconds{20}, milliseconds{1000});
   }
 
@@ -394,7 +394,7 @@ class lock_state : public std::enable_shared_from_this<lock_state> {
     if (told_) watch(holds_.back());
   }
 
-  /// With mutex_ locked. A hold that was lost and is not unlocked yet may stand before one that another thread has got since.
+  /// With mutex_ locked. A hold that was lost and is not unlocked yet may precede one that another thread has got since.
   std::vector<kept>::iterator to_be_released(share how) {
     auto found = holds_.end();
     for (auto at = holds_.begin(); at != holds_.end(); ++at) {

@@ -13,7 +13,7 @@ namespace conch::detail {
 
 inline constexpr std::uint32_t most_permits = engine::most_permits;
 
-/// errc::invalid_config unless a semaphore may have so many permits.
+/// errc::invalid_config unless a semaphore may have this many permits.
 error_code checked_permits(std::uint32_t permits);
 
 /// errc::invalid_config unless a lock of this client may have that lease; `what` is its name in the words.

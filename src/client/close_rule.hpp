@@ -17,7 +17,7 @@ class close_rule {
   enum class action {
     none,
     give_back,  // end all holds and give back the locks; look again at next_look()
-    late,       // tell the caller of the close that the time is over; look again at next_look()
+    late,       // report to the caller of the close that the time has passed; look again at next_look()
     give_up,    // the same, and end: close_rule is done
   };
 

@@ -59,9 +59,9 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   bool is_here() const noexcept { return made_.is_here(); }
   /// The error of every operation there; else none.
   error_code elsewhere() const;
-  /// Why these options cannot be had here.
+  /// Why these options are not available here.
   error_code refusal_of(acquire_options const& options) const;
-  /// Its executor has a thread of its own, which no child has.
+  /// Its executor has its own thread, which a forked child lacks.
   void has_own_thread() noexcept { has_own_thread_ = true; }
   /// Unlike a pointer it is never another client's, and costs nothing to copy.
   client_number number() const noexcept { return number_; }
@@ -171,7 +171,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   client_number const number_;
   bool has_own_thread_ = false;
 
-  optional_mutex mutex_;  // guards what follows, down to armed_, where a class says nothing else
+  optional_mutex mutex_;  // guards what follows, down to armed_, unless a class says otherwise
   statistics stats_;
   engine::timer_queue timers_;
   servers::deployment deployment_;  // outlives the cohort, whose places its backend has made

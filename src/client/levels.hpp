@@ -46,7 +46,7 @@ class level_turn {
   level_turn& operator=(level_turn&& other) noexcept;
   ~level_turn() { pass_on(); }
 
-  /// The acquire was granted: nobody has the turn any more. With the owner locked.
+  /// The acquire was granted: no acquire has the turn any more. With the owner locked.
   void granted() noexcept;
 
  private:

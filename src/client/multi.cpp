@@ -114,7 +114,7 @@ void start_multi_release(std::vector<hold> holds, multi_release_handler handler)
 
 namespace {
 
-/// Watches several holds. The first that has something to tell ends it, or its cancellation; of renewals the last one, or the first error.
+/// Watches several holds. It ends with the first that has something to report, or its cancellation; for renewals with the last, or the first error.
 class multi_watch final : public std::enable_shared_from_this<multi_watch> {
  public:
   multi_watch(asio::any_io_executor executor, multi_watch_handler handler)
@@ -163,7 +163,7 @@ class multi_watch final : public std::enable_shared_from_this<multi_watch> {
   asio::any_io_executor executor_;
   asio::any_completion_executor runs_on_;
   multi_watch_handler done_;
-  std::atomic<std::size_t> left_{1};  // that have nothing to tell yet
+  std::atomic<std::size_t> left_{1};  // that have nothing to report yet
   std::atomic<bool> ended_{false};
   std::mutex mutex_;
   std::vector<std::pair<node_ref, std::weak_ptr<hold_watcher>>> watchers_;  // weak: each keeps this alive

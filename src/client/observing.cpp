@@ -56,7 +56,7 @@ void client_core::post_events() {
   own_executor_.execute([keep = shared_from_this()] { keep->tell_events(); });
 }
 
-/// Tells what has come so far. What comes meanwhile has a turn of the event loop of its own, so that other handlers are not kept waiting.
+/// Reports what has come so far. What comes meanwhile gets its own turn of the event loop, so that other handlers are not kept waiting.
 void client_core::tell_events() {
   std::vector<told_event> batch;
   {

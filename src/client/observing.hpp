@@ -11,7 +11,7 @@
 
 namespace conch::detail {
 
-/// An event for the observer, with what it names. It keeps the node, so that no other acquire has the same number before it was told.
+/// An event for the observer, with what it names. It keeps the node, so that no other acquire gets the same number before the event is reported.
 struct told_event {
   told_event(hold_node& n, engine::observation const& o);
 
@@ -24,10 +24,10 @@ struct told_event {
   bool shared;
 };
 
-/// The events of a client, in their order, that its observer has not been told of. One handler at a time tells them. With the client locked.
+/// The events of a client, in order, that its observer has not received yet. One handler at a time reports them. With the client locked.
 class event_queue {
  public:
-  /// True: nobody is about to tell, and the caller must post a handler that does.
+  /// True: no handler is pending, and the caller must post one that reports.
   bool push(told_event e) {
     events_.push_back(std::move(e));
     return !std::exchange(is_telling_, true);
@@ -35,7 +35,7 @@ class event_queue {
 
   std::vector<told_event> take() { return std::exchange(events_, {}); }
 
-  /// What was taken was told. True: more has come, and the caller must post another handler.
+  /// What was taken has been reported. True: more has come, and the caller must post another handler.
   bool tell_more() noexcept { return is_telling_ = !events_.empty(); }
 
  private:

@@ -29,8 +29,8 @@ struct acquisition : list_hook<acquisition>, receipt {
   enum class phase : std::uint8_t {
     fresh,    // not given to the engine yet
     waiting,  // in the local line
-    staying,  // its wait is over, but a grant that comes now is still taken
-    leaving,  // its wait is over; its end is reported when the server has answered
+    staying,  // its wait has ended, but a grant that comes now is still taken
+    leaving,  // its wait has ended; this is reported when the server has answered
     holding,
     detaching,  // the server is asked once more whether it is ours; then another client may take it over
     lost,       // its loss was reported; it is not released yet
@@ -40,7 +40,7 @@ struct acquisition : list_hook<acquisition>, receipt {
 
   acquisition();
 
-  // What is small stands together: many may wait.
+  // Small members come together to save memory: many may wait.
   phase at = phase::fresh;
   bool once = false;          // one attempt: busy instead of waiting
   bool busy_is_late = false;  // ... and busy is reported as timed_out; set by the engine
@@ -98,7 +98,7 @@ struct named_acquisition {
 
 enum class acquired { granted, busy, failed };
 
-/// What has become of an acquisition, for those who look on (config::observer, config::top_k).
+/// What has become of an acquisition, for config::observer and config::top_k.
 struct observation {
   enum class kind : std::uint8_t { waiting, queued, retried, granted, not_granted, released, lost, detached };
 
@@ -111,7 +111,7 @@ struct observation {
   error_code why = {};
 };
 
-/// What the cohort tells the shell. No function here may call back into the engine before it has returned.
+/// What the cohort reports to the shell. No function here may call back into the engine before it has returned.
 class acquisition_events {
  public:
   virtual void on_acquired(acquisition& a, acquired how, error_code why) = 0;
@@ -123,7 +123,7 @@ class acquisition_events {
   virtual void on_renewed(acquisition&) {}
   /// Without an error the place of `a` is still owned during the call: its id and its fence are what another client takes over.
   virtual void on_detached(acquisition&, error_code) {}
-  /// Only where the settings name somebody who looks on. It comes before the event of the same moment above.
+  /// Only if the settings ask for observations. It comes before the event of the same moment above.
   virtual void on_observed(acquisition&, observation const&) {}
 
  protected:

@@ -24,7 +24,7 @@ struct order {
     inspect,    // asks for the owners of the lock
     force,      // takes the lock from its owners
     request,    // asks its owners to let it go
-    wait_free,  // waits until nobody has the lock
+    wait_free,  // waits until the lock is free
     set_limit,  // sets the limit of a semaphore
     downgrade,  // makes the client's own permit smaller
   };
@@ -57,10 +57,10 @@ struct admin_request : order, list_hook<admin_request> {
   std::uint64_t serial = 0;
   bool written = false;                      // written and not answered yet
   std::int64_t taken = 0;                    // force: how many owners the scripts so far have taken it from
-  std::optional<std::int64_t> last{};        // force: where the next script goes on ...
+  std::optional<std::int64_t> last{};        // force: where the next script continues ...
   std::int64_t from_us = 0;                  // ... (force_command)
   time_point wait_ends = time_point::max();  // wait_free: not of one question
-  bool is_known = false;                     // wait_free: the server has it, and will tell
+  bool is_known = false;                     // wait_free: the server has recorded it, and will notify
   time_point until{};
   timer due;
 };

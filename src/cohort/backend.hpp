@@ -34,14 +34,14 @@ using std::chrono::milliseconds;
 constexpr std::int64_t hand_offs_per_grant = 4096;
 
 /// The one place of a client at a lock: in line for it, or owning it. The cohort and its backend share it. The backend makes it, and adds
-/// what its protocol needs. The backend only reads the fields that say "set by the cohort".
+/// what its protocol needs. The backend only reads the fields marked "set by the cohort".
 struct place {
   enum class state : std::uint8_t {
     idle,     // the server has nothing of it, except what a clean-up ends
     asking,   // the request is not answered, or is not sent because there is no connection
-    in_line,  // stands in the server's queue
+    in_line,  // is in the server's queue
     leaving,  // leaves the line unless it was granted meanwhile; not answered yet
-    owned,    // granted, as far as the server has said
+    owned,    // granted, as far as the server has reported
   };
 
   /// `lock_name` must outlive the place.
@@ -63,7 +63,7 @@ struct place {
   time_point valid_from{};                     // owned: the validity that ends at the deadline counts from here
   std::int64_t fence = 0;                      // owned: the server's part of the fence
   std::uint32_t segment = 0;                   // owned: the number of the segment, or of the permits where all that were free were asked for; else 0
-  time_point heard_from{};                     // owned: the request whose answer last said so was written then
+  time_point heard_from{};                     // owned: when the request whose answer last confirmed it was written
   std::string origin;                          // takes over what that grant, "CLIENT.N FENCE", has left; empty: asks for the lock
   std::uint32_t references = 0;                // references from the backend; the cohort may destroy the place only when there are none
   void* owner = nullptr;                       // belongs to the receiver of the events
@@ -117,7 +117,7 @@ struct capabilities {
   bool all_free = false;        // ... and all that is free of a semaphore
   bool inspection = false;      // questions and orders (admin_request)
   bool adoption = false;        // a hold may leave this client, and another client may take it over
-  std::string_view where{};     // in the error where something is not offered: as whose users say it, "zookeeper://" ...
+  std::string_view where{};     // in the error where something is not offered: the name that its users know, "zookeeper://" ...
   std::string_view instead{};   // ... and the advice
 
   bool has(permit const& p) const noexcept {
@@ -146,11 +146,11 @@ class backend {
   /// Leaves the line unless the lock was granted; the place must be asking or in_line. Ends in granted or left.
   virtual void leave_unless_granted(place& p, time_point now) = 0;
   /// Gives up a place that is asking, in_line or leaving; it is idle at once. Ends in released for `r`, if there is one. The
-  /// caller looks whether the place is still needed.
+  /// caller checks whether the place is still needed.
   virtual void give_up(place& p, receipt* r, time_point now) = 0;
   /// Gives an owned lock back, and asks for it again if `again` holds a lease. Ends in released for `r`.
   virtual void release(place& p, std::optional<milliseconds> again, receipt* r, time_point now) = 0;
-  /// Forgets an owned place without giving it back: another client may take the grant over. The place is idle at once. The caller looks whether
+  /// Forgets an owned place without giving it back: another client may take the grant over. The place is idle at once. The caller checks whether
   /// the place is still needed.
   virtual void detach(place&, time_point) {}
   /// Renews the places that are owned and renewable. Each ends in extended, lost or renewal_failed.
@@ -163,14 +163,14 @@ class backend {
   /// The error of a wait for this place that has timed out: errc::timed_out; or errc::unreachable, with the reason, if the server has been silent
   /// for longer than is usual, or if there is no connection.
   virtual error_code too_late(place const&, time_point now) const = 0;
-  /// How long an answer that is under way is waited for when the wait for this place is over (usual_time::soon).
+  /// How long to wait for an answer under way when the wait for this place has ended (usual_time::soon).
   virtual duration answers_within(place const&) const noexcept = 0;
   /// The error of a release that got no answer in time, whose name the caller does not have any more: what the server answered to it, if it has
   /// refused it so far.
   virtual error_code why_not_done(receipt const&) const { return no_answer(); }
   /// The error of anything else that got no answer in time: errc::unreachable, with the reason.
   virtual error_code no_answer() const { return make_error_code(errc::unreachable); }
-  /// Why an owned place could not be renewed in time, in words; empty: it is not known, or nothing was in the way.
+  /// Why an owned place could not be renewed in time, as text; empty: unknown, or nothing prevented it.
   virtual std::string why_not_renewed(place const&, time_point) const { return connected() ? std::string{} : cause_of(no_answer()); }
   /// How long a grant of that lease is valid, counted from place::valid_from.
   virtual duration validity(milliseconds lease) const noexcept = 0;
@@ -180,7 +180,7 @@ class backend {
 
   /// Sends a question or an order; only where `inspection` is offered. Ends in on_admin_answered, perhaps before this returns.
   virtual void administer(admin_request&, admin_events&, time_point) {}
-  /// The answer is not wanted any more. The server may carry out the order all the same.
+  /// The answer is no longer wanted. The server may still carry out the order.
   virtual void withdraw(admin_request&) noexcept {}
   /// The timer of the admin_request has fired.
   virtual void admin_due(admin_request&, time_point) {}
@@ -200,7 +200,7 @@ class backend {
   virtual grant_id grant_of(place const&) const noexcept { return 0; }
 };
 
-/// What the backend tells the cohort.
+/// What the backend reports to the cohort.
 class backend_events {
  public:
   virtual void granted(place& p, bool pushed, time_point now) = 0;

@@ -72,7 +72,7 @@ void cohort::acquire(acquisition& a, std::string_view name, time_point now) {
   }
   lock_entry& e = a.permit || adopts ? entries_.make_single(name, a.permit) : entries_.get(name);
   a.lock = &e;
-  if (adopts) a.once = true;  // it stands in no line
+  if (adopts) a.once = true;  // it is in no queue
   // A neighbour here holds, asks or waits. A place that is being left has no waiter any more: the attempt follows the leave.
   bool const neighbour = e.holder != nullptr || !e.waiting.empty();
   bool const being_left = e.place->at == place::state::leaving;
@@ -113,7 +113,7 @@ void cohort::try_all(std::span<named_acquisition const> all, time_point now) {
 void cohort::overdue(acquisition& a, time_point now) {
   switch (a.at) {
     case acquisition::phase::waiting: waits_.stop_waiting(a, on_.servers->too_late(*a.lock->place, now), cancel_type::total, now); return;
-    // Its wait is over; a busy server does not make it longer.
+    // Its wait has ended; a busy server does not prolong it.
     case acquisition::phase::staying: waits_.give_up_staying(a, now); return;
     case acquisition::phase::leaving: tell_.finish(a, acquired::failed, a.ending, now); return;
     case acquisition::phase::releasing:

@@ -41,7 +41,7 @@ class cohort final : public backend_events {
   void cancel(acquisition& a, cancel_type type, time_point now) { waits_.cancel(a, type, now); }
   /// Gives a hold another lease, from now on, and renews it if that moves its deadline on. Ends in on_extended, perhaps before this returns.
   void extend(acquisition& a, milliseconds lease, time_point now) { watchdog_.extend(a, lease, now); }
-  /// From now on on_requested tells if another client asks the holder to let go, perhaps before this returns.
+  /// From now on on_requested reports when another client asks the holder to let go, perhaps before this returns.
   void watch_requests(acquisition& a, time_point now) { watchdog_.watch_requests(a, now); }
   /// The hold leaves this client without being released. Ends in on_detached, perhaps before this returns: without an error when the server has
   /// renewed it for its whole lease, and then nothing here renews or releases it any more. Otherwise it is released.
@@ -55,7 +55,7 @@ class cohort final : public backend_events {
 
   /// Ends all waits and accepts no new ones. Holds stay.
   void close(time_point now) { closing_.close(now); }
-  /// Reports to all holders that their hold is over, and gives the locks back. The waits are ended first.
+  /// Reports to all holders that their hold has ended, and gives the locks back. The waits are ended first.
   void give_back_everything(time_point now) { closing_.give_back_everything(now); }
   /// True while close() or give_back_everything() still has work to do.
   bool ending() const noexcept { return closing_.is_under_way(); }

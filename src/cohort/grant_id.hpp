@@ -12,7 +12,7 @@
 
 namespace conch::engine {
 
-/// The N of a grant id CLIENT.N. The count tells the requests of one client apart. The nonce keeps others from guessing the id. The text is
+/// The N of a grant id CLIENT.N. The count distinguishes the requests of one client. The nonce keeps others from guessing the id. The text is
 /// COUNT-NONCE, or COUNT alone if the nonce is 0 (tests, and older clients).
 struct grant_id {
   std::uint64_t count = 0;  // 0: none

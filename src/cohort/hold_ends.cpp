@@ -53,7 +53,7 @@ void hold_ends::watch(lock_entry& e, time_point now) {
       on_.timers.arm(e.watch, deadline_of(e));
       return;
     }
-    // The hold is over, after its body had the margin. A renewal that was under way may have prolonged the lease: end it.
+    // The hold has ended, after its body had the margin. A renewal that was under way may have prolonged the lease: end it.
     e.holder = nullptr;
     a.lock = nullptr;
     line_.give_back(e, nullptr, now);

@@ -10,13 +10,13 @@ class hold_ends {
  public:
   hold_ends(cohort_environment& on, teller& tell, watchdog& dog, local_line& line) noexcept : on_{on}, tell_{tell}, watchdog_{dog}, line_{line} {}
 
-  /// `tell`: somebody waits for on_released.
+  /// `tell`: a caller waits for on_released.
   void end(acquisition& a, bool tell, time_point now);
   void detach(acquisition& a, time_point now);
   void continue_detaching(lock_entry& e, time_point now);
   /// It could not be detached, or it is not known whether it is still ours.
   void end_detaching(acquisition& a, error_code why, time_point now);
-  /// The timer of an entry: a renewal is due, or the hold is about to be lost, or is over.
+  /// The timer of an entry: a renewal is due, or the hold is about to be lost, or has ended.
   void watch(lock_entry& e, time_point now);
 
  private:

@@ -5,7 +5,7 @@
 
 namespace conch::engine {
 
-/// A day. Nothing is leased or claimed for longer, so no server may say more. lua/lib/line.lua has the same bound.
+/// A day. Nothing is leased or claimed for longer, so no server may report more. lua/lib/line.lua has the same bound.
 inline constexpr std::int64_t longest_lease_ms = 86'400'000;
 
 }  // namespace conch::engine

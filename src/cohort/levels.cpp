@@ -117,7 +117,7 @@ bool owner_levels::has(level_lock const& lock, level_use use, time_point now) co
 
 reader_order_end end_of_reader_order(error_code why, bool given_back, bool valid) noexcept {
   bool const was_held = why != errc::lost && (given_back || valid);
-  // A server that cannot make a reader of a writer goes on counting one, and that is all: this level has ended.
+  // A server that cannot downgrade a writer keeps counting one, which does no harm: this level has ended.
   if (why == errc::not_supported) return {{}, was_held, false};
   bool const again = why == errc::unreachable && !given_back && was_held;
   return {was_held && why != errc::not_held ? why : error_code{}, was_held, again};

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <tuple>
 
-// The rules of a lock that its owner may acquire again: who nests, who is refused, who asks the server, who waits in this process, and what is
+// The rules of a lock that its owner may acquire again: which acquire nests, is refused, asks the server or waits in this process, and what is
 // left to do when a level ends. No I/O, no clock.
 namespace conch::engine {
 
@@ -48,7 +48,7 @@ using leveled_hold_ptr = std::shared_ptr<leveled_hold>;
 struct waiting_level : list_hook<waiting_level> {
   virtual ~waiting_level() = default;
 
-  /// Called once, when the wait is over: end_wait says what is next. It must not call back into owner_levels.
+  /// Called once, when the wait has ended: end_wait says what is next. It must not call back into owner_levels.
   virtual void wake() noexcept = 0;
 
   bool called = false;    // and not in the line any more
@@ -58,7 +58,7 @@ struct waiting_level : list_hook<waiting_level> {
 /// What one owner has and wants of each lock in this process. Not thread-safe: the shell locks the owner.
 ///
 /// Of a reentrant_shared_mutex one acquire of an owner asks the server at a time; that is its turn, and it ends in granted() or not_granted().
-/// Two holds of one owner could not tell whether it reads or writes, and a reader in the server's line would wait for its own writer.
+/// Two holds of one owner would not show whether it reads or writes, and a reader in the server's queue would wait for its own writer.
 /// A reentrant_mutex knows no turns: the server lets its owner nest.
 class owner_levels {
  public:
@@ -82,15 +82,15 @@ class owner_levels {
   enum class wait_end : std::uint8_t {
     asks,         // the server: it has the turn
     looks_anew,   // enter() once more
-    timed_out,    // nobody has called it
+    timed_out,    // not called yet
     is_cancelled  // if it was its turn, that is another's now
   };
   wait_end end_wait(level_lock const& lock, waiting_level& one, bool cancelled);
 
-  /// The server has granted what was asked for. All that wait are called. Of two acquires of a reentrant_mutex that were granted at the same
+  /// The server has granted what was asked for. All that wait are called. If two acquires of a reentrant_mutex were granted at the same
   /// time, nested levels use the younger hold. Returns the hold that `first` replaces, or none; the caller frees it with the owner unlocked.
   leveled_hold_ptr granted(level_lock const& lock, leveled_hold_ptr first);
-  /// The acquire whose turn it was has ended without a hold: the next one in the owner's line has the turn. Not for a reentrant_mutex.
+  /// The acquire whose turn it was has ended without a hold: the next one in the owner's queue has the turn. Not for a reentrant_mutex.
   void not_granted(level_lock const& lock) noexcept;
 
   enum class after_exit : std::uint8_t {
@@ -109,8 +109,8 @@ class owner_levels {
  private:
   struct at_lock {
     leveled_hold_ptr hold;       // may be lost
-    bool asked_for = false;      // somebody has the turn
-    list<waiting_level> line{};  // only while somebody has it
+    bool asked_for = false;      // an acquire has the turn
+    list<waiting_level> line{};  // only while one has it
   };
   using key = std::tuple<void const*, std::string, permit_kind>;
   using table = std::map<key, at_lock, std::less<>>;
@@ -121,11 +121,11 @@ class owner_levels {
   table locks_;
 };
 
-/// The end of the order that makes a reader of a writer. A loss is no error there, but a hold that is not held any more.
+/// The downgrade of a writer to a reader has ended. A loss is not an error there: the hold is just no longer held.
 struct reader_order_end {
   error_code told;
   bool was_held;
-  bool again;  // nobody has told the server yet: it would keep readers out
+  bool again;  // the server has not been told yet: it would keep readers out
 };
 /// `given_back`: the last level of the hold has ended meanwhile. That gives back all there is, and has its own answer.
 reader_order_end end_of_reader_order(error_code why, bool given_back, bool valid) noexcept;

@@ -29,7 +29,7 @@ void local_line::deliver(lock_entry& e, grant_path how, time_point now) {
   a.due.cancel();
   enter(a, acquisition::phase::holding);
   a.granted = now;
-  // A fixed lease is over in time, also where the grant lasts longer: as a claim, or because another coroutine has asked for a longer lease.
+  // A fixed lease ends in time even if the grant lasts longer: as a claim, or because another coroutine has asked for a longer lease.
   time_point const fixed_end = a.fixed ? now + on_.servers->validity(a.lease) : time_point::max();
   bool const is_long_enough = p.deadline >= fixed_end;
   e.ends = is_long_enough ? fixed_end : time_point::max();
@@ -55,7 +55,7 @@ void local_line::deliver(lock_entry& e, grant_path how, time_point now) {
   on_.shell.on_acquired(a, acquired::granted, {});
 }
 
-/// Not if `local_slice` is over, because other clients may wait at the
+/// Not if `local_slice` has passed, because other clients may wait at the
 /// server. Not if the token's index has reached its bound. Not if the lease is about to end: the next holder must have the margin once
 /// before its loss is reported. Not if the next waiter wants a fixed lease, which must start anew.
 bool local_line::can_hand_off(lock_entry& e, time_point now) {
@@ -66,8 +66,8 @@ bool local_line::can_hand_off(lock_entry& e, time_point now) {
   return now + (deadline_of(e) - lost_at) < lost_at;
 }
 
-/// A server that loses its data, or a lock that somebody deletes, tells nobody: who is granted
-/// the lock then has a greater token than one that is handed on later. So nothing is handed on by an old word, nor without a connection.
+/// A server that loses its data, or a lock that somebody deletes, tells nobody: the next client that is granted
+/// the lock has a greater token than one that is handed on later. So nothing is handed on from stale knowledge, or without a connection.
 bool local_line::is_proved(lock_entry const& e, time_point now) const {
   constexpr milliseconds lasts{5};  // the default of local_slice: a grant needs no second word for its slice
   return now - e.proved_at <= lasts && on_.servers->connected();

@@ -7,7 +7,7 @@
 
 namespace conch::engine {
 
-/// Whose turn it is among the waiters of one client: who is asked for, who gets a grant, and whether it is handed on in memory.
+/// Whose turn it is among the waiters of one client: which one is asked for, which one gets a grant, and whether it is handed on in memory.
 class local_line {
  public:
   local_line(cohort_environment& on, lock_entries& entries, teller& tell, watchdog& dog) noexcept
@@ -20,15 +20,15 @@ class local_line {
 
   /// May the next waiter get the lock in memory, without the server?
   bool can_hand_off(lock_entry& e, time_point now);
-  /// Has the server said just now that the lock is ours?
+  /// Has the server just confirmed that the lock is ours?
   bool is_proved(lock_entry const& e, time_point now) const;
   /// The next in the local line holds the lock from now on, by the grant that there is.
   void hand_off(lock_entry& e, time_point now);
-  /// Asks the server first whether the lock is still ours. Nobody holds it meanwhile.
+  /// Asks the server first whether the lock is still ours. No coroutine holds it meanwhile.
   void prove(lock_entry& e, time_point now);
   /// The question is due, or its answer late.
   void continue_proving(lock_entry& e, time_point now);
-  /// The server has said that the lock is ours.
+  /// The server has confirmed that the lock is ours.
   void proved(lock_entry& e, time_point now);
 
  private:

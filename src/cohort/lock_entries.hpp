@@ -11,7 +11,7 @@
 
 namespace conch::engine {
 
-/// The locks in use: one entry for each name, and one for each acquire that has a place of its own.
+/// The locks in use: one entry for each name, and one for each acquire that has its own place.
 class lock_entries {
  public:
   /// `owner`: as lock_entry::in.
@@ -22,9 +22,9 @@ class lock_entries {
 
   lock_entry& get(std::string_view name);
   lock_entry& make_single(std::string_view name, permit const& permit);
-  /// None: nobody uses the lock of that name, but for entries of one acquire.
+  /// None: the lock of that name is not in use, except by entries of one acquire.
   lock_entry* find(std::string_view name);
-  /// Ends the entry if nobody needs it.
+  /// Ends the entry if it is no longer needed.
   void retire(lock_entry& e);
 
   template <class F>
@@ -41,7 +41,7 @@ class lock_entries {
   /// Visits all entries step by step, also while they come and go.
   void start_visit() { unseen_.splice_back(singles_); }
   enum class visited { one, none, all };
-  /// One step: an entry, or those of one bucket up to the first of which `f` says true. `one`: `f` has said so.
+  /// One step: an entry, or those of one bucket up to the first for which `f` returns true. `one`: `f` has returned true.
   template <class F>
   visited visit_next(F f) {
     if (!unseen_.empty()) {

@@ -7,8 +7,8 @@
 
 namespace conch::engine {
 
-/// All that a client knows of one lock in use. For a lock with several owners each acquire has an entry of its own, with its own place in
-/// the server's line. So has an acquire that takes a detached hold over: others of this client may stand in the server's line for that very
+/// All that a client knows of one lock in use. For a lock with several owners each acquire has its own entry, with its own place in
+/// the server's queue. So has an acquire that adopts a detached hold: others of this client may be in the server's queue for that very
 /// lock, behind the hold.
 struct lock_entry : list_hook<lock_entry> {
   lock_entry(std::string lock_name, class cohort& owner, backend& servers, permit const& share, bool is_single);
@@ -21,12 +21,12 @@ struct lock_entry : list_hook<lock_entry> {
   acquisition* holder = nullptr;
   int hand_offs = 0;                    // of the present grant; the index in the fencing token
   bool requested = false;               // another client asks for the present grant
-  bool proving = false;                 // nobody holds it: it is handed on when the server has said that it is still ours
+  bool proving = false;                 // not held: it is handed on when the server has confirmed that it is still ours
   bool proof_repeated = false;          // it was asked again, because an answer to an earlier question came
-  bool observed_in_line = false;        // that the present request is in line was told to those who look on
-  time_point ends = time_point::max();  // the hold is over then at the latest, whatever the servers say
+  bool observed_in_line = false;        // that the present request is queued has been observed
+  time_point ends = time_point::max();  // the hold ends then at the latest, whatever the servers answer
   time_point slice_began{};
-  time_point proved_at{};      // when the server's last word that it is ours was heard
+  time_point proved_at{};      // when the server last confirmed that it is ours
   time_point proving_since{};  // a word to a question from before that proves nothing
   time_point renew_at{};
   timer watch;

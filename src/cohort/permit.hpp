@@ -11,7 +11,7 @@ enum class permit_kind : char {
   none = 0,  // a mutex
   semaphore = 's',
   shared = 'r',     // a reader takes 1, a writer everything
-  segments = 'g',   // each owner has a segment of its own
+  segments = 'g',   // each owner has its own segment
   reentrant = 'e',  // all permits belong to one conch::owner, in any process
 };
 

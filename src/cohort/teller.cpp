@@ -16,7 +16,7 @@ void teller::begin(acquisition& a, cohort& in, std::string_view name, time_point
 }
 
 void teller::finish(acquisition& a, acquired how, error_code why, time_point now) {
-  // Of one that leaves it was told when it began to leave: its entry may be gone.
+  // For one that leaves this was reported when it began to leave: its entry may be gone.
   if (a.at == acquisition::phase::leaving) return end_ungranted(a, how, why);
   refuse(a, how, why, a.lock->name, now);
 }

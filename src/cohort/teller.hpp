@@ -9,7 +9,7 @@
 
 namespace conch::engine {
 
-/// Tells the shell, the statistics and those who look on what has become of an acquisition, and words its error.
+/// Reports to the shell, the statistics and observers what has become of an acquisition, and words its error.
 class teller {
  public:
   explicit teller(cohort_environment& on) noexcept : on_{on} {}
@@ -25,7 +25,7 @@ class teller {
   void observe_refusal(acquisition& a, error_code why, std::string_view name, time_point now);
   /// Of a hold, which is released, detached or lost.
   void count_end(acquisition& a, observation::kind how, std::string_view name, error_code why, time_point now);
-  /// The only way to set the deadline of a hold. A later deadline is reported to everyone who has a copy of it.
+  /// The only way to set the deadline of a hold. A later deadline is reported to all that keep a copy of it.
   void set_deadline(acquisition& a, time_point until) {
     bool const is_later = until > a.deadline();
     a.valid_until.store(until.time_since_epoch().count(), std::memory_order_release);

@@ -26,12 +26,12 @@ void waits::cancel(acquisition& a, cancel_type type, time_point now) {
     case acquisition::phase::leaving:
       if (type == cancel_type::terminal) tell_.finish(a, acquired::failed, a.ending, now);
       return;
-    default: return;  // too late: the lock was delivered, or the acquisition is over
+    default: return;  // too late: the lock was delivered, or the acquisition has ended
   }
 }
 
 /// Ends a wait that has not led to a grant (see the table of docs/cancellation.md). The server is asked to act only if `a` is the last
-/// waiter here for which the client stands in line.
+/// waiter here for which the client is queued.
 void waits::stop_waiting(acquisition& a, error_code why, cancel_type type, time_point now) {
   BOOST_ASSERT_MSG(a.at == acquisition::phase::waiting, "a wait ends that is over");
   lock_entry& e = *a.lock;
@@ -39,7 +39,7 @@ void waits::stop_waiting(acquisition& a, error_code why, cancel_type type, time_
   bool const asked = p.at == place::state::asking || p.at == place::state::in_line;
   if (!asked || !e.waiting.has_one()) {
     tell_.finish(a, acquired::failed, why, now);
-    if (e.proving && e.waiting.empty()) line_.give_back(e, nullptr, now);  // nobody is left to hand it to
+    if (e.proving && e.waiting.empty()) line_.give_back(e, nullptr, now);  // no waiter is left to hand it to
     else entries_.retire(e);
     return;
   }
@@ -65,7 +65,7 @@ void waits::stop_waiting(acquisition& a, error_code why, cancel_type type, time_
   }
 }
 
-/// When an acquire that ends waits no longer for the server. A user's own bound is not exceeded by more than the answer that may be under way.
+/// When an ending acquire stops waiting for the server. A user's own bound is exceeded by no more than the answer that may be under way.
 time_point waits::given_up_at(acquisition const& a, time_point now) const {
   time_point const last = now + on_.settings.command_timeout;
   if (a.until == time_point::max()) return last;

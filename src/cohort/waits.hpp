@@ -13,7 +13,7 @@ class waits {
 
   void cancel(acquisition& a, cancel_type type, time_point now);
   void stop_waiting(acquisition& a, error_code why, cancel_type type, time_point now);
-  /// The server has not said whether the lock was granted meanwhile. The place is left in the background.
+  /// It is not known yet whether the lock was granted meanwhile. The place is left in the background.
   void give_up_staying(acquisition& a, time_point now);
 
  private:

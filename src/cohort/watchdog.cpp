@@ -35,7 +35,7 @@ bool watchdog::comes_later(lock_entry const& e) const {
 }
 
 /// A hold is renewed after a third of its validity, or with a full lease after `renew_every`. A claim
-/// of 3 s is thus confirmed after 1 s: most holds are over by then and cost no second script. The time is rounded down to a grid of 1/64 of
+/// of 3 s is thus confirmed after 1 s: most holds have ended by then and cost no second script. The time is rounded down to a grid of 1/64 of
 /// the validity, so that renewals that are due together go together.
 void watchdog::schedule(lock_entry& e, time_point now) {
   place const& p = *e.place;
@@ -54,7 +54,7 @@ error_code watchdog::end_of(lock_entry const& e, time_point now) const {
   place const& p = *e.place;
   auto const lost = [](std::string const& why) { return make_error_code(errc::lost, why); };
   if (!p.renewable || now >= p.renew_until) return lost(a.fixed ? "its lease is fixed, and has ended" : "max_hold has passed");
-  // Nobody could have renewed it while this process did not run.
+  // It could not be renewed while this process did not run.
   duration const late = now - e.watch.at();
   if (late < validity_of(e) / 4) {
     std::string const why = on_.servers->why_not_renewed(p, now);
@@ -120,7 +120,7 @@ void watchdog::tell_lost(acquisition& a, error_code why, time_point now) {
   tell_.set_deadline(a, time_point::min());
   a.lock->place->renewable = false;
   why = tell_.told(failed_task::kind::holding, why, a.lock->name);
-  // A late answer may still extend the lease at the server. Nobody uses that time.
+  // A late answer may still extend the lease at the server. That time is not used.
   a.lock->ends = deadline_of(*a.lock);
   ++on_.stats.losses;
   tell_.count_end(a, observation::kind::lost, a.lock->name, why, now);

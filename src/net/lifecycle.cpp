@@ -181,7 +181,7 @@ void lifecycle::take_time() {
   sleep(attempt_until_);
 }
 
-/// The time of this step of the attempt is over.
+/// The time for this step of the attempt has passed.
 void lifecycle::too_late(time_point now) {
   if (state_ == state::locating) return lost(fault::try_later, not_located_, now, true);
   if (state_ == state::asking) return lost(fault::try_later, "credentials_provider: no answer within connect_timeout", now, true);

@@ -27,10 +27,10 @@ struct steps {
   bool close = false;      // close the stream, and cancel the name look-up and the sleep; report none of their ends
   bool sleep = false;      // until `until`, then call due(). It replaces an earlier sleep; time_point::max(): cancel that one only
   bool ask = false;        // the provider for credentials
-  bool resolve = false;    // the name; then call resolved(). Also while the connection is up, which goes on
+  bool resolve = false;    // the name; then call resolved(). Also while the connection is up, which stays up
   bool connect = false;    // a new stream to address_number(); then call connected() or failed()
   bool handshake = false;  // of the stream (TLS); then call handshaken() or failed()
-  bool flush = false;      // what is to be said goes out at the end of this turn, after the user's handlers that belong to it
+  bool flush = false;      // what is to be sent goes out at the end of this turn, after the user's handlers that belong to it
   bool write = false;
   bool read = false;
   bool call_due_later = false;  // call due() in a later turn
@@ -41,7 +41,7 @@ struct steps {
 };
 
 /// The life of the connections to one server, one after another: wanted, located, looked up, connected, greeted, up, lost, and made again after a
-/// pause. States, limits, pauses, words of ends and log lines are here, for every protocol; what is said on a connection is its role's.
+/// pause. States, limits, pauses, texts of errors and log lines are here, for every protocol; what is sent on a connection is up to its role.
 ///
 /// It connects when it is first wanted, and reconnects whenever the connection is lost. Of several addresses each gets its share of an attempt
 /// (address_choice). While the connection is up the name is looked up again and again: if it means another server by now, the connection goes there.
@@ -50,7 +50,7 @@ class lifecycle {
  public:
   enum class state : std::uint8_t { idle, locating, asking, resolving, connecting, handshaking, greeting, up, pausing, closed };
   struct traits {
-    bool handshakes = false;  // TLS is a step of its own
+    bool handshakes = false;  // TLS is a separate step
     bool asks = false;        // a provider for credentials, before each attempt
     std::string path{};       // of a unix socket: there is no name to look up
   };
@@ -92,7 +92,7 @@ class lifecycle {
   }
   /// The greeting is answered: it is the right server. `run`: names its run; empty: it is not known. `by_name`: its address was looked up.
   CONCH_API void up(std::string_view run, bool by_name, time_point now);
-  /// The step that is under way has failed, or the connection has. `why`: words of ours; those of others go through readable() first. Another
+  /// The step that is under way has failed, or the connection has. `why`: our own text; that of others goes through readable() first. Another
   /// address may be tried.
   CONCH_API void failed(fault what, std::string_view why, time_point now);
   /// Ends the connection, or the attempt, whatever other addresses there are.
@@ -156,7 +156,7 @@ class lifecycle {
   std::string not_located_;  // why it has to wait for the location
   time_point attempt_from_{}, attempt_until_{};
   time_point until_{};   // of its present step, or of the pause
-  bool heard_ = false;   // the peer of this stream has said something
+  bool heard_ = false;   // the peer of this stream has sent something
   bool was_up_ = false;  // some connection before this one was
 
   // A connection that is up.
@@ -170,7 +170,7 @@ class lifecycle {
   std::string why_dropped_;
 };
 
-/// docs/design/states.md says what each waits for. Every state may also end in `closed`.
+/// docs/design/states.md lists what each waits for. Every state may also end in `closed`.
 constexpr engine::state_table<lifecycle::state, 10> connection_states{{
     {lifecycle::state::idle, engine::any_of(lifecycle::state::locating)},
     {lifecycle::state::locating, engine::any_of(lifecycle::state::locating, lifecycle::state::asking, lifecycle::state::resolving,

@@ -26,7 +26,8 @@ using boost::system::error_code;
 
 /// After this long the name server that hangs may have been replaced, and another question is worth a thread.
 constexpr auto ask_again_after = std::chrono::seconds{2};
-/// An answer that came between two attempts to connect is for the second: a name server that is always a little late would otherwise never be heard.
+/// An answer that came between two attempts to connect is for the second: otherwise the answers of a name server that is always a little late would
+/// never be used.
 constexpr auto late_is_good_for = std::chrono::seconds{5};
 
 error_code error_of(int result) {
@@ -89,7 +90,7 @@ void lookup_threads::ask(std::string const& host, std::uint16_t port, std::share
   while (has_room(now) && !queue_.empty() && begin(key{queue_.front()}, now)) queue_.pop_front();
 }
 
-/// With mutex_ locked. A look-up may hang for ever, and the next one be answered: so there is always a next one, but each that hangs makes the pause
+/// With mutex_ locked. A look-up may hang forever, and the next one be answered: so there is always a next one, but each that hangs makes the pause
 /// half as long again. A name that hangs for an hour has 17 threads, for a day 26, and is found again no later than that plus a half. Where many
 /// hang, one of all gets another thread in two seconds, and first look-ups of other names always find `most_threads` free.
 bool lookup_threads::may_ask_again(entry const& e, clock::time_point now) {
@@ -109,7 +110,7 @@ bool lookup_threads::has_room(clock::time_point now) const {
   return static_cast<std::size_t>(fresh) < name_lookup::most_threads;
 }
 
-/// With mutex_ locked. False: there can be no thread now, and one that is there goes on with it.
+/// With mutex_ locked. False: no thread can be started now; a running one continues with it.
 bool lookup_threads::begin(key const& k, clock::time_point now) {
   auto const since = running_.insert(now);
   try {

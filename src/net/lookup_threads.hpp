@@ -20,7 +20,7 @@
 
 namespace conch::net {
 
-/// The threads of a process that ask getaddrinfo, and who waits for what they hear (name_lookup).
+/// The threads of a process that ask getaddrinfo, and the clients that wait for the results (name_lookup).
 class lookup_threads {
  public:
   class waiter {
@@ -30,10 +30,10 @@ class lookup_threads {
     virtual void answered(name_lookup::error_code ec, name_lookup::addresses const& found) noexcept = 0;
   };
 
-  /// It is never destroyed: a thread of it may outlive main(). A child of fork() has none of its parent's threads, and gets one of its own.
+  /// It is never destroyed: a thread of it may outlive main(). A child of fork() has none of its parent's threads, and starts its own.
   static lookup_threads& of_this_process();
 
-  /// The waiter is told, unless it is gone by then.
+  /// The waiter is notified, unless it is gone by then.
   void ask(std::string const& host, std::uint16_t port, std::shared_ptr<waiter> const& who);
 
  private:
@@ -47,7 +47,7 @@ class lookup_threads {
     std::size_t asking = 0;           // threads, and places in the queue
     clock::time_point newest{};       // when the last of them was begun
     bool has_answered = false;        // one of them, since then
-    std::optional<answer> late = {};  // nobody waited for it; it is for the next one that asks
+    std::optional<answer> late = {};  // it had no waiter; it is for the next one that asks
     clock::time_point late_since{};
     std::vector<std::weak_ptr<waiter>> waiting{};
   };

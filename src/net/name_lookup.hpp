@@ -20,8 +20,8 @@
 namespace conch::net {
 
 /// The addresses of a name. Asio has one thread for all look-ups of an io_context, and waits for it when the context is destroyed: one look-up that
-/// hangs would stop every connection of the program, and its end. So conch asks getaddrinfo on threads of its own. They are detached, own all
-/// that they touch, and reach the event loop through a pipe: nobody waits for them. An address in numbers needs no thread.
+/// hangs would stop every connection of the program, and its end. So conch calls getaddrinfo on its own threads. They are detached, own all
+/// that they touch, and reach the event loop through a pipe: nothing waits for them. A numeric address needs no thread.
 ///
 /// All look-ups of the process share the threads. Those of one name share an answer; a second thread asks for it when the first has been asking for
 /// two seconds, a third after three more, and so on with growing pauses, for no look-up need ever end: a name that hangs for an hour costs 17

@@ -17,13 +17,13 @@ namespace conch::net {
 /// When what was added goes out.
 enum class flush_due : std::uint8_t { no, at_once, later };
 
-/// Who flushes what many have added, and when. The first of a turn flushes at once if no answer is owed: the server works on it while the client adds
-/// the others. These go out together at the end of the turn. Any thread may add while another one takes.
+/// Decides when what several parts have added is flushed. The first of a turn is flushed at once if no answer is owed: the server works on it while
+/// the client adds the others. These go out together at the end of the turn. Any thread may add while another one takes.
 class flush_gate {
  public:
   explicit flush_gate(bool has_threads) : mutex_{has_threads} {}
 
-  /// put() adds something. `owed`: the server has not answered all that it got before. The caller flushes when the answer says so.
+  /// put() adds something. `owed`: the server has not answered all that it got before. The caller flushes if the result says so.
   template <class F>
   flush_due add(bool owed, F const& put) {
     bool first = false, early = false;
@@ -111,7 +111,7 @@ class outbox {
     if (under_way_) missed_ = true;
     return under_way_;
   }
-  /// Takes all that was said, behind what finish(std::string& out) appends to it. True: bytes() are to be written.
+  /// Takes all that was added, after what finish(std::string& out) appends to it. True: bytes() are to be written.
   template <class F>
   bool flush(F const& finish) {
     gate_.take([&] {
@@ -141,7 +141,7 @@ class outbox {
   // ---- the end
   /// The stream has ended, and with it a write.
   void end_stream() noexcept { under_way_ = missed_ = false; }
-  /// What was said is not written any more.
+  /// What was added is no longer written.
   void forget() {
     gate_.forget([this] { unwritten_.clear(); });
   }

@@ -24,7 +24,7 @@ struct location {
   std::optional<duration> lease{};    // here: holds with this lease are to outlive the attempt; none: config::lease
 };
 
-/// What one protocol says on a connection, and how it takes its end. A lifecycle calls it, with the client locked. No I/O, no clock.
+/// What one protocol sends on a connection, and how it handles its end. A lifecycle calls it, with the client locked. No I/O, no clock.
 class role {
  public:
   // ---- an attempt
@@ -38,7 +38,7 @@ class role {
   virtual void greet(time_point now) = 0;
   /// What the greeting waits for.
   virtual std::string_view step() const { return "no answer to the greeting yet"; }
-  /// The attempt has met silence for that time. What to say of it; empty: the usual words.
+  /// The attempt has met silence for that time. Returns the text for it; empty: the usual one.
   virtual std::string silence(duration, bool /*looks_up*/) const { return {}; }
   /// This address is not the server, and there are others to try.
   virtual void passed_over(fault, std::string_view /*words*/, time_point) {}
@@ -47,7 +47,7 @@ class role {
   /// When due() is to be called.
   virtual time_point next_due() const noexcept { return time_point::max(); }
   virtual void due(time_point) {}
-  /// It was called for a turn of its own.
+  /// It was called for its own turn.
   virtual void resume(time_point) {}
   /// lifecycle::moved() was called. Where the server is instead, in words; none: where it was.
   virtual std::optional<std::string> moved_to(time_point) { return std::nullopt; }
@@ -69,7 +69,7 @@ class role {
     std::optional<duration> pause{};  // none: the usual one
     bool is_told = false;             // the log needs no line about this end
   };
-  /// A connection has ended, or an attempt to make one has failed. What was said is not answered any more.
+  /// A connection has ended, or an attempt to make one has failed. What was sent is not answered any more.
   virtual retry ended(end const& e, time_point now) = 0;
 
  protected:

@@ -28,7 +28,7 @@ void stream::prepare(endpoint const& where, std::size_t number) {
   socket_.close(ignored);
   auto const how = endpoints_[number].protocol();
   int const fd = open_socket(how.family(), how.type(), how.protocol());
-  if (fd < 0) return;  // to connect makes another attempt, and says what is wrong
+  if (fd < 0) return;  // connecting makes another attempt, and reports what is wrong
   own_.is(fd);
   error_code wrong;
   socket_.assign(how, fd, wrong);

@@ -48,7 +48,7 @@ class stream {
   }
   void connected();
 
-  /// Behind connected(), if the server is to be reached over TLS. handler(error_code), whose words() say more; or nothing comes, and it
+  /// After connected(), if the server is to be reached over TLS. handler(error_code), with details in words(); or nothing comes, and it
   /// returns what is wrong with the settings. `warning`: what is wrong with files of which the older version still serves.
   template <class Handler>
   std::string async_handshake(std::string& warning, Handler&& handler) {
@@ -57,7 +57,7 @@ class stream {
     return {};
   }
 
-  /// Writes what the socket takes at once. 0: nothing, or it failed, or TLS cannot; async_write_some() says more.
+  /// Writes what the socket takes at once. 0: nothing, or it failed, or TLS cannot; async_write_some() reports which.
   std::size_t write_some(std::string_view bytes);
 
   /// handler(error_code, size).

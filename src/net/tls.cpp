@@ -73,7 +73,7 @@ class stream_over_tls final : public tls_stream, public std::enable_shared_from_
   stream_over_tls(socket&& s, ssl::context& settings, peer_name peer) : stream_{std::move(s), settings}, peer_{std::move(peer)} {
     SSL* const on = stream_.native_handle();
     expects_ = expect(on, peer_);
-    // An address is no server name (RFC 6066, section 3).
+    // An address is not a server name (RFC 6066, section 3).
     if (!peer_.is_address && SSL_set_tlsext_host_name(on, peer_.name.c_str()) != 1) expects_ = false;
     ERR_clear_error();
   }
@@ -104,7 +104,7 @@ class stream_over_tls final : public tls_stream, public std::enable_shared_from_
     stream_.async_read_some(into, [self = shared_from_this(), room, f = std::move(handler)](error_code ec, std::size_t n) {
       if (self->closed_) return;
       std::copy_n(self->in_.data(), n, room.data());
-      // A peer that cuts without a good-bye is as gone as one that says it: an answer that is cut off is noticed by its length.
+      // A peer that closes without close_notify counts as closed: a truncated answer is noticed by its length.
       f(ec == ssl::error::stream_truncated ? error_code{asio::error::eof} : ec, n);
     });
   }
@@ -150,7 +150,7 @@ class stream_over_tls final : public tls_stream, public std::enable_shared_from_
            verdict == X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT || verdict == X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN;
   }
 
-  /// The close_notify, as far as the socket takes it at once. asio::ssl would wait for the peer's, for ever if need be.
+  /// The close_notify, as far as the socket takes it at once. asio::ssl would wait for the peer's, possibly forever.
   void say_good_bye() {
     SSL* const on = stream_.native_handle();
     BIO* const out = BIO_new(BIO_s_mem());
@@ -260,7 +260,7 @@ class maker_of_tls final : public tls_maker {
     return {};
   }
 
-  /// Where the private key lies is nobody's business: it is not shown.
+  /// The path of the private key is not shown to anyone.
   std::string take_certificate(ssl::context& c) const {
     error_code ec;
     std::string const named = "tls.cert_file '" + settings_.cert_file + "': ";
@@ -273,7 +273,7 @@ class maker_of_tls final : public tls_maker {
     return {};
   }
 
-  /// Also what is no file: to open a pipe would wait for its other end.
+  /// Also what is not a regular file: opening a pipe would wait for its other end.
   static std::string unreadable(std::string const& path, mode_t wanted = S_IFREG) {
     struct stat found {};
     if (::stat(path.c_str(), &found) != 0 || ::access(path.c_str(), R_OK) != 0) return error_code{errno, boost::system::system_category()}.message();

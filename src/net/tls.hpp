@@ -21,7 +21,7 @@ namespace conch::net {
 
 inline constexpr bool tls_supported = CONCH_TLS != 0;
 
-/// TLS on one connection, with a socket of its own. One operation of each kind at a time. After close() no handler is called; what is
+/// TLS on one connection, with its own socket. One operation of each kind at a time. After close() no handler is called; what is
 /// still under way keeps the object, and touches no memory of the caller.
 class tls_stream {
  public:
@@ -31,7 +31,7 @@ class tls_stream {
   virtual void async_handshake(std::function<void(error_code)> handler) = 0;
   virtual void async_write_some(std::string_view bytes, std::function<void(error_code, std::size_t)> handler) = 0;
   virtual void async_read_some(std::span<char> room, std::function<void(error_code, std::size_t)> handler) = 0;
-  /// Tells the peer, if that is possible at once, and closes the socket. It does not wait for the peer.
+  /// Sends close_notify, if that is possible at once, and closes the socket. It does not wait for the peer.
   virtual void close() = 0;
   /// When the certificate that the peer has shown ends; 0: it has shown none.
   virtual std::chrono::sys_seconds peer_expires() const = 0;
@@ -48,14 +48,14 @@ class tls_stream {
 /// fault::try_later if the connection did.
 protocol::fault tls_fault(boost::system::error_code ec) noexcept;
 
-/// The way to make TLS connections to one server: the settings, and what OpenSSL has made of their files.
+/// Makes TLS connections to one server: has the settings, and what OpenSSL has made of their files.
 class tls_maker {
  public:
   virtual ~tls_maker() = default;
 
   /// From now on the server is this host, unless the settings name it.
   virtual void expect(std::string const& host) = 0;
-  /// Reads the files if they have changed, and makes a stream of the socket, which is connected. Null: it cannot; then trouble() says why.
+  /// Reads the files if they have changed, and makes a stream of the socket, which is connected. Null: it cannot; trouble() then says why.
   virtual std::shared_ptr<tls_stream> make(tls_stream::socket&& s) = 0;
   /// What was wrong with the files that the last make() has read; empty: nothing, or it has read none.
   virtual std::string const& trouble() const noexcept = 0;

@@ -11,7 +11,7 @@ bool gathering::fits(terms const& t, std::string_view name, waiting w) const noe
   if (size_ == 0) return true;
   if (size_ == most || t != terms_) return false;
   if (w != waiting::unknown && waits_ != waiting::unknown && w != waits_) return false;
-  // Of two commands for one lock the second relies on what the first has done, which the script looks at only once.
+  // The second of two commands for one lock relies on what the first has done, but the script reads the lock only once.
   return std::none_of(members_.begin(), members_.begin() + static_cast<std::ptrdiff_t>(size_), [&](member const& m) { return m.name == name; });
 }
 

@@ -30,7 +30,7 @@ class gathering {
   struct terms {
     milliseconds lease{}, claim{}, retention{};
     bool votes = false;
-    unsigned slot = 0;  // of a Cluster, whose nodes refuse a script for several slots; else always the same
+    unsigned slot = 0;  // of a Cluster, whose nodes refuse a script for several slots; otherwise always the same
 
     bool operator==(terms const&) const = default;
   };
@@ -43,7 +43,7 @@ class gathering {
   std::span<member const> members() const noexcept { return std::span{members_}.first(size_); }
   bool empty() const noexcept { return size_ == 0; }
   terms const& common() const noexcept { return terms_; }
-  bool waits() const noexcept { return waits_ != waiting::no; }  // those that acquire stand in line
+  bool waits() const noexcept { return waits_ != waiting::no; }  // acquires join the queue
 
   /// How many acquire. In the script they come first.
   std::size_t acquires() const noexcept { return acquires_; }

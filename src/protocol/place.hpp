@@ -22,7 +22,7 @@ class grant_ids;
 class place_keeper;
 struct cleanup;
 
-/// The client that owns a lock at one server, as that server told it to another voter.
+/// The client that owns a lock at one server, as that server reported it to another voter.
 struct rival {
   std::int64_t client = 0;  // the first 48 bits of its id; 0: it does not vote
   std::int64_t ticket = 0;
@@ -42,16 +42,16 @@ struct vote_terms {
   std::int64_t floor_asked() const noexcept { return is_vote() ? std::max<std::int64_t>(floor, 1) : 0; }
 };
 
-/// Of a place that asks, stands in line or leaves.
+/// For a place that asks, waits in the queue or leaves.
 struct waiting_state {
   std::int64_t ticket = 0;
-  bool asks_again = false;                       // asked again because of a push, or since nothing is heard of its slot any more; not answered yet
+  bool asks_again = false;                       // asked again because of a push, or since its slot is unsubscribed; not answered yet
   bool postponed = false;                        // asks again, or leaves, when there is room for it (places::postpone)
   bool by_push = false;                          // its grant was pushed first: the client that passed the lock on decides how long the fence is kept
   time_point trouble_since{};                    // since when the server gives no answer, or "later"; zero: no trouble
   time_point late_since{};                       // since when its grants were too old to be used; zero: none was
   time_point listed_until = time_point::min();   // until then the server keeps the place in line: for the lease of the holder, and its own
-  time_point patient_until = time_point::min();  // asked for the first time in this run: who stands before it may still be at the earlier server
+  time_point patient_until = time_point::min();  // asked for the first time in this run: the clients before it may still be at the earlier server
 };
 
 /// Of a place that is owned: over with the hold.
@@ -59,7 +59,7 @@ struct owned_state {
   bool renewing = false;          // a renewal is under way
   bool renewed_alone = false;     // a renewal with others failed, because of the key of one of them
   bool requested = false;         // another client has asked for the lock
-  bool watches_requests = false;  // the cohort is to hear of it
+  bool watches_requests = false;  // to be reported to the cohort
   error_code refused_renewal;     // what the server has answered to the last renewal; none: it was renewed
   time_point fence_until{};       // the server keeps the fence until then at least, without a renewal that prolongs it
 };
@@ -72,7 +72,7 @@ struct late_state {
   milliseconds longest_lease{};               // that was asked for: the cohort may ask for less later
 };
 
-/// To whom this client has passed the lock on, while others waited, and when to check that they have taken it (cleanups::look_after).
+/// The clients to which this one has passed the lock on, while others waited, and when to check that they have taken it (cleanups::look_after).
 class successor {
  public:
   /// Is there something to check?
@@ -94,7 +94,7 @@ class successor {
 /// Of a vote (src/quorum).
 struct vote_state {
   vote_terms terms;
-  rival seen;                   // the client behind which it stands in line
+  rival seen;                   // the client behind which it is queued
   std::int64_t accepted = 0;    // the floor of the last confirmation
   std::int64_t refused_by = 0;  // the fence above that floor that the confirmation met; 0: none
 };

@@ -45,7 +45,7 @@ acquire_reply read_acquire(answer const& a, std::int64_t proposal) {
   if (auto const* const ready = ready_made<acquire_reply>(a)) return *ready;
   std::span const n = a.numbers();
   if (n.size() == 1) {
-    // The usual grant: its fence says what the server's clock showed.
+    // The usual grant: its fence is what the server's clock showed.
     bool const as_proposed = n[0] < 0;
     r.what = acquire_reply::kind::granted;
     r.fence = as_proposed ? proposal : n[0];

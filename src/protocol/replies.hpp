@@ -9,13 +9,13 @@
 #include <optional>
 #include <vector>
 
-// The answers of the scripts as types. Only the readers below know which number stands where (docs/protocol.md says it in words). A server
+// The answers of the scripts as types. Only the readers below know which number is where (docs/protocol.md describes it). A server
 // in this process answers with these types. Each reader takes both kinds of answers.
 namespace conch::protocol {
 
 using namespace engine;
 
-/// The reply of the acquire scripts; also what a release says about the place that it asked for anew.
+/// The reply of the acquire scripts; also what a release answers about the place that it asked for anew.
 struct acquire_reply {
   enum class kind : std::uint8_t {
     granted,     // fence, segment
@@ -62,7 +62,7 @@ std::optional<tries_reply> read_tries(answer const& a, std::size_t tried);
 /// The reply of the release scripts.
 struct release_reply {
   enum class kind : std::uint8_t {
-    released,     // or left the line; was_mine says which
+    released,     // or left the queue; was_mine says which
     still_owned,  // with `keep`: fence, segment
     not_done,     // patient: the first in line has not connected again yet, so the owner stays the owner
     malformed,
@@ -116,7 +116,7 @@ struct order_reply {
   bool passed_on = false;   // the lock went to other clients, which may be dead, and more wait
   bool more_to_do = false;  // more than one script does: send a release at once
   engine::permit permit{};  // the kind and the limit of the lock
-  /// Force: where the next script goes on.
+  /// Force: where the next script continues.
   struct from_there {
     std::int64_t last = 0, from_us = 0;
 
@@ -134,7 +134,7 @@ std::optional<order_reply> read_limit(answer const& a, std::uint32_t limit);
 /// The reply of watch.
 struct watch_reply {
   bool is_free = false;
-  std::int64_t left_ms = 0;  // not free: the leases of now end in that time
+  std::int64_t left_ms = 0;  // not free: the present leases end in that time
 
   bool operator==(watch_reply const&) const = default;
 };
@@ -144,7 +144,7 @@ std::optional<watch_reply> read_watch(answer const& a);
 
 /// The reply of a command about the connection.
 struct session_reply {
-  std::int64_t count = 0;  // of a proof: how many subscribers heard it
+  std::int64_t count = 0;  // of a proof: how many subscribers received it
 
   bool operator==(session_reply const&) const = default;
 };

@@ -21,18 +21,18 @@ void request_window::renewals_answered(std::size_t count, std::size_t together, 
 }
 
 /// A renewal is written after a third of the lease, and must be answered in the second half of it. So what is in flight may take a quarter of the
-/// lease beyond the way. The window doubles in the time of an answer, so it grows only while that is less than a quarter of the limit. It does not
-/// grow while it is not used: nothing is known of a server that had less to do.
+/// lease beyond the network's delay. The window doubles in the time of an answer, so it grows only while that is less than a quarter of the limit. It
+/// does not grow while it is not used: nothing is known of a server that had less to do.
 void request_window::learn(std::size_t count, std::size_t together, time_point written, bool may_grow, time_point now) noexcept {
   duration const took = now - written;
   duration const late = shortest_ / 4;
   bool const is_least = size_ <= least;
-  // With the least window it is not our own requests that are waited for: the way has become longer. Half of a lease is as much as it may take.
+  // With the least window our own requests do not cause the delay: the network has become slower. It may take at most half a lease.
   duration const at_most = shortest_ / 2;
   way_ = is_least ? std::max(std::min(way_, took), std::min(took, at_most)) : std::min(way_, took);
   duration const waited = took - std::min(way_, at_most);
   if (waited > late) {
-    // Of those that were in flight together, so many would have been answered in half of the time.
+    // How many of those that were in flight together would have been answered in half the time.
     double const share = static_cast<double>(late.count()) / 2 / static_cast<double>(waited.count());
     auto const in_time = static_cast<std::size_t>(static_cast<double>(together) * share);
     size_ = std::max(least, std::min(size_, in_time));

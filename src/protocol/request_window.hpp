@@ -13,7 +13,7 @@ namespace conch::protocol {
 using namespace engine;
 
 /// How many requests and renewals may be in flight to a server: as many as it answers well before the shortest lease in use ends. The others wait
-/// in the client, so that the renewal of a first hold never stands behind more than that, and a grant never arrives when its lease is over. The
+/// in the client, so that the renewal of a first hold never queues behind more than that, and a grant never arrives after its lease has ended. The
 /// number is learned from how long answers take, as a congestion window is (RFC 5681; with the delay as the signal, as in RFC 6817; it grows only
 /// while it is used, as in RFC 7661). No I/O, no clock.
 class request_window {
@@ -40,7 +40,7 @@ class request_window {
 
   /// A request with that lease is asked for, or a hold with that lease renewed.
   void uses(duration lease, time_point now) noexcept;
-  /// Requests for so many locks are written. Returns how many are in flight now, which answered() needs.
+  /// Requests for this many locks are written. Returns how many are in flight now, which answered() needs.
   std::size_t written(std::size_t count) noexcept {
     in_flight_ += count;
     return in_flight();
@@ -53,7 +53,7 @@ class request_window {
     return in_flight();
   }
   void renewals_answered(std::size_t count, std::size_t together, time_point written, time_point now) noexcept;
-  /// A renewal of so many holds was answered when so much was left of one of them, and no less of the others.
+  /// A renewal of this many holds was answered when `left` remained of one of them, and no less of the others.
   void renewed(std::size_t count, duration lease, duration left, time_point now) noexcept;
   /// The renewals that are due at that time are not written yet.
   void renewals_due(time_point at, time_point now) noexcept;
@@ -63,7 +63,7 @@ class request_window {
   void begins(time_point now) noexcept;
   /// When may_begin() may have another answer.
   time_point begins_again() const noexcept { return std::min(late_until_, few_again_at_); }
-  /// Nothing that is in flight will be answered. What is known of the server stays, but for the way to it.
+  /// Nothing that is in flight will be answered. What is known of the server stays, except the network's delay.
   void connection_ended() noexcept;
 
  private:
@@ -74,7 +74,7 @@ class request_window {
   std::size_t in_flight_ = 0;                      // requests
   std::size_t renewals_ = 0;                       // holds of renewals in flight
   duration shortest_ = duration::max();            // lease
-  time_point shortest_until_ = time_point::min();  // a lease that nobody uses any more counts for its own length
+  time_point shortest_until_ = time_point::min();  // a lease that is no longer used counts for its own length
   time_point many_until_ = time_point::min();      // there are many holds, as far as is known
   time_point late_until_ = time_point::min();      // holds are renewed late, as far as is known
   std::size_t few_ = 0;                            // may begin meanwhile

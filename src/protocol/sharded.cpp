@@ -91,14 +91,14 @@ void sharded::end_unused(time_point now) {
   if (again) timers_.arm(idle_due_, now + until_unused);
 }
 
-/// A failover ends all subscriptions at once. Then the map, which changes too, is looked at first.
+/// A failover ends all subscriptions at once. The map, which changes too, is then read first.
 void sharded::deaf(std::size_t number, unsigned slot, time_point now) {
   if (number >= deaf_.size()) deaf_.resize(number + 1);
   deaf_[number].insert(slot);
   timers_.arm(deaf_due_, now);
 }
 
-/// The answer is a MOVED, or the slot is back already and is subscribed to again. So nobody stays deaf while the map sees no change.
+/// The answer is a MOVED, or the slot is back already and is subscribed to again. So no place stays unsubscribed while the map sees no change.
 void sharded::ask_deaf_again(time_point now) {
   for (std::size_t i = 0; i < deaf_.size(); ++i) {
     std::set<unsigned> const slots = std::exchange(deaf_[i], {});

@@ -32,7 +32,7 @@ class sharded final : public backend, public shard_events, private siblings {
           statistics& stats);
   ~sharded() override;
 
-  // From whoever knows the map.
+  // Called by the owner of the map.
   void moved(time_point now) override;
   void deaf(std::size_t number, unsigned slot, time_point now) override;
 

@@ -10,7 +10,7 @@
 
 namespace conch::protocol {
 
-/// What whoever knows the map tells the one who has the locks.
+/// What the owner of the map tells the owner of the locks.
 class shard_events {
  public:
   /// Some slot has another owner than before.
@@ -22,7 +22,7 @@ class shard_events {
   ~shard_events() = default;
 };
 
-/// Whoever knows which master of a Cluster has the locks of each slot, and has the ways to the masters. Masters have numbers, which stay. No
+/// Knows which master of a Cluster has the locks of each slot, and owns the transports to the masters. A master keeps its number. No
 /// function here may call back into the engine before it has returned.
 class shards {
  public:
@@ -40,21 +40,21 @@ class shards {
     std::size_t number = nobody;
   };
 
-  /// Whom to tell. To be called once, before all others.
+  /// Where to report. To be called once, before all others.
   virtual void report_to(shard_events& e) noexcept = 0;
   virtual unsigned slot_of(std::string_view name) const = 0;
-  /// The number of the master that has the slot; nobody: it is not known.
+  /// The number of the master that has the slot; `nobody`: it is not known.
   virtual std::size_t owner(unsigned slot) const = 0;
-  /// The way to that master. Nobody's is never connected: a connection that is wanted there is the map, and the attempt fails when the map cannot be
-  /// had.
+  /// The transport to that master. That of `nobody` never connects: it waits for the map, and the attempt fails when the map cannot be
+  /// fetched.
   virtual wire& way_to(std::size_t number) = 0;
-  /// Where the events of that way go. To be called once for each number, before its first command.
+  /// Where the events of that transport go. To be called once for each number, before its first command.
   virtual void report_to(std::size_t number, wire_events& e) = 0;
   /// Has it any slots?
   virtual bool is_master(std::size_t number) const = 0;
   /// `words`: of that master, with fault::try_later.
   virtual detour detour_of(std::string_view words, std::size_t by) = 0;
-  /// Somebody waits for a slot of which no owner is known, or nobody does any more.
+  /// A place waits for a slot with no known owner, or none does any more.
   virtual void wait_for_owner(bool somebody, time_point now) = 0;
 
  protected:

@@ -35,9 +35,9 @@ class neighbour {
   virtual void receive(admin_request& i, admin_events* whose, time_point now) = 0;
   /// A watcher that is gone, and that the server may still have.
   virtual void receive_unwatched(std::string name, grant_id id) = 0;
-  /// Goes on with what it has received since, as a new connection does.
+  /// Resumes with what it has received since, as a new connection does.
   virtual void take_over(time_point now) = 0;
-  /// These places are another server's, which has named this one for the time being: their slot is on its way here. `alone`: as
+  /// These places belong to another server, which has named this one for the time being: their slot is on its way here. `alone`: as
   /// renew_each_alone. False: there is no connection yet.
   virtual bool renew_behind_asking(std::span<place* const> places, bool alone, time_point now) = 0;
   /// Without their fences, which may be elsewhere.
@@ -62,7 +62,7 @@ class siblings {
     bool asking = false;          // it was sent to this server behind an asking_command
     bool can_be_divided = false;  // it named more than one key
   };
-  /// That server has put it off with these words. True: it is sent in another way, by renew_behind_asking or renew_each_alone.
+  /// That server has put it off with this error text. True: it is sent in another way, by renew_behind_asking or renew_each_alone.
   virtual bool renewed_elsewhere(neighbour& by, put_off const& what, std::string_view words, time_point now) = 0;
 
  protected:

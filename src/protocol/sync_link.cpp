@@ -100,7 +100,7 @@ void sync_link::connected_as(session const& s, time_point now) {
   more(now);
 }
 
-/// The first connection tells those that wait what is wrong; what is granted meanwhile is given back when its claim is over.
+/// The first connection reports the problem to those that wait; what is granted meanwhile is given back when its claim ends.
 void sync_link::connect_failed(fault, std::string_view, time_point) {}
 
 void sync_link::disconnected(std::string_view, time_point now) {
@@ -154,7 +154,7 @@ void sync_link::wait_answer(answer const& a, time_point now) {
     return fail({fault::reconnect, a.words, {}}, {});
   }
   if (a.what != fault::none) return fail(a, {});
-  if (a.numbers().size() != 1) out_.drop_connection("an answer to WAIT that is no number");
+  if (a.numbers().size() != 1) out_.drop_connection("the answer to WAIT is not a number");
   else batch_.replicas = a.numbers().front();
   if (batch_.replicas >= static_cast<std::int64_t>(settings_.sync_replicas)) acknowledged_.sample(now - batch_.written);
 }

@@ -34,9 +34,9 @@ struct synced_renewal {
 /// The second connection to a server: it renews grants, and then waits until replicas have them. While one WAIT blocks the connection, the
 /// next batch gathers. No I/O, no clock.
 ///
-/// A batch is the scripts, a mark and one WAIT. The mark is a PUBLISH to nobody: since 7.2 a WAIT waits for the last command of its connection
-/// that was replicated, and a renewal may have had nothing to write. The count that a WAIT answers is one of its own batch: nothing else is
-/// written before it has answered.
+/// A batch is the scripts, a mark and one WAIT. The mark is a PUBLISH without subscribers: since 7.2 a WAIT waits for the last command of its
+/// connection that was replicated, and a renewal may have had nothing to write. The count that a WAIT answers is one of its own batch: nothing else
+/// is written before it has answered.
 class sync_link final : public wire_events {
  public:
   struct result {
@@ -47,11 +47,11 @@ class sync_link final : public wire_events {
     std::vector<synced_renewal> items;
     std::vector<result> results;  // of each item
     time_point written;           // before the scripts were
-    std::int64_t replicas = 0;    // so many have acknowledged all of it
+    std::int64_t replicas = 0;    // how many have acknowledged all of it
     std::string words{};          // of the server, with a fault
   };
 
-  /// Whoever has something to renew.
+  /// The owner of what there is to renew.
   class receiver {
    public:
     /// Is that connection to the server that has granted?
@@ -109,7 +109,7 @@ class sync_link final : public wire_events {
   bool connected_ = false;
   session session_;
   time_point since_{};    // the present connection
-  bool telling_ = false;  // the receiver is being told
+  bool telling_ = false;  // the receiver is being notified
   std::deque<in_flight> in_flight_;
   batch batch_;  // under way, unless it is empty
   std::array<bool, 2> source_due_{};

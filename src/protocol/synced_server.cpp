@@ -8,7 +8,7 @@
 
 namespace conch::protocol {
 
-/// The cohort's place. The place at the server is owned while this one still asks, stands in line or leaves: the grant is a claim then, of
+/// The cohort's place. The place at the server is owned while this one still asks, is queued or leaves: the grant is a claim then, of
 /// which the replicas are told.
 struct synced_server::front final : engine::place {
   front(synced_server& keeper, std::string_view lock_name, engine::permit const& share)
@@ -85,7 +85,7 @@ void synced_server::begin(front& f, bool wait, milliseconds lease) {
   f.why_not = {};
 }
 
-/// What the replicas are being told of is waited for. It is a matter of one WAIT.
+/// What is being sent to the replicas is waited for: one WAIT.
 void synced_server::leave_unless_granted(engine::place& p, time_point now) {
   front& f = made_here(p);
   keeping const keep{f};
@@ -255,7 +255,8 @@ void synced_server::renew(front& f) {
 /// Only where the grant is. During a failover one connection may already lead to the new master, which has not granted it.
 bool synced_server::may_use(session const& s) const { return s.run == server_.link().of_session().run; }
 
-/// A first connection to a server that has become a replica, and cuts nobody, has nothing to ask that would be refused: renewals go another way.
+/// A first connection to a server that has become a replica, and closes no connections, has nothing to ask that would be refused: renewals go another
+/// way.
 bool synced_server::follows(time_point since) {
   if (!server_.connected()) return true;  // it is being made
   if (connected_at_ >= since) return false;
@@ -396,7 +397,7 @@ void synced_server::count(front& f) {
   if (!std::exchange(f.is_busy, true)) ++f.references;
 }
 
-/// The server may have nothing of it any more, without a word: the caller looks whether the place is still needed.
+/// The server may no longer have it, without having reported that: the caller checks whether the place is still needed.
 void synced_server::uncount(front& f) {
   bool const is_used = f.at_server.at != place::state::idle || f.at_server.references != 0;
   if (!is_used && std::exchange(f.is_busy, false)) --f.references;

@@ -21,7 +21,7 @@ namespace conch::protocol {
 using namespace engine;
 
 /// A server whose grants count when `config::sync_replicas` replicas have them. It asks the server for a claim, in an answer or by a push as
-/// ever. Then the sync link renews it to the whole lease, and the cohort hears of the grant when enough replicas have acknowledged that. A
+/// ever. Then the sync link renews it to the whole lease, and the grant is reported to the cohort when enough replicas have acknowledged that. A
 /// deadline counts from before an acknowledged renewal was written. No I/O, no clock.
 class synced_server final : public backend, private backend_events, private sync_link::receiver {
  public:

@@ -12,7 +12,7 @@
 
 namespace conch {
 
-/// What a transport sees of its client: a way to give the engine an input.
+/// What a transport knows of its client: how to give the engine an input.
 class host {
  public:
   /// What happens to a client. The messages that one read has brought are one input.
@@ -52,7 +52,7 @@ class host {
   ~host() = default;
 };
 
-/// What a client owns of the ways to its servers, whatever is said on them.
+/// What a client owns for the connections to its servers, in any protocol.
 class way {
  public:
   virtual ~way() = default;
@@ -62,8 +62,8 @@ class way {
   virtual void shut_down() = 0;
 };
 
-/// The way to one server that keeps locks as Redis does. The client calls the functions of protocol::wire with the engine locked. The transport calls
-/// those of its protocol::wire_events with the engine locked too: from within host::run or host::enter.
+/// The transport to one server that keeps locks as Redis does. The client calls the functions of protocol::wire with the engine locked. The transport
+/// calls those of its protocol::wire_events with the engine locked too: from within host::run or host::enter.
 class transport : public protocol::wire, public way {
  public:
   /// Sets the receiver of the wire events. Call it once, before the first command.

@@ -79,7 +79,7 @@ struct release_command {
   grant_id id = 0;
   bool keep = false;
   milliseconds lease{}, claim{}, retention{};
-  grant_id new_id = 0;  // the client stands in line again under this id; 0: it does not
+  grant_id new_id = 0;  // the client queues again under this id; 0: it does not
   bool with_source = false;
   std::int64_t floor = 0;                  // a vote: all fences from now on are above this; 0: not a vote
   std::int64_t next_fence_floor = 0;       // a vote: the fence of a waiter that gets the lock now is above this, too
@@ -122,13 +122,13 @@ struct inspect_command {
   bool with_source = false;
 };
 
-/// Takes a lock from its owners, tells them, and passes it on.
+/// Takes a lock from its owners, notifies them, and passes it on.
 struct force_command {
   std::string_view name;
   milliseconds claim{}, retention{};
   std::optional<std::int64_t> fence{};  // only from the owner with this fence; none: from all owners
   bool with_source = false;
-  // To go on after an answer that said that there is more: the values of that answer.
+  // To continue after an answer with more to do: the values of that answer.
   std::optional<std::int64_t> last{};  // the greatest fence that is meant; none: this is the first command
   std::int64_t from_us = 0;            // only owners whose lease ends after this
 };
@@ -146,15 +146,15 @@ struct requested_command {
   std::int64_t fence = 0;
 };
 
-/// Is the lock free? If it is not, `id` is told when it is.
+/// Is the lock free? If it is not, `id` is notified when it is.
 struct watch_command {
   std::string_view name;
-  grant_id id = 0;  // 0: only tells others, if the lock is free and a script has left some of them
+  grant_id id = 0;  // 0: only notifies others, if the lock is free and a script has left some of them
   milliseconds lease{};
   bool with_source = false;
 };
 
-/// That id does not want to be told any more.
+/// That id no longer wants to be notified.
 struct unwatch_command {
   std::string_view name;
   grant_id id = 0;
@@ -196,10 +196,10 @@ struct ping_command {};
 /// The next command is about a slot that is on its way to this node of a Cluster.
 struct asking_command {};
 
-/// A publication that nobody hears. It is replicated.
+/// A publication without subscribers. It is replicated.
 struct mark_command {};
 
-/// Waits until so many replicas have what this connection has written. Answered with how many have it, then or after that time.
+/// Waits until this many replicas have what this connection has written. Answered with how many have it, then or after that time.
 struct wait_command {
   std::uint32_t replicas = 1;
   milliseconds timeout{};
@@ -260,10 +260,10 @@ struct request_to_let_go {
 struct end_of_hold {
   std::string_view name;
   grant_id id = 0;
-  bool more = false;  // others wait for it too, and the server has told only some of them
+  bool more = false;  // others wait for it too, and the server has notified only some of them
 };
 
-/// The turn of this place in line came, and no subscriber heard of it: ask again.
+/// The turn of this place came, but no subscriber received the grant: ask again.
 struct missed_turn {
   std::string_view name;
   grant_id id = 0;
@@ -276,7 +276,7 @@ struct end_of_lease {
   milliseconds left{};  // until the lease of that owner ends, if it is not renewed
 };
 
-/// What a server tells a client unasked. The names live as long as the call.
+/// What a server pushes to a client. The names live as long as the call.
 using push = std::variant<pushed_grant, revocation, request_to_let_go, end_of_hold, missed_turn, end_of_lease>;
 
 /// Where the engine's commands go. No function here may call back into the engine before it has returned.

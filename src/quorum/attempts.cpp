@@ -61,7 +61,7 @@ bool attempts::is_silent(quorum_lock const& q, vote const& v, time_point now) co
 
 election attempts::count(quorum_lock const& q, time_point now) const {
   election e{{q.votes.size(), servers_.needed(), on_.settings.quorum.min_validity}};
-  // The votes that are no yes come first: a verdict, once given, stays.
+  // The votes that are not a yes come first: a verdict, once given, stays.
   for (auto const& v : q.votes) {
     if (!servers_.counts(*v)) continue;
     // A vote of a try that is almost over is about to be given back and asked for again.
@@ -120,7 +120,7 @@ void attempts::decide(quorum_lock& q, time_point now) {
     }
   } else if (!q.wait) {
     if (e.result() == verdict::out_of_reach) {
-      // Busy, unless too few servers are there to win even a free lock. Servers that may still connect are waited for: they tell which.
+      // Busy, unless too few servers are there to win even a free lock. Servers that may still connect are waited for: they show which.
       std::size_t const absent = failed + e.count(response::silent);
       auto const connecting = static_cast<std::size_t>(
           std::count_if(q.votes.begin(), q.votes.end(), [&](auto const& v) { return e.of(v->from.number) == response::pending && !v->from.up(); }));
@@ -171,7 +171,7 @@ void attempts::win(quorum_lock& q, time_point deadline, std::int64_t fence, time
 void attempts::end(quorum_lock& q, outcome how, error_code why, time_point now) {
   cohort_place& front = *q.front;
   releases_.back_out(q, nullptr, 0, now);
-  // The reference that ask() took is dropped when the cohort has heard.
+  // The reference that ask() took is dropped when the cohort has been told.
   switch (how) {
     case outcome::busy: on_.up.busy(front, now); break;
     case outcome::left: on_.up.left(front, now); break;
@@ -265,7 +265,7 @@ void attempts::plan(quorum_lock& q, time_point now) {
       if (p.at == place::state::idle && (waits || (q.tries() && !v->refused))) by(v->not_before);
       if (p.at != place::state::idle && p.at != place::state::owned && !waits && v->from.up()) {
         time_point const patience = q.since + servers_.patience_with(v->from);
-        if (patience > now) by(patience);  // else the server is silent already
+        if (patience > now) by(patience);  // otherwise the server is already silent
       }
     }
   }

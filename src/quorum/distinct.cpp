@@ -8,7 +8,7 @@ namespace conch::quorum {
 
 namespace {
 
-/// An id that is too short, or one digit again and again, stands in place of one: other servers of that make say the same.
+/// An id that is too short, or one repeated digit, is a placeholder: other servers of that make report the same.
 bool names_a_run(std::string const& run) { return run.size() >= 16 && run.find_first_not_of(run.front()) != std::string::npos; }
 
 }  // namespace

@@ -14,16 +14,16 @@ namespace conch::quorum {
 
 /// How a server was met by a new connection.
 struct identity {
-  std::string run{};  // names the run of the server, as it says itself; empty: it does not say
+  std::string run{};  // the server's own run_id; empty: not reported
   std::string at{};   // the address that the connection leads to, not its name; empty: not known
 };
 
 /// The run decides, since one address may lead to several servers (by the name in a TLS handshake), and one server may have several addresses.
-/// Where one of them does not tell its run, the address decides.
+/// If one of them does not report its run, the address decides.
 bool is_same_server(identity const& a, identity const& b);
 
 /// Two votes of one server are one vote: if it fails, both are gone. Which members are one server is known from their connections, and only from
-/// these: names and URLs say nothing. A member that has not been met yet is taken for a server of its own; it gives no votes either.
+/// these: names and URLs prove nothing. A member that has not been met yet is taken for a server of its own; it gives no votes either.
 class distinct_servers {
  public:
   /// The member has a new connection. A member without one keeps what is known of it: its votes outlive its connection, and after a restart

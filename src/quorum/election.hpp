@@ -13,7 +13,7 @@ namespace conch::quorum {
 constexpr std::size_t most_servers = 9;
 
 enum class response : std::uint8_t {
-  pending,  // asked, nothing heard
+  pending,  // asked, no answer yet
   yes,      // granted, with a deadline
   no,       // another client has the lock at that server
   failed,   // could not be asked, or answered with an error
@@ -23,7 +23,7 @@ enum class response : std::uint8_t {
 enum class verdict : std::uint8_t {
   open,
   won,           // enough servers granted, for long enough
-  out_of_reach,  // whatever the others say, it cannot be won now
+  out_of_reach,  // whatever the others answer, it cannot be won now
 };
 
 struct rules {

@@ -117,7 +117,7 @@ void events::connection_changed(member& m, time_point now) {
   }
 }
 
-/// The server has no vote until then, and its new connection has asked again for all places in line there. If it has forgotten who owns the lock,
+/// The server has no vote until then, and its new connection has asked again for all places in its queues. If it has forgotten who owns the lock,
 /// or is another member too, it would grant them.
 void events::leave_line(member& m, time_point until, time_point now) {
   for (auto const& [name, b] : locks_.all()) {
@@ -151,7 +151,7 @@ void events::vote_granted(vote& v, bool pushed, time_point now) {
   }
   if (!q.asks()) return;
   if (pushed) {
-    // The lock moves: it is time to ask wherever we do not stand in line.
+    // The lock moves: it is time to ask wherever we are not queued.
     for (auto const& other : q.votes) {
       if (other->rests != 0) other->not_before = std::min(other->not_before, std::max(now, other->rests_until));
     }

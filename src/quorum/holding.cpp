@@ -64,7 +64,7 @@ void holding::refresh(quorum_lock& q, time_point now) {
   bool const was_confirmed = front.confirmed;
   bool const is_confirmed = confirmed >= servers_.needed();
   time_point const deadline = kth_greatest(deadlines, servers_.needed());
-  // A quorum has said since then that the lock is ours.
+  // A quorum has confirmed since then that the lock is ours.
   time_point const said = kth_greatest(heard, servers_.needed());
   bool const is_news = std::exchange(front.heard_from, said) < said;
   if (deadline == front.deadline && is_confirmed == was_confirmed && !is_news) return;
@@ -79,9 +79,9 @@ void holding::refresh(quorum_lock& q, time_point now) {
   on_.up.extended(front, now);
 }
 
-/// Asks the servers that lack the lock again, but does not stand in line there. A majority must have renewed the lock since such a server
-/// said that it lacks it. Otherwise one server after the other could forget the lock, give it to another client for a moment, and be asked
-/// again, and no holder would be told.
+/// Asks the servers that lack the lock again, but does not join the queue there. A majority must have renewed the lock since such a server
+/// reported that it lacks it. Otherwise one server after the other could forget the lock, give it to another client for a moment, and be asked
+/// again, and no holder would find out.
 void holding::repair(quorum_lock& q, time_point now) {
   if (!q.front->confirmed || !q.front->renewable) return;
   std::uint64_t const round = q.round;

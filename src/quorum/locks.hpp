@@ -18,7 +18,7 @@ class locks {
 
   quorum_lock* find(std::string_view name);
   quorum_lock& get(std::string_view name);
-  /// Ends the lock if nobody needs it.
+  /// Ends the lock if it is no longer needed.
   void retire(quorum_lock& q);
   std::unordered_map<std::string_view, std::unique_ptr<quorum_lock>> const& all() const noexcept { return locks_; }
 

@@ -21,7 +21,7 @@ void minority::decide(quorum_lock& q, time_point now) {
     if (v->place.at == place::state::owned) first = std::min(first, v->since);
     stands_in_line = stands_in_line || v->place.at == place::state::in_line;
   }
-  // If so many servers are left alone that there is no majority, one of those must be asked for this to go on.
+  // If the servers that are not left alone are no majority, one of the others must be asked before this can continue.
   bool const too_few = asked(q) < servers_.needed();
   if (first == time_point::max() || !(stands_in_line || too_few) || q.agreeing_on != 0) {
     q.ask_others_at = engine::timer_queue::never;
@@ -33,7 +33,7 @@ void minority::decide(quorum_lock& q, time_point now) {
   }
 }
 
-/// The client that has, or will have, the lock; else a client whose turn comes before ours. Empty: no such client is known.
+/// The client that has, or will have, the lock; otherwise a client whose turn comes before ours. Empty: no such client is known.
 std::optional<protocol::rival> minority::rival_before(quorum_lock const& q, time_point first) const {
   protocol::rival const* winner = nullptr;
   protocol::rival const* earlier = nullptr;
@@ -59,8 +59,8 @@ void minority::yield_all(quorum_lock& q, protocol::rival const& to, time_point n
   on_.up.asked_again(*q.front, retry_reason::votes_given_back, now);
   for (auto const& v : q.votes) {
     if (v->place.at != place::state::owned) continue;
-    // The vote came back to us although it was given back for the same rival: that rival does not stand in line there. All such rivals are
-    // remembered: if two are seen by turns, each would else look like a new one.
+    // The vote came back to us although it was given back for the same rival: that rival is not queued there. All such rivals are
+    // remembered: if two are seen by turns, each would otherwise look like a new one.
     std::pair const rival{to.client, to.ticket};
     bool const known = std::find(v->yielded_to.begin(), v->yielded_to.end(), rival) != v->yielded_to.end();
     if (!known) v->yielded_to.push_back(rival);
@@ -71,7 +71,7 @@ void minority::yield_all(quorum_lock& q, protocol::rival const& to, time_point n
   q.pause = {};
 }
 
-/// Asks again, now and then, the servers where we stand in line; and if too few are asked, those that were left alone.
+/// Asks again, now and then, the servers where we are queued; and if too few are asked, those that were left alone.
 void minority::ask_others(quorum_lock& q, time_point first, bool too_few, time_point now) {
   if (q.ask_others_at == engine::timer_queue::never) {
     q.ask_others_at = std::max(first, q.since) + 2 * servers_.round_trip();
@@ -94,12 +94,12 @@ void minority::yield(quorum_lock& q, vote& v, bool rest, time_point now) {
   vote_requests::give_back(v, nullptr, 0, now);
   if (rest) {
     // If enough servers are asked, a client with a majority is waited for in line at one of its servers. If too few are asked, no server
-    // may be left to tell that the lock is free.
+    // may be left to notify that the lock is free.
     bool const too_few = asked(q) < servers_.needed();
     duration const pause = on_.settings.quorum.vote_claim * (too_few ? 1u : 1u << std::min(v.rests, 6u));
     ++v.rests;
     v.not_before = now + on_.jitter(pause, 2 * pause);
-    // Two votes that no client can use, and two clients that stand in line for each, would wake each other for ever. So from the third rest
+    // Two votes that no client can use, and two clients queued for each, would wake each other forever. So from the third rest
     // in a row a rest has a least length, four times that of the one before.
     constexpr unsigned free = 2;
     bool const lasts = v.rests > free;

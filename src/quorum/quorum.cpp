@@ -81,7 +81,7 @@ void quorum::give_up(engine::place& p, engine::receipt* r, time_point now) {
   keeping const keep{q};
   if (r == nullptr) {
     releases_.back_out(q, nullptr, 0, now);
-    --p.references;  // the cohort looks after the place itself
+    --p.references;  // the cohort takes care of the place itself
   } else {
     releases_.back_out(q, r, 0, now);
   }
@@ -118,7 +118,7 @@ error_code quorum::too_late(engine::place const& p, time_point now) const {
   }
   if (silent + servers_.needed() > servers_.size()) return make_error_code(errc::unreachable, "too few servers answer; " + silences);
   if (q.front != &p || q.at == quorum_lock::phase::held) return make_error_code(errc::timed_out);
-  // The reason is told only if so many servers have one that even a free lock could not be had.
+  // The reason is reported only if too many servers have one, so that even a free lock could not be acquired.
   std::size_t troubled = 0;
   std::string why;
   for (auto const& v : q.votes) {

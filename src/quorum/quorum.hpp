@@ -64,7 +64,7 @@ class quorum final : public engine::backend {
   void prepare_close(time_point now) override { servers_.prepare_close(now); }
 
   std::size_t pending() const noexcept { return servers_.pending(); }
-  /// The ticket of the present or last attempt: where it stands in line.
+  /// The ticket of the present or last attempt: its position in the queue.
   std::int64_t ticket_of(engine::place const& p) const noexcept { return made_here(p).lock.ticket; }
 
  private:

@@ -17,7 +17,7 @@ namespace conch::quorum {
 /// What every part of a quorum uses and none of them owns.
 struct quorum_environment {
   config const& settings;
-  std::int64_t const me;  // the first 48 bits of the client's id, as rivals are told
+  std::int64_t const me;  // the first 48 bits of the client's id, as rivals see it
   engine::timer_queue& timers;
   engine::backend_events& up;
   engine::log_sink& log;

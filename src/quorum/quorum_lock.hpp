@@ -31,11 +31,11 @@ struct vote {
   quorum_lock& in;
   member& from;
   protocol::place place;
-  bool refused = false;                                           // the server said busy, or we left its line
-  error_code trouble;                                             // why the vote could not be had, until the server says something else
+  bool refused = false;                                           // the server answered busy, or we left its queue
+  error_code trouble;                                             // why the vote could not be obtained, until the server answers otherwise
   time_point since{};                                             // owned: the vote did not become ours earlier than this
   time_point not_before = time_point::min();                      // idle: not to be asked earlier
-  time_point gone_at = time_point::min();                         // of a hold: when the server said that the vote is not ours
+  time_point gone_at = time_point::min();                         // of a hold: when the server reported that the vote is not ours
   std::vector<std::pair<std::int64_t, std::int64_t>> yielded_to;  // the rivals that it was given back for: client and ticket
   unsigned rests = 0;                                             // how often the vote rested, in a row
   time_point rests_until = time_point::min();                     // the vote rests until then at least, however the lock moves
@@ -45,7 +45,7 @@ struct vote {
 struct quorum_lock : engine::list_hook<quorum_lock> {
   enum class phase : std::uint8_t {
     idle,
-    starting,  // waits for room; or there is no ticket yet: too few servers have told their time
+    starting,  // waits for room; or there is no ticket yet: too few servers have reported their time
     collecting,
     leaving,  // a quorum that comes now is still taken
     held,
@@ -62,7 +62,7 @@ struct quorum_lock : engine::list_hook<quorum_lock> {
   bool wait = false;
   bool pushed = false;  // the last vote came by push
   bool told_in_line = false;
-  std::size_t together = 0;  // asked for, and too few servers have answered: with so many others, itself included; else 0
+  std::size_t together = 0;  // asked for, and too few servers have answered: how many are in flight with it, itself included; else 0
   engine::milliseconds lease{};
   std::int64_t ticket = 0;
   std::int64_t floor = 0;        // no fence at or below this is of use
@@ -72,12 +72,12 @@ struct quorum_lock : engine::list_hook<quorum_lock> {
   time_point won_at{};           // held: since when
   time_point ask_others_at = engine::timer_queue::never;
   duration pause{};         // before the others are asked again
-  std::uint64_t round = 0;  // changes when an attempt or a hold is over
+  std::uint64_t round = 0;  // changes when an attempt or a hold ends
   std::uint32_t keepers = 0;
   engine::timer timer;
 
   bool asks() const noexcept { return at == phase::collecting || at == phase::leaving; }
-  /// A try that is not told to end yet.
+  /// A try whose end is not yet reported.
   bool tries() const noexcept { return !wait && at == phase::collecting; }
 };
 

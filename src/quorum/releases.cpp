@@ -45,7 +45,7 @@ void releases::back_out(quorum_lock& q, engine::receipt* r, std::int64_t next_fe
   room_.answered(q, now);
   release_votes(q, f, next_fence_floor, now);
   if (f == nullptr) return;
-  // The caller is never told before this returns: it is still at work.
+  // The caller is never notified before this returns: it is still at work.
   f->begun = true;
   if (--f->open == 0) on_.timers.arm(f->timer, now);
 }
@@ -79,8 +79,8 @@ void releases::vote_released(engine::receipt& of, bool was_mine, time_point now)
   tell_released(round, now);
 }
 
-/// Did the release end a lock that was still held? This is certain when a quorum of the votes in hand has said so, or cannot say so any
-/// more. When a quorum has answered, late servers are waited for as long as in any attempt. After that they are believed to have held the
+/// Did the release end a lock that was still held? This is certain when a quorum of the votes in hand has confirmed it, or no longer can.
+/// When a quorum has answered, late servers are waited for as long as in any attempt. After that they are believed to have held the
 /// lock.
 void releases::tell_released(release_round& round, time_point now) {
   if (!round.begun) return;

@@ -27,7 +27,7 @@ struct release_round : engine::awaited {
   release_round(releases& q, std::size_t servers, engine::receipt* r, cohort_place* s);
 
   releases& in;
-  cohort_place* front;                                            // its reference is counted until `whom` has been told
+  cohort_place* front;                                            // its reference is counted until `whom` has been notified
   std::vector<vote_release> votes;                                // never grows: clean-ups point into it
   std::list<std::unique_ptr<release_round>>::iterator listed_at;  // in the quorum's list
   std::size_t open = 0, answered = 0;

@@ -18,7 +18,7 @@ class room {
   room(quorum_environment& on, servers& all, engine::callback resume) noexcept : on_{on}, servers_{all}, next_{resume} {}
 
   bool has_room() const noexcept { return window_.has_room(); }
-  /// Is there room, and does nobody wait for it?
+  /// Is there room, and no waiter for it?
   bool is_free() const noexcept { return waiting_.empty() && has_room(); }
   void wait(quorum_lock& q) { waiting_.push_back(q); }
   bool waits(quorum_lock const& q) const noexcept { return q.linked() && servers_.connected(); }

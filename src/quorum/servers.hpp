@@ -41,7 +41,7 @@ class servers {
   // Members that prove to be one server: together they have one vote (distinct.hpp).
   /// That member has a new connection, or has lost one.
   void met(member& m);
-  /// Has the member got a vote of its own by that, or lost it?
+  /// Has the member got its own vote by that, or lost it?
   bool vote_changes(member& m);
   /// Has the log no line about it yet?
   bool is_news(member const& double_of);
@@ -51,11 +51,11 @@ class servers {
   bool counts(vote const& v) const noexcept;
   std::size_t owned(quorum_lock const& q) const;
 
-  /// By then so many servers as are needed have usually answered.
+  /// By then as many servers as are needed have usually answered.
   duration answers_within(engine::place const& p) const noexcept;
   duration round_trip() const;
   duration patience_with(member const& m) const;
-  /// The lower median of what the servers' clocks show now. All servers count that have ever told their time; they must be a quorum at least.
+  /// The lower median of what the servers' clocks show now. All servers count that have ever reported their time; they must be at least a quorum.
   std::optional<std::int64_t> new_ticket(time_point now) const;
   std::int64_t fence_ahead(time_point now) const;
 

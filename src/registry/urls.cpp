@@ -32,7 +32,7 @@ bool is_ambiguous(std::string_view rest, url::shape of) {
   return false;
 }
 
-/// What stands before the '@' of each server, and what is left of `rest` without that.
+/// What precedes the '@' of each server, and what is left of `rest` without that.
 std::string take_logins(std::string_view rest, url::shape of, std::function<void(std::string_view)> const& to) {
   if (of == url::shape::name) return std::string{rest};
   std::size_t const end = of == url::shape::socket ? rest.find('/') : npos;

@@ -101,7 +101,7 @@ decoder::decoder(limits bounds) : limits_(bounds) { limits_.max_elements = std::
 std::span<char> decoder::prepare(std::size_t at_least) {
   forget_message();
   if (!error_.empty()) {
-    begin_ = end_ = position_ = 0;  // nobody will read it
+    begin_ = end_ = position_ = 0;  // it will not be read
   }
   make_room(std::max<std::size_t>(at_least, 1));
   return {buffer_.get() + end_, capacity_ - end_};
@@ -234,7 +234,7 @@ bool decoder::close_value() noexcept {
     bool const attribute = parent.attribute;
     open_.pop_back();
     if (attribute) {
-      // An attribute stands in front of a value and is none itself: that value is still to come.
+      // An attribute precedes a value and is not one itself: that value is still to come.
       --skipping_;
       return false;
     }

@@ -77,7 +77,7 @@ class decoder {
     failed,     // error() says why; only reset() helps
   };
 
-  // Goes on to the next complete message. Ends the life of the current one. Throws std::bad_alloc,
+  // Advances to the next complete message. Ends the life of the current one. Throws std::bad_alloc,
   // after which only reset() helps.
   [[nodiscard]] progress next();
 
@@ -109,7 +109,7 @@ class decoder {
  private:
   enum class step : std::uint8_t {
     value,   // a whole value was read (a scalar, or an aggregate without children)
-    opened,  // the header of something with children, or an empty attribute: go on
+    opened,  // the header of something with children, or an empty attribute: continue
     need_more,
     failed,
   };

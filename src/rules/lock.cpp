@@ -42,7 +42,7 @@ us end_of_lease(lock const& l, us now, ms lease) { return rules_of(l.kind).whole
 
 ms left_of(lock const& l, owner const& o, us now) { return rules_of(l.kind).whole_ms ? left_of_key(o.ends, now) : (o.ends - now + 999) / 1000; }
 
-/// How long somebody in line may sleep: then the first lease of now ends.
+/// How long a waiter may sleep: then the first of the present leases ends.
 ms left(lock& l, moment const& at) { return l.owners.empty() ? at.claim : std::max<ms>(left_of(l, l.owners.first_to_end(), at.now), 0); }
 
 void keep(lock& l, moment const& at, ms lease) { l.kept = std::max(l.kept, end_of_key(at.now, lease)); }
@@ -178,8 +178,8 @@ std::string line_text(sender const& s, permit const& wants) {
   return text;
 }
 
-/// At the place that it had, or else behind all others; of two places the earlier counts. The line outlives the leases of now by that of whoever
-/// stands in it, so that nobody is forgotten when an owner dies. Returns the ticket.
+/// At the place that it had, or else behind all others; of two places the earlier counts. The queue outlives the present leases by that of the
+/// last waiter, so that no waiter is forgotten when an owner dies. Returns the ticket.
 std::int64_t stand_in_line(lock& l, moment const& at, sender const& s, permit const& wants, std::int64_t shown, ms lease) {
   waiter me{shown, {line_text(s, wants), s.number}};
   auto const before = l.line.find(me.who.text);
@@ -204,7 +204,7 @@ line::iterator leave_line(lock& l, line::iterator w) {
   return next;
 }
 
-/// Tells the first in line when the lease of the owner of now ends: they may know of a longer one before.
+/// Tells the first in the queue when the lease of the present owner ends: they may know of a longer, earlier one.
 void tell_end(lock& l, moment const& at, ms left, int most = 3) {
   for (auto w = l.line.begin(); w != l.line.end() && most != 0; ++w, --most) at.clients.tell({.what = push::kind::ends, .to = w->who, .left = left});
 }
@@ -228,17 +228,17 @@ struct turns {
 
 struct passed {
   owner const* asker = nullptr;  // is an owner now
-  bool others = false;           // some are, and were told
+  bool others = false;           // some are, and were notified
 };
 
-/// Gives what is free to the first in line for whom it is enough, as long as there is one. A large request at the head is not overtaken; but of
-/// segments, and of a reentrant lock, whoever wants nothing of what is free is passed over. Whoever is not told does not become an owner: it
+/// Gives what is free to the first in the queue for whom it is enough, as long as there is one. A large request at the head is not overtaken; but
+/// with segments, and for a reentrant lock, a waiter that wants nothing of what is free is passed over. One that cannot be told is not granted: it
 /// loses its place, and comes back to it with its ticket.
 passed pass_on(lock& l, moment const& at, turns t) {
   passed result;
   if (l.line.empty()) return result;
   bool const in_order = rules_of(l.kind).in_order, of_mutex = l.kind == permit_kind::none;
-  std::int64_t fence = 0;                       // reserved for the next who is granted
+  std::int64_t fence = 0;                       // reserved for the next grant
   std::set<std::string, std::less<>> hopeless;  // for whom no segment was found: there are never more
   auto next = in_order ? l.line.begin() : l.line.after(l.passed_over);
   while (next != l.line.end() && room(l) > 0) {
@@ -323,7 +323,7 @@ acquire_reply::owner voter_of(id const& who, bool claimed) {
   return {voter, ticket, !claimed};
 }
 
-/// Does nobody in line fit whose turn it is?
+/// Is there no waiter that fits and whose turn it is?
 bool all_turns_are_taken(lock const& l) {
   for (waiter const& w : l.line) {
     auto const wish = w.wants();
@@ -368,7 +368,7 @@ std::optional<acquire_reply> carry_out(lock& l, moment const& at, acquire_comman
   if (!l.line.empty()) {
     if (c.wait) ticket = stand_in_line(l, at, me, wants, c.ticket, lease);
     if (auto const* const first = awaited(l, at, c.patient, me, room(l))) return not_yet(patient_pause, false, &first->who, true);
-    // The first in line may be dead, and want so much that its turn does not come soon: whoever asks again finds out.
+    // The first in the queue may be dead, and want so much that its turn does not come soon: a waiter that asks again finds out.
     while (c.ticket > 0 && !c.patient && rules_of(l.kind).looks_at_head && !l.line.empty()) {
       id const& first = l.line.begin()->who;
       if (first.text == line_text(me, wants) || at.clients.hears(first.client())) break;
@@ -508,7 +508,7 @@ std::optional<release_reply> carry_out(lock& l, moment const& at, protocol::rele
     r.again.what = again_kind::queued;
     r.again.left_ms = left(l, at);
   }
-  // Those behind know of a longer lease, or nobody looks whether a new owner has taken its turn, because whoever passed it on goes.
+  // Those behind know of a longer lease, or nobody checks that the new owner has taken its turn, because the client that passed it on leaves.
   if (!r.was_mine && !asks_again && !l.owners.empty()) {
     bool const is_doubtful = of_mutex ? is_held_mutex && l.owners.begin()->second.claimed : left(l, at) <= at.claim;
     if (was_first || is_doubtful) tell_end(l, at, left(l, at), was_first ? 1 : 3);
@@ -566,7 +566,7 @@ bool carry_out_renewal(lock& l, moment const& at, protocol::renewal const& c, bo
   bool const was_claim = extend(l, at, *mine, lease);
   if (at.retention != 0) {
     keep_fence(l, at, mine->fence);
-    // Those behind it, and those who wait until nobody has it, know of the lease of an owner before.
+    // Those behind it, and the watchers, know the lease of an earlier owner.
     if (was_claim) tell_end(l, at, lease);
     int most = 3;
     for (auto w = l.watchers.begin(); was_claim && w != l.watchers.end() && most != 0; ++w, --most) {

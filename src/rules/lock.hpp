@@ -16,20 +16,20 @@
 // on their servers, and tests compare them with this. memory:// uses it as it is.
 //
 // A lock is a value. A request is a function of that value and a moment; it is carried out as a whole and answers at once. There is no I/O, no
-// clock and no thread here, and nothing about what a server can do in one go: a script may stop half-way and say so (docs/protocol.md, bounded
+// clock and no thread here, and nothing about what a server can do in one go: a script may stop half-way and report it (docs/protocol.md, bounded
 // work), and is compared with this when it has finished. A mutex is a lock with the limit 1.
 namespace conch::rules {
 
 using engine::permit_kind;
 
-/// What a client is told without having asked.
+/// What a client receives without having asked.
 struct push {
   enum class kind : std::uint8_t {
     granted,     // its turn came: fence, segment
     taken_away,  // by force
-    requested,   // somebody asks the owner to let the lock go
-    ends,        // to one in line, or a watcher: the lease of the owner of now ends in `left`, if it is not renewed
-    free,        // to a watcher: nobody has the lock
+    requested,   // another client asks the owner to let the lock go
+    ends,        // to a waiter or watcher: the lease of the present owner ends in `left`, if it is not renewed
+    free,        // to a watcher: the lock is free
   } what;
   id const& to;
   std::int64_t fence = 0, segment = 0;
@@ -39,7 +39,7 @@ struct push {
 /// The clients that a request reaches.
 class audience {
  public:
-  /// False: that client is not there, and is not told.
+  /// False: that client is not connected, and receives nothing.
   virtual bool tell(push const& p) = 0;
   virtual bool hears(std::string_view client) const = 0;
 
@@ -47,7 +47,7 @@ class audience {
   ~audience() = default;
 };
 
-/// When a request is carried out, whose it is, and who hears of it.
+/// When a request is carried out, which client sent it, and where messages go.
 struct moment {
   us now = 0;  // may be less than in the request before
   std::string_view client{};
@@ -61,15 +61,15 @@ struct moment {
 /// - L1 The sizes of all owners together are at most the limit, or the limit was lowered since. A mutex has at most one owner.
 /// - L2 No two owners have the same segment. All owners of a reentrant lock belong to one conch::owner (`whose`).
 /// - L3 As long as it is kept, `fence` is the greatest fence that was granted. The fences of owners differ.
-/// - L4 Each owner was told that it is one: by the answer to its request, or by a push that its client heard.
-/// - L5 Nobody in line fits, or nobody whose turn it is. (Not after a request that is patient, nor after the lease of an owner has ended by
+/// - L4 Each owner was told that it is one: by the answer to its request, or by a push that its client received.
+/// - L5 No waiter fits, or none whose turn it is. (Not after a request that is patient, nor after the lease of an owner has ended by
 ///   itself, nor after one that frees nothing: a renewal, a confirmation, an adoption, a question.)
-/// - L6 The line is kept longer than the request whose sender stood in it last: for the leases of then, or a claim, and its own lease.
+/// - L6 The queue outlives the latest request of a waiter: by the leases at that moment, or a claim, and by the waiter's own lease.
 /// - L7 A fence is kept for the retention after its grant, and until the clock has passed it.
 struct lock {
   permit_kind kind = permit_kind::none;  // none: a mutex
   std::int64_t limit = 1;
-  bool limit_is_set = false;  // by an operator; else it is that of the first owner
+  bool limit_is_set = false;  // by an operator; otherwise it is that of the first owner
   rules::owners owners;
   std::string whose;     // of a reentrant lock: the conch::owner that has it
   std::string segments;  // of a lock with segments, for each '1' if an owner has it, else '0'
@@ -77,7 +77,7 @@ struct lock {
 
   rules::line line;
   us line_kept = 0;
-  // Where those in line are passed over who want nothing of what is free: up to this ticket nobody wants it. Spares looking at them again.
+  // Where waiters that want nothing of what is free are passed over: up to this ticket none wants it. Avoids looking at them again.
   std::int64_t passed_over = 0;
 
   std::int64_t fence = 0;
@@ -96,7 +96,7 @@ struct lock {
 
     friend bool operator<(watcher const& a, watcher const& b) { return a.since != b.since ? a.since < b.since : a.who.text < b.who.text; }
   };
-  std::set<watcher> watchers;  // are told when nobody has the lock
+  std::set<watcher> watchers;  // are notified when the lock is free
   us watchers_kept = 0;
 };
 
@@ -105,7 +105,7 @@ struct lock {
 /// When the first part of it is forgotten. 0: nothing is known of the lock.
 us next_end(lock const& l) noexcept;
 
-/// Forgets what is over. It does not come back when the clock goes back. Each request does this first.
+/// Forgets what has expired. It does not come back when the clock goes back. Each request does this first.
 void end_what_is_over(lock& l, us now);
 
 /// Which of L1 to L7 does not hold, of those that can be seen in a lock. Empty: all do. `passed_on`: L5, too. Builds with assertions ask this
@@ -115,10 +115,10 @@ std::string broken_rule(lock const& l, us now, bool passed_on = false);
 // ---- requests ------------------------------------------------------------------------------------------------------
 // Each is a command of the protocol (protocol/wire.hpp). std::nullopt: the name is that of another kind of lock; nothing has changed.
 
-/// Takes the lock, or stands in its line (`wait`). Whoever is an owner already is renewed.
+/// Takes the lock, or joins its queue (`wait`). A client that is already an owner is renewed.
 std::optional<protocol::acquire_reply> acquire(lock& l, moment const& at, protocol::acquire_command const& c);
 
-/// Takes a mutex if nobody has it or waits for it, and renews it if it is the sender's. 0: neither; else the fence.
+/// Takes a mutex if it is free and has no waiters, and renews it if it is the sender's. 0: neither; else the fence.
 std::int64_t take(lock& l, moment const& at, protocol::attempt const& c);
 
 /// Takes over what `origin` has, with its fence.
@@ -133,7 +133,7 @@ bool renew(lock& l, moment const& at, protocol::renewal const& c, bool of_mutex)
 /// The same for a vote. No fence from now on is at or below its floor.
 protocol::renew_reply::one confirm(lock& l, moment const& at, protocol::renewal const& c, bool keep_fence);
 
-/// Takes the lock from its owners, or from one of them, tells them, and passes it on.
+/// Takes the lock from its owners, or from one of them, notifies them, and passes it on.
 protocol::order_reply force(lock& l, moment const& at, protocol::force_command const& c);
 
 /// Asks the owners, or one of them, to let the lock go.
@@ -142,7 +142,7 @@ protocol::order_reply request(lock& l, moment const& at, protocol::request_comma
 /// Sets the limit of a semaphore. Nothing is taken away.
 std::optional<protocol::order_reply> set_limit(lock& l, moment const& at, protocol::limit_command const& c);
 
-/// Does nobody have the lock? Otherwise the sender is told when that is so.
+/// Is the lock free? Otherwise the sender is notified when it is.
 protocol::watch_reply watch(lock& l, moment const& at, protocol::watch_command const& c);
 
 /// True: it watched.

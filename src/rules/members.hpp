@@ -84,7 +84,7 @@ struct waiter {
   std::int64_t ticket = 0;
   id who;
 
-  /// What its text says.
+  /// What its text contains.
   struct wish {
     std::string_view id, unwanted;
     std::int64_t size = 1;

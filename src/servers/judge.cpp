@@ -34,7 +34,7 @@ finding judge_failure(std::string what, error_code why, std::string const& serve
   auto const says = [&](std::string_view part) { return words.find(part) != std::string::npos; };
   std::string advice;
   if (says("begins with rediss://") || says("did you mean") || says("is a Sentinel") || says("no Sentinel")) {
-    // The words say what to do.
+    // The text says what to do.
   } else if (says("OOM")) {
     advice = "the memory of the server is full: raise maxmemory, or remove keys";
   } else if (says("READONLY") || says("is a replica")) {
@@ -51,8 +51,8 @@ finding judge_failure(std::string what, error_code why, std::string const& serve
     advice = "the URL names a database that the server does not have: see `databases` in its configuration";
   } else if (says("does not know this name")) {
     advice = "check sentinelMasterId: SENTINEL MASTERS at a Sentinel lists the names";
-  } else if (says("no node of a Cluster") || says("is a Cluster node")) {
-    // The words say what to do.
+  } else if (says("not a node of a Cluster") || says("is a Cluster node")) {
+    // The text says what to do.
   } else if (says("max number of clients")) {
     advice = "raise maxclients, or find out who has opened so many connections (CLIENT LIST)";
   } else if (why == errc::tls_failed && says("certificate")) {

@@ -40,7 +40,7 @@ struct seen_lock {
 /// lock_holder::lease_left where the server does not know it.
 inline constexpr duration unknown_lease = duration::min();
 
-/// Asks one server, or one ensemble. It blocks, each wait for a bounded time, and runs an event loop of its own. It changes nothing that others see.
+/// Asks one server, or one ensemble. It blocks, each wait for a bounded time, and runs its own event loop. It changes nothing that others see.
 /// Whatever a server sends is bounded, and is printable in what these functions return and throw: boost::system::system_error.
 class probe {
  public:
@@ -61,9 +61,9 @@ class probe {
   /// behind one URL; empty: all of them, or there is only one.
   using tell = std::function<void(std::string const& server, finding const&)>;
   virtual void examine(tell const& to) = 0;
-  /// As examine() has found it. None: the server's clock does not matter, or it does not tell.
+  /// As examine() has found it. None: the server's clock does not matter, or is not reported.
   virtual std::optional<clock_offset> clock() const { return std::nullopt; }
-  /// As examine() has found it: probes with the same identity ask the same server. Empty: it does not tell.
+  /// As examine() has found it: probes with the same identity ask the same server. Empty: not reported.
   virtual std::string identity() const { return {}; }
 };
 

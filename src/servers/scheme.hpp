@@ -44,7 +44,7 @@ struct lent {
   statistics& stats;
 };
 
-/// The backend of a client, and the ways to its servers. Used with the client locked.
+/// The backend of a client, and the transports to its servers. Used with the client locked.
 struct deployment {
   std::unique_ptr<engine::entropy> nonces{};
   std::vector<std::unique_ptr<way>> ways{};
@@ -64,7 +64,7 @@ class target {
   /// Two targets with the same identity are one server. With two votes of one server fewer servers than a majority could win.
   virtual std::string identity() const { return shown(); }
   virtual bool is_over_tls() const noexcept { return false; }
-  /// Otherwise nobody else can say that it is one of our grants: not in this process.
+  /// Otherwise only this client can tell that it is one of our grants.
   virtual bool needs_nonces() const noexcept { return true; }
   /// Does a majority of several servers decide?
   virtual bool is_quorum() const noexcept { return false; }
@@ -72,11 +72,11 @@ class target {
   /// Throws errc::invalid_config or errc::not_supported for settings that this target cannot work with; lowers what depends on others.
   virtual void check(config& c) const = 0;
   virtual deployment make(lent const& client) const = 0;
-  /// The way to one server that keeps locks as Redis does. Null: it is not one server, or keeps them otherwise.
+  /// The transport to one server that keeps locks as Redis does. Null: it is not one server, or keeps them otherwise.
   virtual std::unique_ptr<transport> make_transport(lent const&) const { return nullptr; }
   /// Null: there is nothing that a probe could ask.
   virtual std::unique_ptr<probe> make_probe(config const&) const { return nullptr; }
-  /// The key with which a user's script on the server checks who owns a lock (conch/guard.hpp). None: there is no such script.
+  /// The key with which a user's script on the server checks a lock's owner (conch/guard.hpp). None: there is no such script.
   virtual std::optional<std::string> guard_key(config const&, std::string_view) const { return std::nullopt; }
 };
 
@@ -103,7 +103,7 @@ struct scheme {
   url::shape shape = url::shape::hosts;
   login_rules login{};
   std::span<own_setting const> settings{};
-  std::string_view shown_parameter{};  // behind '?': what tells two sets of servers apart
+  std::string_view shown_parameter{};  // after '?': what distinguishes two sets of servers
   std::string_view why_no_vote{};      // why it cannot be one of several servers of which a majority decides. Empty: it can
   /// Throws errc::invalid_url, and errc::invalid_config where URL and settings do not go together. `url` is not ambiguous.
   std::unique_ptr<target> (*parse)(std::string_view url, config const& c) = nullptr;

@@ -23,7 +23,7 @@ struct login_rules {
 /// Of the kind of server that the URL names. An unknown scheme has the rules of Redis.
 CONCH_API login_rules login_rules_of(std::string_view url);
 
-/// What the URL says of a user and a password, in any of its servers.
+/// The user and password in the URL, for any of its servers.
 struct login_in_url {
   bool user = false, password = false;
 
@@ -35,7 +35,7 @@ CONCH_API login_in_url login_in(std::string_view url);
 /// For kinds of servers that take no provider.
 CONCH_API std::string with_login(std::string_view url, credentials const& login);
 
-/// For messages: the URL without users, passwords and what stands behind '?', except for a name that tells two sets of servers apart.
+/// For messages: the URL without users, passwords and what follows '?', except a name that distinguishes two sets of servers.
 CONCH_API std::string without_login(std::string_view url);
 
 /// Does a majority of the servers decide?

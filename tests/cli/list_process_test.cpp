@@ -143,7 +143,7 @@ TEST_F(List, SaysWhatTheLibrarySays) {
                                          {node.url(), "the server is a Cluster node", 76},
                                          {silent.url(), silent.url() + ": no answer to the greeting yet", 69},
                                          {sentinel, "this is no Sentinel", 76},
-                                         {cluster, "the server is no node of a Cluster", 64},
+                                         {cluster, "the server is not a node of a Cluster", 64},
                                          {"redis://127.0.0.1:65536", "the port must be a number from 1 to 65535", 78},
                                          {server_.url() + "x", server_.url() + "x: No such file or directory", 69}}) {
     for (char const* const command : {"list", "watch", "bench"}) {

@@ -172,7 +172,7 @@ TEST(ClusterRefusals, WhatIsNoClusterIsSaidAtOnce) {
   std::string const url = "redis-cluster://127.0.0.1:" + std::to_string(one.port());
   auto const refused = acquire_once(over(url));
   EXPECT_EQ(refused.ec, errc::not_supported) << refused.words();
-  EXPECT_NE(refused.words().find("the server is no node of a Cluster"), std::string::npos) << refused.words();
+  EXPECT_NE(refused.words().find("the server is not a node of a Cluster"), std::string::npos) << refused.words();
   EXPECT_LT(refused.took, 5s);
 
   asio::io_context ctx;

@@ -258,7 +258,7 @@ TEST(ClusterTalk, GreetsAndAsks) {
 
 TEST(ClusterTalk, RefusesWhatIsNoNodeOrTooOld) {
   for (auto const& [mode, version, why] :
-       {std::tuple{"standalone", "7.0.15", "the server is no node of a Cluster"},
+       {std::tuple{"standalone", "7.0.15", "the server is not a node of a Cluster"},
         std::tuple{"cluster", "6.2.14", "a Cluster needs version 7.0 or newer"}, std::tuple{"sentinel", "7.0.15", "the server is a Sentinel"}}) {
     spoken s;
     (void)s.talk.begin(address{}, "");

@@ -230,7 +230,7 @@ TEST_F(ConnectionFsmCluster, RefusesWhatIsNoNodeOrTooOld) {
   m.until_greeting();
   m.received(greeted_by("standalone"));
   EXPECT_EQ(m.received(), texts{"failed " + std::to_string(static_cast<int>(protocol::fault::not_supported)) +
-                                ": redis://h:6379: the server is no node of a Cluster; the URL of one server begins with redis://"});
+                                ": redis://h:6379: the server is not a node of a Cluster; the URL of a single server begins with redis://"});
 
   machine old{machine::tcp(), {}, {}, {.node = &node}};
   old.until_greeting();

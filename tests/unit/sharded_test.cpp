@@ -46,7 +46,7 @@ TEST_F(sharded_test, AMapThatCannotBeHadIsAnErrorAsOfOneServer) {
   advance(2s);
   EXPECT_EQ(received(), texts{"x failed unreachable"});
   ask("y", "L2");
-  nowhere.events->connect_failed(fault::not_supported, "no node of a Cluster", now);
+  nowhere.events->connect_failed(fault::not_supported, "not a node of a Cluster", now);
   EXPECT_EQ(received(), texts{"y failed not_supported"});
 }
 

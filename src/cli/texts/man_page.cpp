@@ -29,7 +29,7 @@ std::string escaped(std::string_view text) {
   return all;
 }
 
-/// What stands between backticks is bold.
+/// Text between backticks is bold.
 std::string marked_up(std::string_view text) {
   std::string all;
   bool is_bold = false;

@@ -114,7 +114,7 @@ void arrivals::read_answer(in_flight const& r, answer const& a, time_point now) 
     case request_kind::confirm: renews_.answered(r, a, now); break;
     case request_kind::admin_request: asked_.answered(r, a, now); break;
     case request_kind::requested: told_.requested_answered(r, a, now); break;
-    case request_kind::watch: break;  // of nobody: if it was not carried out, the watchers ask by themselves
+    case request_kind::watch: break;  // for no place: if it was not carried out, the watchers ask by themselves
     case request_kind::kill:
     case request_kind::subscribe:
     case request_kind::prove_publish:
@@ -126,10 +126,10 @@ void arrivals::read_answer(in_flight const& r, answer const& a, time_point now) 
 void arrivals::session_answered(in_flight const& r, answer const& a, time_point now) {
   if (r.what == request_kind::ping || r.what == request_kind::asking) return;
   if (r.what == request_kind::kill) return on_.link.kill_answered(a.what, r.id.count, now);
-  // A client that cannot hear pushes, or cannot send them to the next in line, must not take part.
+  // A client that cannot receive pushes, or cannot send them to the next in the queue, must not take part.
   bool const heard = r.what != request_kind::prove_publish || read_session(a).count > 0;
   if (a.what == fault::none && heard) return;
-  // A node of a Cluster may have become a replica since it was greeted: that takes a subscription, and counts nobody.
+  // A node of a Cluster may have become a replica since it was greeted: a replica accepts a subscription, but its PUBLISH counts no subscribers.
   bool const may_be_replica = a.what == fault::none && on_.slots.is_cluster();
   if (a.what == fault::try_later || a.what == fault::reconnect || may_be_replica) {
     on_.link.drop(may_be_replica ? "the node does not deliver our own pushes; it may be a replica now" : a.words);

@@ -23,7 +23,7 @@ void asking::fail(place& p, error_code why, time_point now, bool of_one_attempt)
   grant_id const id = p.id;
   places::end(p);
   ++p.references;  // the place must outlive its clean-up and the event
-  // If a key has another type a try has taken nothing, unless its request is under way once more. But a waiter may stand in line: it may be
+  // If a key has another type a try has taken nothing, unless another of its requests is under way. But a waiter may be queued: it may be
   // the key of the fence that has the other type.
   if (may_have_acted && (why != errc::wrong_type || p.wait || on_.sent.is_under_way(p, id))) {
     owed_.owe(p, id, nullptr, now);
@@ -59,7 +59,7 @@ void asking::ask(place& p, bool wait, milliseconds lease, time_point now) {
   p.lease = lease;
   ids_.forget(p);
   p.id = ids_.next(p);
-  // A waiter learns of a new run when the lease of the holder ends, or when a client that asks for the lock tells it.
+  // A waiter learns of a new run when the lease of the holder ends, or when a client that asks for the lock notifies it.
   if (std::exchange(p.run, on_.link.runs().number()) != on_.link.runs().number() && !on_.link.runs().all_know(now))
     p.waiting.patient_until = now + time_to_greet;
   ids_.enter(p);
@@ -162,7 +162,7 @@ void asking::take_result(place& p, in_flight const& r, acquire_reply const& repl
     case kind::queued:
       p.waiting.by_push = false;
       if (p.at == place::state::owned) {
-        held_.lose_and_give_back(p, now);  // the pushed claim is over, and the request has put us in line again
+        held_.lose_and_give_back(p, now);  // the pushed claim has ended, and the request has queued us again
       } else if (p.at == place::state::leaving) {
         p.waiting.ticket = reply.ticket;
       } else {
@@ -187,7 +187,7 @@ void asking::take_result(place& p, in_flight const& r, acquire_reply const& repl
       return;
     case kind::too_late: ask_once_more(p, retry_reason::server_busy, now); return;
     case kind::unfinished:
-      // The next script goes on. A place that is leaving learns the result from the answer to its leave.
+      // The next script continues. A place that is leaving learns the result from the answer to its leave.
       if (p.at == place::state::owned) {
         held_.lose_and_give_back(p, now);  // as when queued
       } else if (p.at == place::state::leaving) {
@@ -264,8 +264,8 @@ void asking::stand_in_line(place& p, std::int64_t left_ms, std::int64_t ticket, 
   on_.env.timers.arm(p.check, std::min(by_lease, by_claim));
 }
 
-/// When to ask again behind an owner whose lease ends in `told`. What is known of one owner does not outlive it by much: the first in line are told
-/// when the next one's lease ends (told_end), and a waiter that is told nothing asks after ten claims in any case.
+/// When to ask again behind an owner whose lease ends in `told`. What is known of one owner does not outlive it by much: the first in the queue are
+/// told when the next one's lease ends (told_end), and a waiter that is told nothing asks after ten claims in any case.
 time_point asking::check_after(place const& p, milliseconds told, time_point now) {
   duration const left = sleep_for(on_.env.settings, told);
   // All waiters behind one lease see the same end of it, so their checks are spread over a third of what is left. If the holder is dead,
@@ -304,7 +304,7 @@ void asking::be_patient(place& p, time_point now) {
 
 void asking::due(place& p, time_point now) {
   if (p.at == place::state::leaving) {
-    // There was no answer within the command time-out, perhaps on several connections. A clean-up goes on with the leave, and a new waiter may ask
+    // There was no answer within the command time-out, perhaps on several connections. A clean-up continues with the leave, and a new waiter may ask
     // anew.
     places::end(p);
     owed_.owe(p, p.id, nullptr, now);
@@ -439,7 +439,7 @@ void asking::release(place& p, std::optional<milliseconds> again, receipt* r, ti
   on_.all.drop(p);
 }
 
-/// The same script puts the client in line again, behind all others. If this user may not end old connections, a script of its own does so,
+/// The same script queues the client again, behind all others. If this user may not end old connections, a script of its own does so,
 /// which carries a not-after. So it does while others connect again: the release may have to wait for them. The release of a lock with several
 /// owners knows no new place.
 void asking::stand_again(place& p, cleanup& c, milliseconds lease, time_point now) {

@@ -15,7 +15,7 @@ namespace conch::protocol {
 
 using namespace engine;
 
-/// A place that asks, stands in line or leaves: what is written for it, and what the answers make of it.
+/// A place that asks, waits in the queue or leaves: what is written for it, and what its answers mean.
 class asking {
  public:
   asking(common_parts& on, grant_ids& ids, cleanups& owed, holds& held) noexcept : on_{on}, ids_{ids}, owed_{owed}, held_{held} {}
@@ -43,7 +43,7 @@ class asking {
   /// Of a place that asks, or is in line. What was not written yet is only asked for.
   void ask_once_more(place& p, retry_reason why, time_point now);
   void ask_because_of_push(place& p, time_point now);
-  /// Nothing is heard of its slot any more.
+  /// Its slot is no longer subscribed to.
   void ask_unheard(place& p, time_point now);
   /// The question because of that, or of a push, is not answered any more.
   void may_ask_again(place& p) { p.waiting.asks_again = false; }
@@ -63,7 +63,7 @@ class asking {
 
   // What time makes of it.
   void due(place& p, time_point now);
-  /// There is no connection, or no answer.
+  /// No connection, or no answer.
   void be_patient(place& p, time_point now);
   /// The request that was written then is not answered any more.
   void went_unanswered(place& p, grant_id id, time_point written);

@@ -40,7 +40,7 @@ void catch_up::tell_the_rest(std::size_t& left, time_point now) {
   if (!on_.all.has_resting()) on_.all.stop_failing();
 }
 
-/// Another turn follows if this one did not come to all; but not for what only waits for room: an answer goes on with it.
+/// Another turn follows if this one did not reach all; but not for what only waits for room: an answer resumes that.
 void catch_up::come_back(time_point now) {
   bool const waits_for_holds = asks_.may_repeat() && on_.all.has_resting() && !on_.all.first_resting().written && !on_.sent.window().may_begin(now);
   bool const more_to_send = on_.all.has_resting_holds() || (on_.sent.window().has_room() && has_rest());

@@ -32,7 +32,7 @@ cleanup& cleanups::owe(place& p, grant_id id, receipt* r, time_point now) {
   // A waiter from before the server's role changed may still be connected to the replica. It learns of its turn by a message, and the
   // release waits for it. A hold that was taken over may be from before, too.
   if (p.run != on_.link.runs().number() || p.adopts()) c.patient_until = now + time_to_greet;
-  // Whom its first question has told to come is still on the way.
+  // The client that its first question has told to come is still connecting.
   c.patient_until = std::max(c.patient_until, p.waiting.patient_until);
   c.floor = p.vote.terms.floor_asked();
   c.next_fence_floor = p.vote.terms.next_fence_floor;
@@ -165,14 +165,14 @@ time_point cleanups::late_after(receipt const& r) const {
 }
 
 /// The new owner may be dead behind a connection that the server still believes in. Then the waiters behind it sleep until the lease
-/// expires that the server named to them. The client that passed the lock on looks after it when the claim expires, whatever it does by
+/// expires that the server reported to them. The client that passed the lock on checks on it when the claim expires, whatever it does by
 /// then.
 void cleanups::passed_on(place& p, milliseconds lease, time_point now) {
   p.heir.look_later(after_claim(claim_of(on_.env.settings, lease), now), static_cast<bool>(p.permit));
 }
 
 /// A place in line asks again at that time. Otherwise the release of a dead id is repeated: if no client has confirmed the lock by then,
-/// the lock goes to the next waiter. The next waiter may be dead as well, and is looked after in the same way.
+/// the lock goes to the next waiter. The next waiter may be dead as well, and is checked in the same way.
 void cleanups::look_after(place& p, grant_id dead, time_point now) {
   if (!p.heir.any()) return;
   if (p.at == place::state::in_line) on_.env.timers.arm(p.check, std::min(p.check.at(), p.heir.next()));
@@ -186,7 +186,7 @@ void cleanups::look_after(place& p, grant_id dead, time_point now) {
   // By then every waiter has asked again.
   c.over = p.heir.next() + std::max<duration>(p.lease, on_.env.settings.lease);
   p.heir.kick = &c;
-  if (closing_ && on_.link.connected()) send(c, 0, false, now);  // the script tells those in line to look themselves
+  if (closing_ && on_.link.connected()) send(c, 0, false, now);  // the script tells those in the queue to check themselves
   else on_.env.timers.arm(c.due, std::max(now, p.heir.next()));
 }
 

@@ -25,8 +25,8 @@ class cleanups {
 
   /// With an id of 0 the caller sends the clean-up. Otherwise it is sent now, or on the next connection.
   cleanup& owe(place& p, grant_id id, receipt* r, time_point now);
-  /// Of a place that is with another server now. If it is under an id that is dead by then, no clean-up of it need be under way: nobody knew that it
-  /// would be carried out.
+  /// Of a place that is with another server now. If it is under an id that is dead by then, no clean-up of it need be under way: it was not known
+  /// that it would be carried out.
   void owe_where_it_went(place& p, grant_id id, acquire_reply const& reply, time_point now);
   /// A script has answered that there is more to do. A release under a dead id does it, and is repeated until nothing is left.
   void release_again(place& p, grant_id dead, time_point now) { owe(p, dead, nullptr, now); }
@@ -45,12 +45,12 @@ class cleanups {
   time_point late_after(receipt const& r) const;
   error_code why_not_done(receipt const& r) const;
 
-  // Who was let in last may be dead.
+  // The client that was let in last may be dead.
   /// This client has passed the lock on while others wait.
   void passed_on(place& p, milliseconds lease, time_point now);
   void look_after(place& p, grant_id dead, time_point now);
   void drop_kick(place& p);
-  /// Looks after nobody later: the client is about to close. What is to be looked after goes to those in line, by a script that is sent now.
+  /// The client is about to close, so it checks on new owners no longer: a script that is sent now leaves that to those in the queue.
   void drop_kicks(time_point now);
 
   /// None: no release or leave of that id is owed.
@@ -90,7 +90,7 @@ class cleanups {
   list<cleanup> resting_;
   std::size_t count_ = 0;
   std::size_t lapsed_ = 0;  // of them
-  bool closing_ = false;    // nobody is looked after later: those in line are told to do so
+  bool closing_ = false;    // no later checks: those in the queue are told to do them
 };
 
 }  // namespace conch::protocol

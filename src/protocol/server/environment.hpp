@@ -25,10 +25,10 @@ struct environment {
   statistics& stats;
 };
 
-/// How long other clients may need to connect again, beyond the pause between two attempts: to be told or to notice, and to be greeted.
+/// How long other clients may need to connect again, beyond the pause between two attempts: to be notified or to notice, and to be greeted.
 constexpr milliseconds time_to_greet{200};
 
-/// The claim with which a lock of that lease is passed on. Nobody is waited for longer than a holder that has died.
+/// The claim with which a lock of that lease is passed on. No new owner is waited for longer than a holder that has died.
 milliseconds claim_of(config const& settings, milliseconds lease);
 /// How long the server keeps the fence of a grant of that lease.
 milliseconds retention_of(config const& settings, duration lease);
@@ -54,7 +54,7 @@ class pauses {
   random_numbers random_;
 };
 
-/// The timer behind which work goes on that one turn does not finish. Any part may ask for it; only catch_up does the work.
+/// The timer that resumes work that one turn does not finish. Any part may ask for it; only catch_up does the work.
 class next_turn {
  public:
   next_turn(timer_queue& timers, callback resume) noexcept : timers_{timers}, timer_{resume} {}

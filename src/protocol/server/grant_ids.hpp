@@ -28,7 +28,7 @@ class grant_ids {
   /// The place has its id now. It is found by it if a client may have several places at one lock: if the lock has several owners, or the place
   /// takes a hold over.
   void enter(place& p);
-  /// The id of the place is over, or the place itself is.
+  /// The id of the place has ended, or the place itself has.
   void forget(place& p) noexcept;
   /// None: it was not entered.
   place* place_of(grant_id id) const;

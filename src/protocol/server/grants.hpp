@@ -19,7 +19,7 @@ bool is_usable(std::int64_t fence);
 bool has_segment(permit const& p, std::int64_t segment);
 error_code no_such_segment(place const& p, std::int64_t segment);
 
-/// A grant as an answer or a push tells of it.
+/// A grant as an answer or a push reports it.
 struct grant {
   std::int64_t fence = 0;
   std::int64_t segment = 0;

@@ -18,7 +18,7 @@ void holds::begin(place& p, grant const& g, time_point deadline, time_point now)
   p.deadline = deadline;
   p.valid_from = p.heard_from = g.from;
   p.confirmed = g.confirmed;
-  p.waiting.patient_until = time_point::min();  // nobody stands before it any more
+  p.waiting.patient_until = time_point::min();  // no client is before it any more
   if (p.heir.any()) owed_.look_after(p, ids_.next(p), now);
   on_.env.up.granted(p, g.pushed, now);
 }
@@ -51,7 +51,7 @@ void holds::heard_again(place& p, std::int64_t fence, time_point from, time_poin
 }
 
 /// Nothing is owed for it: no clean-up may name this id from now on. A request that an earlier connection still holds can only make its lease
-/// longer, or stand in line for a client that gives back what it did not ask for.
+/// longer, or queue for a client that gives back what it did not ask for.
 void holds::detach(place& p) {
   BOOST_ASSERT_MSG(p.at == place::state::owned, "only an owned place is detached");
   places::end(p);
@@ -69,8 +69,8 @@ void holds::lose_and_give_back(place& p, time_point now) {
   end_lost(p, true, now);
 }
 
-/// The holder is told first: the server may carry out what is sent, and grant the lock to another client, before this returns. What is owed is
-/// noted before that: whoever waits here asks at once, in the same place and under another id.
+/// The holder is told first: the server may carry out what is sent, and grant the lock to another client, before this returns. Each clean-up is
+/// noted before that: a waiter of this client asks at once, in the same place and under another id.
 void holds::end_lost(place& p, bool gives_back, time_point now) {
   BOOST_ASSERT_MSG(p.at == place::state::owned, "only an owned place is lost");
   places::end(p);
@@ -99,7 +99,7 @@ void holds::prolonged(place& p, time_point written, milliseconds lease, bool kee
   heard_again(p, p.fence, written, written + lease - drift_of(lease), true, now);
 }
 
-/// A server that did not grant the hold may have our place of before that grant.
+/// A server that did not grant the hold may still have the place that we had before that grant.
 void holds::not_prolonged(place& p, time_point now) {
   if (is_of_other_run(p)) lose_and_give_back(p, now);
   else lose(p, now);

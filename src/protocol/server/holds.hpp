@@ -16,7 +16,7 @@ class holds {
   holds(common_parts& on, grant_ids& ids, cleanups& owed) noexcept : on_{on}, ids_{ids}, owed_{owed} {}
 
   void begin(place& p, grant const& g, time_point deadline, time_point now);
-  /// Of a place that is owned already: an answer or a push tells of that grant, or of a later one.
+  /// For a place that is already owned: an answer or a push reports that grant, or a later one.
   void heard_again(place& p, std::int64_t fence, time_point from, time_point deadline, bool confirmed, time_point now);
   /// The server has renewed the grant; that was written at `written`.
   void prolonged(place& p, time_point written, milliseconds lease, bool keeps_fence, time_point now);

@@ -11,7 +11,7 @@ namespace conch::protocol {
 
 using namespace engine;
 
-/// Locks that go from one server to another with their slot. The server that has the slot goes on with them like a new connection: clean-ups, then
+/// Locks that go from one server to another with their slot. The server that has the slot resumes them like a new connection: clean-ups, then
 /// requests under the same ids with the old tickets, then renewals. What the other one has in flight is only marked: its answers come, and are
 /// those of a server that may not have had the slot any more.
 class moves final : public neighbour {
@@ -51,7 +51,7 @@ class moves final : public neighbour {
   renewals& renews_;
   orders& asked_;
   catch_up& rest_;
-  bool has_received_ = false;  // what take_over() goes on with
+  bool has_received_ = false;  // what take_over() resumes
 };
 
 }  // namespace conch::protocol

@@ -11,7 +11,7 @@ namespace conch::protocol {
 
 using namespace engine;
 
-/// Which locks are with this server, and who has the others.
+/// Which locks are with this server, and which servers have the others.
 class my_slots {
  public:
   /// `others`: none, if this is the only server.

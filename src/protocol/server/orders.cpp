@@ -93,7 +93,7 @@ void orders::connection_ended(std::string_view why, time_point now) {
 }
 
 bool orders::may_be_repeated(admin_request const& i) {
-  // An order that goes on names the owners that it means.
+  // An order that continues names the owners that it means.
   bool const takes_from_all = i.what == admin_request::kind::force && !i.fence && !i.last;
   bool const adds = i.what == admin_request::kind::set_limit && i.by != 0;
   return !takes_from_all && !adds;
@@ -101,7 +101,7 @@ bool orders::may_be_repeated(admin_request const& i) {
 
 void orders::repeat(time_point now) {
   asked_.for_each([&](admin_request& i) {
-    i.from_us = 0;  // for a force that goes on: this may be another server, with other owners at that time
+    i.from_us = 0;  // for a force that continues: this may be another server, with other owners at that time
     send(i, false, now);
   });
 }
@@ -171,7 +171,7 @@ std::optional<order_reply> orders::read(order const& o, answer const& a) {
   return order_reply{.count = reply.was_mine, .passed_on = more && reply.passed_on, .more_to_do = more && reply.more_to_do, .permit = o.permit};
 }
 
-/// One script takes the lock from a limited number of owners. The answer says where the next one goes on.
+/// One script takes the lock from a limited number of owners. The answer says where the next one continues.
 void orders::order_answered(admin_request& i, answer const& a, time_point now) {
   auto const reply = read(i, a);
   if (!reply) {
@@ -216,7 +216,7 @@ void orders::end(admin_request& i, admin_result const& result, error_code why) {
   events_->on_admin_answered(i, result, why);
 }
 
-/// The server tells when the lock is given back. A lease that expires tells nobody, so the watcher asks again after the end of it.
+/// The server notifies when the lock is given back, but not when a lease expires, so the watcher asks again after its end.
 void orders::watch_answered(admin_request& i, answer const& a, time_point now) {
   auto const reply = read_watch(a);
   if (!reply || reply->is_free) {

@@ -32,9 +32,9 @@ class orders {
   void due(admin_request& i, time_point now);
   void answered(in_flight const& r, answer const& a, time_point now);
 
-  // What the server tells the watchers of free locks.
+  // The server's pushes to the watchers of free locks.
   void freed(std::string_view name, grant_id id, bool more, time_point now);
-  /// False: it is no watcher's.
+  /// False: it is not a watcher's.
   bool told_end(std::string_view name, grant_id id, milliseconds left, time_point now);
   /// Tells the server of watchers that have been withdrawn.
   void unwatch(std::size_t& left, time_point now);
@@ -77,7 +77,7 @@ class orders {
   backend& whole_;
   list<admin_request> asked_;                                    // not answered yet
   std::unordered_map<std::uint64_t, admin_request*> by_serial_;  // the same
-  std::unordered_map<std::uint64_t, order> orphans_;             // orders whose caller waits no more; the clients that they let in are looked after
+  std::unordered_map<std::uint64_t, order> orphans_;             // orders whose caller no longer waits; the clients that they let in are checked on
   std::vector<std::pair<std::string, grant_id>> unwatched_;      // watchers that are gone, and that the server still has
   admin_events* events_ = nullptr;
   error_code ending_;  // set: all are to end with it

@@ -53,7 +53,7 @@ void places::postpone(place& p) {
 }
 
 void places::hold(place& p) {
-  BOOST_ASSERT_MSG(p.at == place::state::owned, "what is not owned is no hold");
+  BOOST_ASSERT_MSG(p.at == place::state::owned, "only an owned place is a hold");
   p.check.cancel();
   p.unlink();
   p.waiting.postponed = false;

@@ -59,7 +59,7 @@ class places {
 
   bool has_any() const noexcept;
   bool has_rest() const noexcept { return has_resting() || has_postponed() || has_resting_holds(); }
-  /// Of these slots: what asks or stands in line, and has been written.
+  /// The places in these slots that ask or are queued, and have been written.
   std::vector<place*> asking_in(std::set<unsigned> const& slots);
   std::vector<place*> holds_in(std::set<unsigned> const& slots);
   /// Gives those of other servers to them.

@@ -13,7 +13,7 @@ namespace conch::protocol {
 namespace {
 
 /// How many stray grants are given back in one second. Normally there is one now and then, but a client that may publish can send any
-/// number. A grant that is not given back goes to the next in line when its claim is over.
+/// number. A grant that is not given back goes to the next in the queue when its claim ends.
 constexpr int strays_per_second = 100;
 
 }  // namespace
@@ -31,7 +31,7 @@ void pushes::granted(pushed_grant const& g, time_point now) {
     give_back_stray(g, now);
     return;
   }
-  if (s->at == place::state::owned || s->adopts()) return;  // the one that adopts stands in no line
+  if (s->at == place::state::owned || s->adopts()) return;  // the adopter is in no queue
   if (s->of != &mine_) {
     // Granted before its slot moved, or by one that only believes that it still has it.
     s->of->ask_because_of_push(*s, now);
@@ -49,7 +49,7 @@ void pushes::granted(pushed_grant const& g, time_point now) {
   }
 
   // The lock was not granted before the local time of the clock sample, plus what the server's clock has advanced since. The claim counts
-  // for no longer than our own claim. So whatever is false in a message is over by then.
+  // for no longer than our own claim. So the effect of a false message has ended by then.
   milliseconds claim = std::min(g.claim, whole_ms(on_.env.settings.claim));
   bool const known = on_.link.clock().can_place(g.granted_us);
   time_point const from = std::min(on_.link.clock().earliest(g.granted_us), now);
@@ -79,7 +79,7 @@ bool pushes::is_plausible(std::int64_t fence, time_point now) const {
          on_.link.clock().most_us(now) + std::chrono::duration_cast<std::chrono::microseconds>(on_.env.settings.claim).count();
 }
 
-/// Gives back a grant that no waiter here wants any more, unless a release for it is already under way. A release that was refused so far
+/// Gives back a grant that no waiter here wants, unless a release for it is already under way. A release that was refused so far
 /// is tried again at once: a server that grants may carry it out now.
 void pushes::give_back_stray(pushed_grant const& g, time_point now) {
   ++on_.env.stats.pushes_stray;
@@ -99,7 +99,7 @@ void pushes::give_back_stray(pushed_grant const& g, time_point now) {
   there.owe(made_here(permit ? on_.env.up.make_permit_place(g.name, permit) : on_.env.up.find_or_make(g.name)), g.id, nullptr, now);
 }
 
-/// The owner of now is not the one that we know of.
+/// The present owner is not the one that we know of.
 void pushes::told_end(std::string_view name, grant_id id, milliseconds left, time_point now) {
   if (place* const s = in_line_under(name, id)) s->of->told_end(*s, left, now);
 }
@@ -111,7 +111,7 @@ void pushes::missed(std::string_view name, grant_id id, time_point now) {
   if (place* const s = in_line_under(name, id)) s->of->ask_because_of_push(*s, now);
 }
 
-/// The place that stands in line for the lock of that name under that id, or none.
+/// The place queued for the lock of that name under that id, or none.
 place* pushes::in_line_under(std::string_view name, grant_id id) {
   place* const permit = ids_.place_of(id);
   place* const s = permit != nullptr ? permit : made_here(on_.env.up.find(name));
@@ -151,7 +151,7 @@ void pushes::requested_answered(in_flight const& r, answer const& a, time_point 
   } else if (a.what == fault::none && still && read_session(a).count != 0) {
     asked_to_let_go(p, now);
   } else if (a.what != fault::none) {
-    on_.link.note_once(a.words);  // the pushes still tell
+    on_.link.note_once(a.words);  // the pushes still notify
   }
   on_.all.drop(p);
 }

@@ -7,7 +7,7 @@ namespace conch::protocol {
 
 using namespace engine;
 
-/// What the server tells of places unasked, and requests of other clients to let go.
+/// The server's pushes about places, and other clients' requests to let go.
 class pushes {
  public:
   pushes(common_parts& on, grant_ids& ids, asking& asks, place_keeper& mine) noexcept : on_{on}, ids_{ids}, asks_{asks}, mine_{mine} {}
@@ -19,8 +19,8 @@ class pushes {
   void revoked(std::string_view name, grant_id id, time_point now);
   void requested(std::string_view name, grant_id id, time_point now);
 
-  /// The cohort is to hear of requests. Pushes tell of them. The server is asked once here, and on every new connection, because a request may have
-  /// come before that.
+  /// The cohort wants to know of requests. Pushes announce them. The server is asked once here, and on every new connection, because a request may
+  /// have come before that.
   void watch_requests(place& p, time_point now);
   void ask_for_requests(place& p, time_point now);
   void requested_answered(in_flight const& r, answer const& a, time_point now);

@@ -52,14 +52,14 @@ void release_answers::done(cleanup& c, in_flight const& r, release_reply const& 
   place& p = *r.at;
   bool const was_mine = reply.was_mine || (c.resent && c.was_valid);
   p.heir.checked_until(r.written);
-  // If this place stands in line again, it is a waiter too.
+  // If this place is queued again, it is a waiter too.
   bool const more = reply.more_in_line || p.at == place::state::in_line;
   if (reply.passed_on && more) owed_.passed_on(p, r.lease, now);
   if (is_under(p, r.new_id)) asks_.take_result(p, r, reply.again, now);
   bool const unfinished = reply.more_to_do;
   if (unfinished && !c.is_kick) {
     // The lock is given back, but there are more dead waiters, or more to let in, than one script handles. The same release at once
-    // goes on from there. Its caller does not wait for that.
+    // continues from there. Its caller does not wait for that.
     owed_.tell_released(c, was_mine, now);
     c.over = std::max(c.over, now + on_.env.settings.command_timeout);
     on_.env.timers.arm(c.due, c.over);
@@ -68,7 +68,7 @@ void release_answers::done(cleanup& c, in_flight const& r, release_reply const& 
     // From then on the server refuses what an older connection still holds. This release ends what the server carries out before that.
     owed_.tell_released(c, was_mine, now);
     c.over = std::max(c.over, c.echo_until + on_.env.settings.command_timeout);
-    // Earlier if it passed the lock on: the repeated release also looks after the next owner.
+    // Earlier if it passed the lock on: the repeated release also checks on the next owner.
     bool const looks = p.heir.any();
     on_.env.timers.arm(c.due, looks ? std::min(c.echo_until, std::max(p.heir.next(), now)) : c.echo_until);
   } else {
@@ -82,7 +82,7 @@ void release_answers::done(cleanup& c, in_flight const& r, release_reply const& 
   }
 }
 
-/// The server did not carry it out, or did not say what came of it.
+/// The server did not carry it out, or did not report the outcome.
 void release_answers::refused(cleanup& c, in_flight const& r, answer const& a, time_point now) {
   place& p = *r.at;
   if (a.what == fault::none) {
@@ -96,7 +96,7 @@ void release_answers::refused(cleanup& c, in_flight const& r, answer const& a, t
     errc const why = meaning_of(a.what).error;
     owed_.finish(c, false, explained(make_error_code(why, a.words), {failed_task::kind::releasing, p.name}), now);
   } else {
-    on_.link.note_once(a.words);  // nobody else may ask this server for a while
+    on_.link.note_once(a.words);  // no other client may ask this server for a while
     ++c.refusals;
     c.refused = to_error(a.what, a.words);
     constexpr milliseconds least{25};

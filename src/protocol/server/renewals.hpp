@@ -20,7 +20,7 @@ class renewals {
   void answered(in_flight const& r, answer const& a, time_point now);
   /// It is not answered any more.
   void went_unanswered(renewal_batch const& batch);
-  /// Why an owned place could not be renewed in time, in words; empty: nothing was in the way.
+  /// Why an owned place could not be renewed in time, as text; empty: nothing prevented it.
   std::string why_not(place const& p, time_point now) const;
 
  private:

@@ -172,7 +172,7 @@ void requests::mark_moved(my_slots const& mine) {
 
 // ------------------------------------------------------------------------------------------------------- silence
 
-/// Silence counts from the last answer: what stands behind many requests of this client is not late for that.
+/// Silence counts from the last answer: a request queued behind many others of this client is not late for that.
 std::string requests::silence(time_point now) const {
   if (!link_.connected() || in_flight_.empty()) return {};
   duration const silent = now - std::max(in_flight_.front().written, last_answer_);

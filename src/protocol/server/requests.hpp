@@ -76,8 +76,8 @@ struct in_flight {
   script_kind of = script_kind::none;
   std::uint64_t number = 0;  // counts the requests of a connection
   bool moved = false;        // its place has gone to another server since: it is asked for there
-  std::uint32_t size = 0;    // for so many locks, of those that wait for room; 0: waits for none
-  std::size_t together = 0;  // with so many others in flight, itself included (request_window)
+  std::uint32_t size = 0;    // for how many locks, of those that wait for room; 0: waits for none
+  std::size_t together = 0;  // how many were in flight with it, itself included (request_window)
 };
 
 /// A lock of a script that tries several.
@@ -153,7 +153,7 @@ class requests {
   bool empty() const noexcept { return in_flight_.empty(); }
   /// Is another request for the place under that id still under way? The answer in hand and the caller have one reference each.
   bool is_under_way(place const& p, grant_id id) const;
-  /// Of places that go to other servers: the answers are read for nothing but the clock.
+  /// For places that go to other servers: the answers are read only for the clock.
   void mark_moved(my_slots const& mine);
 
   request_window& window() noexcept { return window_; }
@@ -164,7 +164,7 @@ class requests {
   duration round_trip() const noexcept { return round_trip_; }
   /// How long an answer takes at most, as a rule.
   duration answers_within() const noexcept { return usual_.soon(); }
-  /// Why nothing can be had of the server at this moment: a silence that is longer than usual. Empty: it answers, or there is no connection.
+  /// Why the server cannot be used at this moment: it has been silent for longer than usual. Empty: it answers, or there is no connection.
   std::string silence(time_point now) const;
   /// Counts the requests that the server has carried out, or can when it has the script's source.
   std::uint64_t progress() const noexcept { return progress_; }

@@ -26,7 +26,7 @@ void server_clock::connection_ended() noexcept { sample_us_ = 0; }
 
 time_point server_clock::earliest(std::int64_t server_us) const { return sample_at_ + microseconds{server_us - sample_us_} * 99 / 100; }
 
-/// The clock showed sample_us_ no later than when the sample was heard. 2 ms are for rounding.
+/// The clock showed sample_us_ no later than when the sample was received. 2 ms are for rounding.
 time_point server_clock::passed(std::int64_t server_us) const {
   return sample_heard_ + microseconds{server_us - sample_us_} * 102 / 100 + std::chrono::milliseconds{2};
 }

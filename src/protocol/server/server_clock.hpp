@@ -11,7 +11,7 @@ namespace conch::protocol {
 /// What this client knows of its server's clock, from the answers that show it. Two clocks may drift apart by 1 %.
 class server_clock {
  public:
-  /// Takes a sample: the answer to a request showed `server_us`. The request was written at `written`, the answer heard at `now`. Not
+  /// Takes a sample: the answer to a request showed `server_us`. The request was written at `written`, the answer received at `now`. Not
   /// positive: the answer showed no time.
   void sample(time_point written, std::int64_t server_us, time_point now);
   /// The next connection may be to another server.

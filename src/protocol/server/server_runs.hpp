@@ -11,7 +11,7 @@ namespace conch::protocol {
 
 using namespace engine;
 
-/// The runs of a server that this client has noticed, and which other clients may not have heard of the present one yet. No I/O, no clock.
+/// The runs of a server that this client has noticed, and whether other clients may not know of the present one yet. No I/O, no clock.
 class server_runs {
  public:
   explicit server_runs(config const& settings) noexcept : settings_{settings} {}
@@ -25,18 +25,18 @@ class server_runs {
 
   /// Counts the runs.
   std::uint32_t number() const noexcept { return number_; }
-  /// Are the first in line waited for, who may not be connected to this run yet? In any case before `until`.
+  /// Do scripts wait for the first in the queue, who may not be connected to this run yet? Always before `until`.
   bool is_patient(time_point now, time_point until = time_point::min()) const noexcept;
-  /// Has every other client heard of this run?
+  /// Does every other client know of this run?
   bool all_know(time_point now) const noexcept { return now >= all_know_; }
 
  private:
   config const& settings_;
   bool connected_before_ = false;
-  bool was_replica_ = false;  // since the last greeting the server has said that it is a replica
+  bool was_replica_ = false;  // since the last greeting the server has reported that it is a replica
   std::uint32_t number_ = 0;
-  time_point regrouped_ = time_point::min();  // by then the clients of the run before that have heard of this one are connected again
-  time_point all_know_ = time_point::min();   // by then all of them have heard of it
+  time_point regrouped_ = time_point::min();  // by then the clients of the previous run that know of this one are connected again
+  time_point all_know_ = time_point::min();   // by then all of them know of it
 };
 
 }  // namespace conch::protocol

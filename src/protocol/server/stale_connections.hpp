@@ -22,11 +22,11 @@ class stale_connections {
 
   void ended(std::uint64_t client_id, time_point now);
   void may_not_be_ended();
-  /// May this user end its connections? As the server's last answer says; false before the first.
+  /// May this user end its connections? According to the server's last answer; false before the first.
   bool can_end() const noexcept { return can_end_; }
   /// Have they all ended, as far as is known?
   bool are_ended() const noexcept { return open_.empty(); }
-  /// When this client heard that the last of them had ended.
+  /// When this client learned that the last of them had ended.
   time_point ended_at() const noexcept { return ended_at_; }
   /// May one of them, which could not be ended, still bring a request to the server after the one that was written at `written`? `echo_until`: of
   /// the place or the clean-up. The time of writing counts, because the answer may be late.

@@ -69,7 +69,7 @@ void tries::send(std::span<place* const> places, std::vector<tried> later, bool 
                       {request_kind::acquire_all, 0, 0, nullptr, nullptr, now}, {std::move(batch), std::move(later)});
 }
 
-/// Goes on with the locks behind those that a script has tried. Nothing was written for them yet.
+/// Continues with the locks after those that a script has tried. Nothing was written for them yet.
 void tries::try_rest(std::vector<tried> const& later, of_the_rest what, answer const& a, time_point now) {
   // Behind the clean-ups that wait for room: one of them may be of an earlier grant of these locks.
   if (what == of_the_rest::next && owed_.has_rest()) what = of_the_rest::each_alone;

@@ -10,7 +10,7 @@ namespace conch::protocol {
 
 using namespace engine;
 
-/// Several locks tried in one script. Each has an id of its own, and gets the answer that a script of its own would have given. From then on it is a
+/// Several locks tried in one script. Each has its own id, and gets the answer that its own script would have given. From then on it is a
 /// lock like any other, also when it is asked for again after a reconnect or a "later".
 class tries {
  public:

@@ -27,7 +27,7 @@ class votes {
   void ask_again(place& p, time_point now) { asks_.ask_again(p, now); }
   /// As asking::trouble_of.
   std::string trouble_of(place const& p) const { return asks_.trouble_of(p); }
-  /// Why nothing can be had of the server at this moment (requests::silence).
+  /// Why the server cannot be used at this moment (requests::silence).
   std::string silence(time_point now) const { return on_.sent.silence(now); }
   /// The smoothed time from a command to its answer; zero: not known yet.
   duration round_trip() const noexcept { return on_.sent.round_trip(); }

@@ -50,7 +50,7 @@ class store {
 
   /// Carries out a command of `client` at the time `now_us`: microseconds since 1970, which may step back as a server's clock may. Returns
   /// the reply that a client of Redis reads from the answer of a script. If that answer may be WRONGTYPE the reply is optional, and empty for
-  /// WRONGTYPE. Leases, claims and retention are at least 1 ms. The commands about connections do nothing here; only prove_publish tells
+  /// WRONGTYPE. Leases, claims and retention are at least 1 ms. The commands about connections do nothing here; only prove_publish reports
   /// whether `client` is subscribed.
   template <class Command>
   auto carry_out(Command const& c, std::string_view client, std::int64_t now_us) {

@@ -45,12 +45,12 @@ class statement {
   std::vector<place> places_;
 };
 
-/// Whose commands they are: `client` is the first part of every grant id, `prefix` is config::key_prefix.
+/// The sender of the commands: `client` is the first part of every grant id, `prefix` is config::key_prefix.
 struct sender {
   std::string_view client, prefix;
 };
 
-/// What is to be said once on a connection: the statements that encode() calls, and LISTEN.
+/// What is sent once on a connection: the statements that encode() calls, and LISTEN.
 std::string preparation(sender const& who);
 
 /// The channel of this client.

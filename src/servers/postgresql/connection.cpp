@@ -150,7 +150,7 @@ void connection::look_up(std::size_t number) {
 void connection::tell_found(bool is_last) {
   std::vector<place> all;
   net::lifecycle::found f;
-  // Of the host that this connection leads to all must be known; of the others, what they say.
+  // Everything about the host that this connection leads to must be known; about the others, only what they report.
   named_host const* const present = fsm_.is_up() ? &hosts_[places_[fsm_.life().address_number()].host] : nullptr;
   for (named_host const& one : hosts_) {
     bool const counts = present == nullptr || present == &one;
@@ -283,7 +283,7 @@ void connection::send_all() {
 
 void connection::push_out() {
   int const left = PQflush(connection_.get());
-  if (left < 0) return;  // a read tells more
+  if (left < 0) return;  // a read reports more
   if (left == 0 || std::exchange(write_waits_, true)) return;
   socket_.async_wait(asio::posix::stream_descriptor::wait_write, bound([this](error_code ec) {
                        write_waits_ = false;
@@ -320,7 +320,7 @@ void connection::note(void* self, PGresult const* r) {
   static_cast<connection*>(self)->ended_by_ = PQresultErrorMessage(r);
 }
 
-/// The server's words, where it has said why.
+/// The server's reason, if it has given one.
 std::string connection::why_ended() const {
   if (last_ && PQresultStatus(last_.get()) == PGRES_FATAL_ERROR) return PQresultErrorMessage(last_.get());
   return ended_by_.empty() ? said() : ended_by_;
@@ -330,7 +330,7 @@ std::string connection::why_ended() const {
 bool connection::take_in(time_point now) {
   for (std::size_t left = engine::in_one_turn; left != 0; --left) {
     bool const is_busy = PQisBusy(connection_.get()) == 1, is_asked = !unanswered_.empty() || is_querying_;
-    // PQnotifies looks beyond a result that is complete and not taken yet. A lock may be granted by another's transaction after ours has put us in
+    // PQnotifies reads past a result that is complete and not taken yet. A lock may be granted by another's transaction after ours has put us in
     // line, and before our answer's end: the answer is reported first.
     if (in_pipeline_ && !last_ && (is_busy || !is_asked)) take_notifications(now);
     if (is_busy || !is_asked) return false;

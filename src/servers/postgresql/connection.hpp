@@ -88,7 +88,7 @@ class connection final : public transport, private net::shell<connection> {
   config const& settings_;
   std::vector<secret> secrets_;
   secret of_file_;
-  parameters const parameters_;  // of the URL, and what it does not say
+  parameters const parameters_;  // of the URL, and what it does not contain
   connection_fsm fsm_;
   bool const in_one_thread_;
   asio::posix::stream_descriptor socket_;  // a duplicate of libpq's, so that each closes its own

@@ -66,10 +66,10 @@ void connection_fsm::ask(question what, std::string query) {
 }
 
 /// The settings of the role and of the database are those of its other programs. Functions of conch are short, and each is a transaction of its
-/// own at the usual isolation level: at another one it fails where somebody else has the lock of its row.
+/// own at the usual isolation level: at another one it fails where another session has the lock of its row.
 std::string connection_fsm::settings_query() const {
   auto const ms = milliseconds_of(settings_.command_timeout);
-  // What stands behind a command that waits for a row is other locks', and is to be answered in time.
+  // Commands queued behind one that waits for a row belong to other locks, and have to be answered in time.
   auto const for_a_row = milliseconds_of(settings_.command_timeout / 4);
   std::vector<std::pair<std::string, std::string>> all{
       {"client_min_messages", "warning"},
@@ -97,7 +97,7 @@ std::string connection_fsm::settings_query() const {
   query.back() = ';';
   query += "select pg_backend_pid(), pg_is_in_recovery(), to_regnamespace('conch') is not null, (";
   query.append(owners_question()).append(")");
-  // A command that waits for a lock when this client has gone ends then, and not only when its time is over.
+  // A command that waits for a lock when this client has gone ends then, and not only when its time has passed.
   if (server_.version >= 140000) query += ",case when version() ~ 'linux' then set_config('client_connection_check_interval', '1000', false) end";
   return query;
 }
@@ -119,7 +119,7 @@ void connection_fsm::say_hello(time_point now) {
 void connection_fsm::settled(reply const& r, time_point now) {
   if (!r.sqlstate.empty()) return refuse(r, now);
   if (r.row.size() < 4) return life_.failed(protocol::fault::malformed, "an answer that PostgreSQL does not give", now);
-  // A pool gives the same connection to several clients, one after another: what is LISTENed for there is heard by the wrong one.
+  // A pool gives the same connection to several clients, one after another: notifications that one LISTENs for there reach the wrong one.
   if (whole_number<std::int64_t>(r.row[0]) != server_.process) {
     return life_.failed(
         protocol::fault::refused,
@@ -127,7 +127,7 @@ void connection_fsm::settled(reply const& r, time_point now) {
   }
   if (r.row[1] != "f") return life_.failed(protocol::fault::reconnect, "the server is a standby", now);
   if (!r.row[3].empty()) return life_.failed(protocol::fault::refused, readable(r.row[3], most_advice), now);
-  // Whoever made it in this very moment is looked at by the script.
+  // If another client has created it just now, the script checks that one.
   r.row[2] == "t" ? say_hello(now) : install();
 }
 
@@ -173,7 +173,7 @@ void connection_fsm::greeted(reply const& r, time_point now) {
 void connection_fsm::failed(std::string_view words, time_point now) {
   refusal const why = read_refusal(words);
   auto what = classify(why.sqlstate, why.words);
-  // To connect is always worth another attempt, where the server does not say that this role or that database is wrong.
+  // Connecting is always worth another attempt, unless the server rejects the role or the database.
   if (!life_.is_up() && what != protocol::fault::access_denied && what != protocol::fault::refused) what = protocol::fault::try_later;
   life_.failed(what, readable(why.words), now);
 }

@@ -17,11 +17,11 @@
 
 namespace conch::postgresql {
 
-/// What is said on a connection to a PostgreSQL server: the greeting, statements, answers and notifications. Its life is that of a net::lifecycle,
-/// over all addresses of all hosts, until one is the primary. On a new connection it makes its settings, looks whether the server is one to use, and
+/// The exchange on a connection to a PostgreSQL server: the greeting, statements, answers and notifications. Its life is that of a net::lifecycle,
+/// over all addresses of all hosts, until one is the primary. On a new connection it makes its settings, checks whether the server is one to use, and
 /// makes the schema `conch` where there is none. No I/O, no clock.
 ///
-/// Of net::steps, `write`: query(), which may be several statements; then call queried() with what the last one says. `flush`: take_statements(),
+/// Of net::steps, `write`: query(), which may be several statements; then call queried() with what the last one returns. `flush`: take_statements(),
 /// each in a transaction of its own. `read`: from now on statements go out without waiting for the answers of those before, which are reported.
 ///
 /// Threads: the interpreter gives one input at a time, to this or to life(), and calls life().take() after each. "Locked": with the client locked.
@@ -52,7 +52,7 @@ class connection_fsm final : net::role {
 
   // ---- from the interpreter: locked
   void connected(server const& s, time_point now);
-  /// The attempt to connect, or the connection has failed: what libpq says, with SQLSTATEs (PQERRORS_VERBOSE).
+  /// The attempt to connect, or the connection, has failed: libpq's text, with SQLSTATEs (PQERRORS_VERBOSE).
   void failed(std::string_view words, time_point now);
   void queried(reply const& r, time_point now);
   void answered(reply const& r, time_point now);

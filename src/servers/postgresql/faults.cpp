@@ -20,7 +20,7 @@ struct row {
   fault what;
 };
 
-/// What the server says, and whether the same request may succeed a little later without anybody's help: then waits go on, until their own time or
+/// The server's error, and whether the same request may succeed a little later without intervention: then waits continue, until their own time or
 /// offline_timeout ends. All else is reported at once. The first row that fits counts.
 constexpr row table[] = {
     {"CN001", "", fault::wrong_type},  // sql/1_tables.sql
@@ -35,14 +35,14 @@ constexpr row table[] = {
     {"57P03", "", fault::try_later},  // starting up, shutting down
     {"53", "", fault::try_later},     // no memory, disk full, too many connections
     {"58", "", fault::try_later},     // an error of its operating system
-    // Somebody else makes the schema at the same moment.
+    // Another client creates the schema at the same moment.
     {"23505", "", fault::try_later},
     {"42P06", "", fault::try_later},
     {"42P07", "", fault::try_later},
     {"42710", "", fault::try_later},
     {"42723", "", fault::try_later},
 
-    // Final: what PgBouncer and other pools say of a role, a database or a setting, with a state that others use for what is temporary.
+    // Final: what PgBouncer and other pools report about a role, a database or a setting, with a state that others use for temporary errors.
     {"08P01", "no such user", fault::access_denied},
     {"08P01", "auth failed", fault::access_denied},
     {"08P01", "authentication failed", fault::access_denied},

@@ -21,7 +21,7 @@ std::size_t available(int socket) noexcept {
 }
 
 std::size_t taken(std::size_t before, std::size_t left) noexcept {
-  constexpr std::size_t least_read = 8192;  // libpq takes at least so much at a time, if it is there
+  constexpr std::size_t least_read = 8192;  // libpq reads at least this much at a time, if available
   return std::max(before - std::min(left, before), std::min(before, least_read));
 }
 

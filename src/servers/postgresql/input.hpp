@@ -17,7 +17,7 @@ std::size_t available(int socket) noexcept;
 /// meanwhile.
 std::size_t taken(std::size_t before, std::size_t left) noexcept;
 
-/// To be asked before libpq reads on while it connects: it would do whatever a server asks for, and keep all of what it says.
+/// To be asked before libpq reads on while it connects: it would do whatever a server asks for, and buffer all that it sends.
 login_guard::step look_at_login(PGconn* connecting, login_guard& guard);
 
 }  // namespace conch::postgresql

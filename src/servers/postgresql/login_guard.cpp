@@ -48,7 +48,7 @@ login_guard::step login_guard::look(std::string_view unread) noexcept {
     if (is_question) {
       auto const kind = size < head_size + 4 ? 0 : number_at(unread, head_size);
       if (kind != sasl && kind != sasl_continue) return step::pass;
-      // The server waits for the answer. What it sent before that would stand in libpq's buffer when the next word is looked at.
+      // The server waits for the answer. What it sent before that would be in libpq's buffer when the next word is checked.
       if (unread.size() > size) return step::too_much;
       if (kind == sasl_continue && is_too_dear(unread.substr(head_size + 4))) return step::too_dear;
       has_asked_ = true;

@@ -31,7 +31,7 @@ std::string without_quotes(std::string_view words) {
   return "libpq: " + std::string{words};
 }
 
-/// What libpq says of lists of unequal length, which it gets one by one.
+/// libpq's error for lists of unequal length, which it gets one by one.
 void must_match(char const* key, std::size_t count, std::size_t hosts) {
   if (count == hosts) return;
   throw boost::system::system_error{make_error_code(

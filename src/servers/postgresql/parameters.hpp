@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-// What a URL says, as libpq reads it, and what the environment adds.
+// The parameters of a URL, as libpq reads them, and what the environment adds.
 namespace conch::postgresql {
 
 using parameters = std::vector<std::pair<std::string, std::string>>;
@@ -31,7 +31,7 @@ struct named_place {
   bool is_path() const { return name.empty() || name.starts_with('/') || name.starts_with('@'); }
   /// Its address is not known.
   bool must_be_looked_up() const { return !is_path() && address.empty(); }
-  /// Nobody between this process and the server can listen.
+  /// Nothing between this process and the server can eavesdrop.
   bool is_on_this_machine() const;
 };
 /// Throws errc::invalid_url for lists of unequal length.
@@ -43,7 +43,7 @@ PGconn* begin_connection(parameters const& all, named_place const& to);
 /// The servers and the database, without user and password. With several hosts each has its port, as in the URL.
 std::string shown_of(parameters const& all);
 
-/// What is to be said of a URL whose connection anybody on the way may read. Nobody has said whether it is to be encrypted: then libpq asks the
+/// The warning for a URL whose connection others may read. If encryption is not set, libpq asks the
 /// server, and believes a "no", or a request for the password in clear. Empty: nothing.
 std::string warning_of(parameters const& all);
 

@@ -82,7 +82,7 @@ constexpr char const* about_server =
     " (select extract(epoch from max(now() - xact_start))::bigint from pg_stat_activity where pid <> pg_backend_pid() and backend_type = 'client "
     "backend')";
 
-/// It looks at the catalogue only, and runs nothing of that schema.
+/// It reads only the catalogue, and runs nothing of that schema.
 constexpr char const* about_rights =
     "select has_schema_privilege(n.oid, 'usage'),"
     " (select string_agg(p.proname::text, ',' order by p.proname) from pg_proc p where p.pronamespace = n.oid and not "
@@ -162,7 +162,7 @@ void probe::examine(tell const& to) {
   for (finding const& one : judge_schema(look_at_schema(), role)) to({}, one);
 }
 
-/// Of several answers that with the shortest round trip says most about the clock.
+/// Of several answers, the one with the shortest round trip says most about the clock.
 void probe::look_at_time(tell const& to) {
   std::vector<duration> trips;
   for (int i = 0; i < 20; ++i) {

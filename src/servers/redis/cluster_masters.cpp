@@ -36,7 +36,7 @@ std::vector<cluster_master> ask_node(config const& settings, address const& wher
   reply const r = node.ask({"CLUSTER", "SLOTS"});
   if (r.is_error()) refuse_answer(node, r);
   auto const map = read_slots(r.nodes(), where);
-  if (!map) not_usable(errc::protocol, where, "the answer to CLUSTER SLOTS is no map");
+  if (!map) not_usable(errc::protocol, where, "the answer to CLUSTER SLOTS is not a slot map");
   if (map->empty()) not_usable(errc::unreachable, where, "the node knows of no slots");
   std::vector<cluster_master> masters = masters_in(*map, where, settings);
   if (masters.size() > slot_map::most_masters)

@@ -17,10 +17,10 @@ struct cluster_master {
   std::size_t slots = 0;
 };
 
-/// By a map of the slots, in their order. `asked`: the node that has told it, whose user, password and TLS are those of all.
+/// By a map of the slots, in their order. `asked`: the node that has sent it, whose user, password and TLS apply to all.
 std::vector<cluster_master> masters_in(std::vector<named_slots> const& map, address const& asked, config const& settings);
 
-/// As the first node of `url` says that can be asked, for a second each. Blocks. Throws boost::system::system_error with what each of them says.
+/// According to the first node of `url` that answers, with a second for each. Blocks. Throws boost::system::system_error with the error of each.
 std::vector<cluster_master> ask_for_masters(config const& settings, cluster_url const& url);
 
 }  // namespace conch::redis

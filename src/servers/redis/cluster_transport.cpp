@@ -7,7 +7,7 @@
 
 namespace conch::redis {
 
-/// To one master. What it reports goes on to the protocol; the map hears of some of it.
+/// To one master. It reports to the protocol, and some of that also to the map.
 class cluster_transport::node final : public protocol::wire, private locator, private cluster_node, private protocol::wire_events {
  public:
   node(cluster_transport& owner, std::size_t number)
@@ -30,7 +30,7 @@ class cluster_transport::node final : public protocol::wire, private locator, pr
   void follow() { to_.moved(); }
 
  private:
-  /// One without slots is connected to only while somebody asks for that: a slot is on its way there.
+  /// One without slots is connected only on demand: while a slot is on its way there.
   location locate(address& to, time_point) override {
     if (!owner_.core_.map().has_slots(number_) && !wanted_) return {location::kind::not_needed};
     owner_.core_.locate(number_, to);

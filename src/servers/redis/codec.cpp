@@ -91,7 +91,7 @@ void write_script(command_writer& w, script const& s, bool with_source, std::siz
   w.arg(key_count);
 }
 
-/// The call of a script of every acquire and release, up to its keys. It has so many keys and other arguments.
+/// The call of a script of every acquire and release, up to its keys: with this many keys and other arguments.
 class script_call {
  public:
   script_call(std::string_view name, std::size_t key_count, std::size_t others)
@@ -191,7 +191,7 @@ struct encoder {
     static script_call const of_permit{"permit_release", 4, 10};
     static script_call const of_mutex_at_node{"release", 3, 9}, of_permit_at_node{"permit_release", 4, 11};
     bool const vote = c.floor != 0, in_short = !vote && c.permit == nullptr && !in_cluster() && c.new_id == 0;
-    BOOST_ASSERT_MSG(c.permit == nullptr || c.new_id == 0, "a release of a permit that stands in line again: its script does not know that");
+    BOOST_ASSERT_MSG(c.permit == nullptr || c.new_id == 0, "the release script of permits cannot queue again");
     bool const usual = in_short && !c.keep && is_usual(c);
     script_call const& at_node = c.permit != nullptr ? of_permit_at_node : of_mutex_at_node;
     script_call const& alone = c.permit != nullptr ? of_permit : vote ? of_vote : usual ? of_usual_mutex : in_short ? of_mutex_in_short : of_mutex;
@@ -334,7 +334,7 @@ struct encoder {
     shard(w, c.name);
   }
 
-  /// Whom an order means. A word for all of them: any number may be a fence that somebody asks for.
+  /// The owners that an order means. A word for all of them: any number may be a requested fence.
   static std::string owners(std::optional<std::int64_t> const& fence) { return fence ? std::to_string(*fence) : "all"; }
 
   template <class Command, class Number>
@@ -430,7 +430,7 @@ bool exact_in_lua(std::int64_t number) {
   return number >= -limit && number <= limit;
 }
 
-/// A fence that is no number, or too great for a token, comes from a key that another program has changed. It is read as 0: the
+/// A fence that is not a number, or too large for a token, comes from a key that another program has changed. It is read as 0: the
 /// rest of the message counts.
 void read_fence(std::string_view& text, std::int64_t& fence) {
   if (!read_number(text, fence) || fence <= 0 || fence >= protocol::fence_limit) fence = 0;
@@ -483,7 +483,7 @@ bool read_grant(std::string_view text, sender const& who, std::string& name, pro
   return true;
 }
 
-/// "ID LEFT KEY", written by tell_end in lua/lib/told.lua behind a "~".
+/// "ID LEFT KEY", written by tell_end in lua/lib/told.lua after a "~".
 bool read_end(std::string_view text, sender const& who, std::string& name, protocol::end_of_lease& end) {
   std::int64_t left = 0;
   if (!read_id(text, who.client, end.id) || !read_number(text, left) || left < 0 || left > engine::longest_lease_ms || !read_key(text, who, name))

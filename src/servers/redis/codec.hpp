@@ -22,7 +22,7 @@ namespace conch::redis {
 std::string escape_name(std::string_view name);
 std::string unescape_name(std::string_view escaped);
 
-/// Whose commands and pushes they are. `client` is the first part of every grant id, `prefix` (config::key_prefix) that of all keys and channels.
+/// The client of the commands and pushes. `client` is the first part of every grant id, `prefix` (config::key_prefix) that of all keys and channels.
 /// `node`: on a connection to a node of a Cluster the first digits of its id, in the name of each channel; else empty. `home`: a
 /// slot of that node, in whose channel it is shown that pushes arrive.
 struct sender {
@@ -41,7 +41,7 @@ std::string lock_key(sender const& who, std::string_view name);
 /// The channel on which this client receives its pushes.
 std::string channel_of(sender const& who);
 
-/// The channel for the locks of that slot, where there are nodes. Whoever listens at another node does not hear what is published at this one.
+/// The channel for the locks of that slot, where there are nodes. A subscriber at another node does not receive what is published at this one.
 std::string channel_of(sender const& who, unsigned slot);
 
 /// The slot of which the channel must be subscribed to before this command is sent: its answer, or what follows, may be a push. None: of no slot.
@@ -56,7 +56,7 @@ void encode(protocol::command const& c, sender const& who, std::string& out);
 /// The same for several commands that one script carries out.
 void encode(protocol::gathering const& all, sender const& who, bool with_source, std::string& out);
 
-/// The answers in that of a script for several commands, in its order. False: it is no list of so many.
+/// The answers in that of a script for several commands, in its order. False: not a list of that length.
 bool split(std::span<resp::node const> message, std::span<std::span<resp::node const>> answers);
 
 /// A reply in the terms of the protocol. `numbers` owns the memory that the answer points to.

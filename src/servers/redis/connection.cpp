@@ -58,7 +58,7 @@ void connection::report(statistics& s) const noexcept {
 
 // ------------------------------------------------------------------------------------------------- on the strand
 
-/// Not by the strand: what stands in its line would keep a flush() behind it that is due earlier.
+/// Not through the strand: its queue would delay a flush() that is due earlier.
 void connection::flush_later() {
   asio::post(turns_, [this, keep = host_.keep()] { asio::dispatch(on_, [this, keep] { flush(); }); });
 }

@@ -79,7 +79,7 @@ bool connection_fsm::say(std::string_view bytes) {
   return out_.say(true, [&](std::string& out) { out += bytes; }) != flush_due::no;
 }
 
-// ------------------------------------------------------------------------------------------------ where, and as whom
+// ------------------------------------------------------------------------------------------------ address and user
 
 net::location connection_fsm::locate(time_point now) {
   return roles_.finder != nullptr ? roles_.finder->locate(where_, now) : location{.what = location::kind::here};
@@ -183,7 +183,7 @@ net::role::retry connection_fsm::ended(end const& e, time_point now) {
   bool const is_replica = e.was_greeting && e.what == protocol::fault::reconnect, was_replica = std::exchange(was_replica_, is_replica);
   // A replica is greeted again and again: it is about to be made the master, or another one is.
   if (is_replica && roles_.finder != nullptr) return {after_replica, was_replica || (roles_.talk != nullptr && !e.is_first)};
-  // Nobody waits for a server that keeps no locks.
+  // No caller waits for a server that keeps no locks.
   return {{}, roles_.talk != nullptr && !e.was_up && !e.is_first};
 }
 
@@ -328,7 +328,7 @@ void connection_fsm::deal_out(shared_scripts::script const& script, time_point n
   }
 }
 
-/// A node that has not got the slot says so: the request is repeated, and by then it is known which node has.
+/// A node that lacks the slot reports that: the request is repeated, and by then the right node is known.
 protocol::answer connection_fsm::understood(protocol::answer a) const {
   if (roles_.node == nullptr || a.what != protocol::fault::refused) return a;
   if (a.words.starts_with("MOVED ") || a.words.starts_with("ASK ")) a.what = protocol::fault::try_later;

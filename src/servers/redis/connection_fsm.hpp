@@ -30,11 +30,11 @@
 
 namespace conch::redis {
 
-/// What is said on a connection to a Redis server: the greeting, commands, answers and pushes. Its life is that of a net::lifecycle.
+/// The exchange on a connection to a Redis server: the greeting, commands, answers and pushes. Its life is that of a net::lifecycle.
 ///
 /// It writes the commands of one turn of the event loop together. Only the first is written at once, unless an answer is due or has just come in: the
-/// server works on it while the client makes the others, and operations that began together do not stay together for ever. Of the others as many as
-/// fit together go out as one script (shared_scripts). After answers that leave the server without work of ours, the first half of what they lead to
+/// server works on it while the client makes the others, and operations that began together do not stay together forever. As many of the others as
+/// fit together go out as one script (shared_scripts). After answers that leave the server without work of ours, the first half of what follows
 /// is written before the other half. It reports answers and pushes in the order in which they come. No I/O, no clock.
 ///
 /// Threads: the interpreter gives one input at a time, to this or to life(), and calls life().take() after each. "Locked": with the client locked.
@@ -76,8 +76,8 @@ class connection_fsm final : net::role {
   void received(std::size_t size, time_point now);
   /// A read, a write or a handshake of the stream has failed.
   void failed(std::string_view why, time_point now, protocol::fault what = protocol::fault::try_later);
-  /// The same for a write. With TLS a server that refuses our certificate says so only in what is read behind the handshake, and may have
-  /// closed before the greeting is written: then the read tells why.
+  /// The same for a write. With TLS a server that refuses our certificate reports it only in what is read after the handshake, and may have
+  /// closed before the greeting is written: then the read shows why.
   void write_failed(std::string_view why, time_point now);
 
   // ---- from the interpreter: need not be locked, so that a write never waits for the client's mutex
@@ -118,7 +118,7 @@ class connection_fsm final : net::role {
 
   config const& settings_;
   sender who_;
-  address where_;  // with the user and password of now, and with host and port if there is a locator
+  address where_;  // with the present user and password, and with host and port if there is a locator
   roles const roles_;
   bool const over_tls_;
   protocol::wire_events* events_ = nullptr;

@@ -15,13 +15,13 @@
 
 namespace conch::redis {
 
-/// What is said on a connection to a server that keeps no locks. No I/O.
+/// The exchange on a connection to a server that keeps no locks. No I/O.
 class dialogue {
  public:
   enum class progress : std::uint8_t {
     greeting,  // it is not clear yet whether the server is the right one
     good,      // it is
-    failed,    // it is not, or has said what it should not: fault() and why() say more
+    failed,    // it is not, or has broken the protocol: fault() and why() say more
   };
 
   /// The bytes that begin a connection.
@@ -48,10 +48,10 @@ class dialogue {
   std::string why_;
 };
 
-/// Whoever has the connections on which the servers of a set are asked about it.
+/// The owner of the connections on which the servers of a set are asked about it.
 class topology_owner {
  public:
-  /// A dialogue has told the core something: what that wants now is to be done.
+  /// A dialogue has reported something to the core: carry out what the core wants now.
   virtual void carry_out() = 0;
 
  protected:

@@ -35,7 +35,7 @@ finding judge_eviction(server_info const& info);
 /// How much of maxmemory is in use. Empty: there is no limit.
 std::optional<finding> judge_memory(server_info const& info);
 finding judge_persistence(server_info const& info);
-/// `synced`: so many replicas must have a lock (config::sync_replicas); 0: none.
+/// `synced`: how many replicas must have a lock (config::sync_replicas); 0: none.
 finding judge_replicas(server_info const& info, std::size_t synced, bool in_cluster);
 /// Where the replicas are, as the master knows them.
 struct replica_address {
@@ -43,7 +43,7 @@ struct replica_address {
   std::uint16_t port = 0;
 };
 std::vector<replica_address> replicas_of(server_info const& info);
-/// What each Sentinel says, host:port of the master, or the words of an error with `is_error`.
+/// What each Sentinel reports: host:port of the master, or the text of an error with `is_error`.
 struct sentinel_word {
   std::string sentinel, said;
   bool is_error = false;
@@ -62,7 +62,7 @@ struct earlier_version {
   std::vector<std::string_view> scripts;  // their SHA-1
 };
 std::vector<earlier_version> const& earlier_versions();
-/// `found`: those of which the server has run a script. `known`: it tells which scripts it has run.
+/// `found`: those of which the server has run a script. `known`: it reports which scripts it has run.
 finding judge_client_versions(std::vector<std::string_view> const& found, bool known);
 
 /// Of a master and its replicas, with a lease as long as this. The end of a lease is replicated as a time of day: where a replica takes over, a

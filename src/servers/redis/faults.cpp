@@ -15,7 +15,7 @@ struct row {
   fault what;
 };
 
-/// What the server says, and whether the same request may succeed a little later without anybody's help: then waits go on, until their own time or
+/// The server's error, and whether the same request may succeed a little later without intervention: then waits continue, until their own time or
 /// offline_timeout ends. All else is reported at once. The first row that fits counts.
 constexpr row table[] = {
     {"NOSCRIPT", fault::no_script},

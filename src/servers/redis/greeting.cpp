@@ -38,7 +38,7 @@ std::string_view field(std::string_view info, std::string_view label) {
 }  // namespace
 
 std::string why_no_node(std::string_view version, std::string_view mode) {
-  if (mode != "cluster") return "the server is no node of a Cluster; the URL of one server begins with redis://";
+  if (mode != "cluster") return "the server is not a node of a Cluster; the URL of a single server begins with redis://";
   if (is_at_least(version, 7, 0)) return {};
   // It has no channels of a shard.
   return "a Cluster needs version 7.0 or newer, and this node's is '" + readable(version) + "'";

@@ -18,7 +18,7 @@ bool is_error(std::span<resp::node const> reply);
 
 /// The answer to HELLO.
 struct hello_reply {
-  protocol::fault what = protocol::fault::none;  // it is an error, or cannot be read: the rest says nothing
+  protocol::fault what = protocol::fault::none;  // it is an error, or cannot be read: ignore the rest
   std::string why{};
   std::string_view version{}, mode{}, role{};
   std::uint64_t client_id = 0;
@@ -42,16 +42,16 @@ class greeting {
  public:
   enum class progress { more, done, failed };
 
-  /// The bytes to send. `of_cluster`: the server must be a node of a Cluster; else it must not.
+  /// The bytes to send. `of_cluster`: the server must be a node of a Cluster; otherwise it must not.
   std::string begin(address const& where, std::string const& client_name, bool of_cluster = false);
   progress next(std::span<resp::node const> reply);
 
   std::uint64_t client_id() const noexcept { return client_id_; }
   std::string const& client_address() const noexcept { return client_address_; }
   std::int64_t server_us() const noexcept { return server_us_; }
-  /// The id of this run of the server; empty if the server does not tell it.
+  /// The id of this run of the server; empty if the server does not report it.
   std::string const& run() const noexcept { return run_; }
-  /// The time since this run began; empty if the server does not tell it.
+  /// The time since this run began; empty if the server does not report it.
   std::optional<std::chrono::seconds> uptime() const noexcept { return uptime_; }
   /// A warning for the log; empty: there is none.
   std::string const& warning() const noexcept { return warning_; }

@@ -10,7 +10,7 @@ namespace conch::redis {
 
 using net::location;
 
-/// Knows where a server is whose address changes. No I/O.
+/// Knows the present address of a server that moves. No I/O.
 class locator {
  public:
   /// To be called for each connection. Sets host and port of `to` if the server is `here`. To `wait`: net::lifecycle::moved() follows.

@@ -17,7 +17,7 @@ std::string key_pattern(std::string_view prefix, std::string_view pattern) {
     key += c;
   }
   key += '{';
-  // As escape_name() writes names in keys. A byte of a name is one or three there, so what stands for one byte becomes '*'.
+  // As escape_name() writes names in keys. A byte of a name is one or three there, so a wildcard for one byte becomes '*'.
   while (!pattern.empty()) {
     bool const escaped = pattern.front() == '\\' && pattern.size() > 1;
     char const c = escaped ? pattern[1] : pattern.front();

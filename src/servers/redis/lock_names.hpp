@@ -11,10 +11,10 @@
 // The locks of a server, by their keys.
 namespace conch::redis {
 
-/// A pattern of Redis for keys: it fits those of all locks whose names match `pattern`, and perhaps others.
+/// A pattern of Redis for keys: it matches those of all locks whose names match `pattern`, and perhaps others.
 std::string key_pattern(std::string_view prefix, std::string_view pattern);
 
-/// The name of the lock whose key this is; empty: it is no such key.
+/// The name of the lock that has this key; empty: it is not a lock's key.
 std::string name_in_key(std::string_view prefix, std::string_view key);
 
 /// The locks that the server has and that match one of the patterns (none: all). By SCAN, 1000 keys at a time, which may show a key twice.

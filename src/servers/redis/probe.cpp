@@ -111,7 +111,7 @@ void probe::examine_behind(sentinel_url const& all, tell const& to) {
   if (!is_bad) examine_one(find_master(settings_, all, answers), to);
 }
 
-/// Each master by itself. Their clocks and identities say nothing about other URLs.
+/// Each master separately. Their clocks and identities say nothing about other URLs.
 void probe::examine_each(cluster_url const& all, tell const& to) const {
   std::vector<cluster_master> masters;
   try {

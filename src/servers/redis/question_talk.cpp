@@ -32,7 +32,7 @@ std::string question_talk::begin(address const& where, std::string const& client
     resp::append_command(out, {"SELECT", std::to_string(where.database)});
     expected_.push_back(step::select);
   }
-  // The first thing that shows that it answers, and that it knows who asks: otherwise each answer would be about the missing password.
+  // Shows first that it answers and accepts the user: otherwise each answer would be about the missing password.
   resp::append_command(out, {"PING"});
   expected_.push_back(step::ping);
   return out;

@@ -47,7 +47,7 @@ enum class introduction : std::uint8_t {
   as_cluster_client  // the same of a node of a Cluster
 };
 
-/// What is said on a connection for questions. Answers are kept until they are taken. No I/O.
+/// The exchange on a connection for questions. Answers are kept until they are taken. No I/O.
 class question_talk final : public dialogue {
  public:
   explicit question_talk(introduction how) noexcept : how_{how} {}

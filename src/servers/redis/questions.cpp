@@ -15,7 +15,7 @@ namespace conch::redis {
 
 namespace {
 
-/// The wait ends before the attempt: the connection then says how far it has come. The addresses of a name share the attempt.
+/// The wait ends before the attempt: the connection then reports how far it has come. The addresses of a name share the attempt.
 config settings_for(config c, duration limit) {
   c.connect_timeout = limit + limit / 8;
   c.single_threaded = true;

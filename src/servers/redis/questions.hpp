@@ -55,7 +55,7 @@ class questions final {
   std::string silence_;  // where it does not answer
 };
 
-/// What the error says, without the server.
+/// The text of the error, without the server.
 std::string reason_of(error_code why, address const& where);
 
 }  // namespace conch::redis

@@ -12,7 +12,7 @@
 namespace conch::redis {
 
 /// Credentials of a provider, and their renewal on the live connection. The provider is asked when nine tenths of their time have passed, and the new
-/// ones go to the server as AUTH, among the commands of the protocol. If one of both refuses, the provider is asked again later: the server goes on
+/// ones go to the server as AUTH, among the commands of the protocol. If either refuses, the provider is asked again later: the server continues
 /// with the old ones for as long as it likes. No I/O, no clock.
 class reauthentication {
  public:

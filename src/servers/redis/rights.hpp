@@ -20,7 +20,7 @@ struct needed_right {
 /// `in_cluster`: on a node of a Cluster, where the channels are those of shards.
 std::vector<needed_right> needed_rights(bool in_cluster);
 
-/// `lacking`: those of `asked` that the user does not have. `synced`: so many replicas must have a lock (config::sync_replicas); 0: none.
+/// `lacking`: those of `asked` that the user does not have. `synced`: how many replicas must have a lock (config::sync_replicas); 0: none.
 std::vector<servers::finding> judge_rights(std::vector<needed_right const*> const& lacking, std::size_t asked, std::size_t synced);
 
 }  // namespace conch::redis

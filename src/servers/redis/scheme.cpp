@@ -52,7 +52,7 @@ void check_provider(config const& c, address const& where) {
   require(!c.credentials_provider || where.password.empty(), "credentials_provider is set, and a URL contains a password");
 }
 
-/// Only a server of Redis has replicas, of which WAIT tells.
+/// Only a Redis server has replicas that WAIT counts.
 void check_sync(config& c) {
   constexpr std::size_t most = 100;
   require(c.sync_replicas <= most, "sync_replicas must be 0 to " + std::to_string(most) + ", got " + std::to_string(c.sync_replicas));
@@ -60,7 +60,7 @@ void check_sync(config& c) {
   c.sync_timeout = std::min({c.sync_timeout, c.command_timeout, c.claim / 3});
 }
 
-/// A second connection to the same server tells its replicas.
+/// A second connection to the same server waits for its replicas.
 servers::deployment make_synced(std::array<std::unique_ptr<transport>, 2> two, servers::lent const& client) {
   servers::deployment d;
   d.nonces = std::make_unique<detail::system_entropy>();
@@ -115,7 +115,7 @@ class through_sentinels final : public target {
       one.user = c.sentinel_username;
       one.password = c.sentinel_password;
       one.over_tls = c.sentinels_over_tls.value_or(one.over_tls);
-      if (c.sentinel_tls) one.tls = {};  // what the URL says is for the servers then
+      if (c.sentinel_tls) one.tls = {};  // the URL's credentials are for the servers then
     }
     tls_is_for_sentinels_ = where_.sentinels.front().over_tls && !c.sentinel_tls;
   }

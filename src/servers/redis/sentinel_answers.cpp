@@ -42,7 +42,7 @@ sentinel_answer ask_sentinel(config const& ours, address const& where, std::stri
   return read_master(r, ours, where);
 }
 
-/// What it says, behind its URL.
+/// Its text, after its URL.
 std::string said_by(address const& sentinel, sentinel_answer const& a) {
   return sentinel.shown() + ": " + (a.why ? reason_of(a.why, sentinel) : "does not know this name");
 }

@@ -25,7 +25,7 @@ class sentinel_transport::link final {
   connection to_;
 };
 
-/// It goes where the first one is sent. The first one asks the Sentinels, and reports what they say.
+/// It goes where the first one is sent. The first one asks the Sentinels, and reports their answers.
 class sentinel_transport::second_connection final : public transport, private locator {
  public:
   explicit second_connection(sentinel_transport& owner)
@@ -86,7 +86,7 @@ void sentinel_transport::shut_down() {
   });
 }
 
-/// At each attempt to connect to the master: at the first one the Sentinels are asked, and then that is in doubt what they have said.
+/// At each attempt to connect to the master: at the first one the Sentinels are asked; at later ones their answers are in doubt.
 location sentinel_transport::locate(address& to, time_point now) {
   if (begun_) core_.doubt(now);
   else core_.begin(now);

@@ -50,7 +50,7 @@ class sentinel_transport final : public transport, private locator, private sent
   location locate(address& to, time_point now) override;
   void carry_out() override;
 
-  // Of the connection to the master. All go on to the protocol; from some a time is taken.
+  // Events of the connection to the master. All are passed on to the protocol; some are timed.
   void connected_as(protocol::session const& s, time_point now) override;
   void connect_failed(protocol::fault what, std::string_view words, time_point now) override;
   void disconnected(std::string_view why, time_point now) override;

@@ -48,7 +48,7 @@ std::optional<shared_scripts::script> shared_scripts::take(std::int64_t place) {
 }
 
 /// Some errors come before the script has begun, and not each command may have got them alone: a key that this user may not use, a slot
-/// of which a part has left this node. Those are sent again, each alone. What else a script for several locks meets, it does not meet a
+/// of which a part has left this node. Those are sent again, each alone. No other error of a script for several locks comes a
 /// second time here.
 void shared_scripts::refused(script const& s, protocol::answer& a, bool in_cluster, std::int64_t place) {
   using protocol::fault;

@@ -14,7 +14,7 @@
 
 namespace conch::redis {
 
-/// The scripts of one connection that answer for several locks: which of its commands go out as one, and whose each of the answers is. A place
+/// The scripts of one connection that answer for several locks: which of its commands go out as one, and to which each answer belongs. A place
 /// is the number of answers of the connection that come before. No I/O, no clock.
 class shared_scripts {
  public:
@@ -30,14 +30,14 @@ class shared_scripts {
   void add(protocol::command const& c, sender const& who, unsigned slot, std::int64_t place, std::string& out);
   /// What is put into `out` from now on comes behind those that are gathered.
   void end(sender const& who, std::string& out);
-  /// The connection is gone, and with it what it has told of the server: of what was added nothing will be answered.
+  /// The connection is gone, and with it what it has shown of the server: what was added will not be answered.
   void forget();
 
   // ---- what comes in
   /// Of the next answer of the connection, which has this place: the script that it is of, or nothing if it is of one command alone. To be called
   /// once for each.
   std::optional<script> take(std::int64_t place);
-  /// The whole script is refused with `a`, which becomes what is told of each of its commands. `place`: of what is sent next.
+  /// The whole script is refused with `a`, which becomes the answer to each of its commands. `place`: of what is sent next.
   void refused(script const& s, protocol::answer& a, bool in_cluster, std::int64_t place);
 
  private:

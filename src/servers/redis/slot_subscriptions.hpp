@@ -20,7 +20,7 @@ class slot_subscriptions {
   /// The slot to subscribe to in front of this command, which has this place. None: there is no need. `behind_auth`: an AUTH is not answered yet.
   std::optional<unsigned> before(protocol::command const& c, std::int64_t place, bool behind_auth);
 
-  /// Is this message, behind so many answers, what one of these subscriptions has led to? A push says that it is there, and an answer is an error.
+  /// Does this message, after `answers` answers, belong to one of these subscriptions? A push confirms it, an answer is an error.
   /// `auth_is_out`: an AUTH is not answered yet.
   bool is_own(std::int64_t answered, bool is_push, bool auth_is_out);
 

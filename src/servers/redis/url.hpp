@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-// The URLs of Redis. All functions throw boost::system::system_error{errc::invalid_url}; what() says which part is wrong.
+// The URLs of Redis. All functions throw boost::system::system_error{errc::invalid_url}; what() names the wrong part.
 namespace conch::redis {
 
 /// One server, as a URL names it.
@@ -16,7 +16,7 @@ struct address : login_endpoint {
 
   int database = 0;
   bool is_sentinel = false;
-  std::string master{};  // the name under which Sentinels know the server; `host` is empty until one has said where it is
+  std::string master{};  // the name under which Sentinels know the server; `host` is empty until one has reported where it is
 
   /// The address without the password, for messages.
   std::string shown() const;

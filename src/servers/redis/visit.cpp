@@ -22,7 +22,7 @@ namespace conch::redis {
 
 namespace {
 
-/// Of a lock that nobody uses.
+/// For a lock that is not in use.
 std::string key_of_doctor(std::string const& prefix) {
   std::random_device random;
   return prefix + "{conch-doctor-" + std::to_string(::getpid()) + '-' + std::to_string(random()) + '}';
@@ -51,7 +51,7 @@ void visit::run() {
   look_at_versions(server);
 }
 
-/// Of several answers that with the shortest round trip says most about the clock.
+/// Of several answers, the one with the shortest round trip says most about the clock.
 visit::time_asked visit::ask_for_time(questions& server) {
   time_asked all;
   for (int i = 0; i < 20; ++i) {
@@ -84,7 +84,7 @@ bool visit::look_at_information(questions& server) {
   return true;
 }
 
-/// Their clocks: with the same user and TLS, where the master says that they are.
+/// Their clocks: with the same user and TLS, at the addresses that the master reports.
 void visit::look_at_replicas(server_info const& info) {
   std::vector<clock_offset> all;
   std::vector<std::string> unknown;
@@ -113,11 +113,11 @@ void visit::look_at_replicas(server_info const& info) {
   if (all.size() > 1 || !unknown.empty()) tell(judge_replica_clocks(all, unknown, settings_.lease));
 }
 
-/// Each command, on keys that nobody uses. A second connection subscribes, and is then ended by the first.
+/// Each command, on unused keys. A second connection subscribes, and is then ended by the first.
 void visit::look_at_rights(questions& server) {
   std::string const key = key_of_doctor(settings_.key_prefix), channel = settings_.key_prefix + "conch-doctor";
   questions other{settings_, where_};
-  // CLIENT KILL ID N: nobody has number 0.
+  // CLIENT KILL ID N: no client has number 0.
   reply const its_id = other.ask({"CLIENT", "ID"});
   std::string const id = std::to_string(its_id.is_error() ? 0 : its_id.number());
   auto const filled = [&](std::string_view word, std::size_t at) {

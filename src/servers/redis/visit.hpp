@@ -29,7 +29,7 @@ class visit {
  private:
   struct time_asked {
     std::vector<duration> trips;
-    std::optional<clock_offset> clock{};  // none: it does not tell
+    std::optional<clock_offset> clock{};  // none: not reported
   };
 
   static time_asked ask_for_time(questions& server);

@@ -18,7 +18,7 @@ bool is_hidden(right const& a, right const& b) {
   return a.scheme == "digest" && b.scheme == "digest" && (a.id.ends_with(":x") || b.id.ends_with(":x")) && user_of(a) == user_of(b);
 }
 
-/// The users of a client, each of whom a server may show with the password hidden.
+/// The users of a client; a server may show any of them with the password hidden.
 class users {
  public:
   explicit users(std::span<right const> all) : all_{all}, was_hidden_(all.size()) {}
@@ -46,7 +46,7 @@ strangers writers_beside(std::span<right const> mine, std::span<right const> of)
   strangers found;
   users own{mine};
   for (right const& one : of) {
-    // A node that a stranger has put in place of ours may say that everybody is one of us.
+    // A node that a stranger has put in place of ours may name every user as one of ours.
     bool const is_mine = !is_everybody(one) && own.have(one);
     if ((one.may & changes) == 0 || is_mine) continue;
     if (is_everybody(one)) {

@@ -6,11 +6,11 @@
 #include <span>
 #include <string>
 
-// Who else may change a node. No I/O, no clock.
+// Which other users may change a node. No I/O, no clock.
 namespace conch::zookeeper {
 
 struct strangers {
-  bool anyone = false;  // whoever reaches the servers may, or whoever has some address
+  bool anyone = false;  // anyone that reaches the servers may, or anyone from certain addresses
   std::string named{};  // users that may: "digest:admin, sasl:ops"; no password is in it
 
   bool any() const noexcept { return anyone || !named.empty(); }

@@ -89,7 +89,7 @@ void connection_fsm::stream_ended() noexcept {
 }
 
 net::role::retry connection_fsm::ended(end const& e, time_point now) {
-  // What a server has said once it says again; and one that ends each connection at once does so the next time.
+  // A server that has answered this once answers it again; and one that closes each connection at once will do so the next time.
   bool const was_of_use = e.was_up && e.what == fault::try_later && e.stood >= back_off::steady_after;
   if (e.is_silent) {
     choice_.silent(e.why, now);

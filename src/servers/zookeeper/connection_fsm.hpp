@@ -24,7 +24,7 @@
 
 namespace conch::zookeeper {
 
-/// What is said on a connection to one of the servers of the list: it turns messages into bytes, and bytes into messages, and knows no session. The
+/// The exchange on a connection to one of the servers of the list: it turns messages into bytes, and bytes into messages, and knows no session. The
 /// life of the connection is that of a net::lifecycle: of the greeting until the session is open. Which server comes next, and for how long, an
 /// address_choice says; which of its addresses, another one. No I/O, no clock.
 ///
@@ -81,7 +81,7 @@ class connection_fsm final : net::role {
   void stream_ended() noexcept override;
   retry ended(end const& e, time_point now) override;
 
-  /// There is something to say and to hear.
+  /// There is something to send and to receive.
   bool is_open() const noexcept { return (life_.is_up() || life_.at() == net::lifecycle::state::greeting) && !dropped_as_; }
   void flush();
   void take_frame(std::string_view frame, time_point now);
@@ -105,7 +105,7 @@ class connection_fsm final : net::role {
   frame_reader frames_;
   bool has_session_ = false;  // this connection
   std::deque<asked> asked_;
-  /// It goes on over connections. A server that waits for the commit of a write finds it by session and number, also where the write came by an
+  /// It outlives connections. A server that waits for the commit of a write finds it by session and number, also where the write came by an
   /// earlier connection and another server: with a number used twice, it answers with what became of the earlier one.
   std::int32_t xid_ = 0;
   net::outbox out_{false};

@@ -18,7 +18,7 @@ using servers::finding;
 
 namespace {
 
-/// What stands behind `name` up to the end of the line or one of `ends`.
+/// The text after `name` up to the end of the line or one of `ends`.
 std::string_view value_behind(std::string_view text, std::string_view name, std::string_view ends) {
   auto const at = text.find(name);
   if (at == std::string_view::npos) return {};
@@ -64,8 +64,7 @@ finding judge_ensemble(std::vector<server_word> const& all) {
   auto const silent = static_cast<std::size_t>(std::count_if(all.begin(), all.end(), [](auto const& one) { return !one.trouble.empty(); }));
   bool const standalone = std::any_of(all.begin(), all.end(), [](auto const& one) { return one.mode == "standalone"; });
   if (standalone && all.size() > 1) {
-    return {servers::verdict::bad, what, shown,
-            "a server that stands alone is no member of the ensemble: two clients could hold a lock at two servers"};
+    return {servers::verdict::bad, what, shown, "a standalone server is not a member of the ensemble: two clients could hold a lock at two servers"};
   }
   if (standalone) return {servers::verdict::ok, what, shown + ": when this server is away, so are all locks", ""};
   if (silent != 0) return {servers::verdict::warning, what, shown, "look at those that do not answer: locks need a majority"};

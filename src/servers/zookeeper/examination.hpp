@@ -12,12 +12,12 @@
 // What the answers of an ensemble mean for locks. No I/O.
 namespace conch::zookeeper {
 
-/// What one server said to `srvr`.
+/// What one server answered to `srvr`.
 struct server_word {
   std::string server;   // its URL
-  std::string version;  // "3.8.0"; empty: it did not say
+  std::string version;  // "3.8.0"; empty: not reported
   std::string mode;     // "leader", "follower", "standalone"
-  std::string trouble;  // why it did not say, printable
+  std::string trouble;  // why it was not reported, printable
 };
 server_word read_word(std::string server, std::string_view text);
 
@@ -29,7 +29,7 @@ struct session_facts {
 };
 servers::finding judge_session(session_facts const& f);
 
-/// The root of the locks, or what a server says instead of its rights.
+/// The root of the locks, or what a server answers instead of its rights.
 struct root_facts {
   std::string path;
   status what = status::ok;

@@ -23,7 +23,7 @@ constexpr std::array table{
     refusal{status::no_quorum, remedy::later, errc::unreachable, "the servers have no quorum"},
     refusal{status::reconfiguration, remedy::later, errc::unreachable, "the servers are being reconfigured"},
     refusal{status::throttled, remedy::later, errc::unreachable, "the server has too many requests and drops some (throttledOpWaitTime)"},
-    // ---- Who may do what.
+    // ---- Access rights.
     refusal{status::no_auth, remedy::none, errc::access_denied, "the user has no right to it: give the user of the URL all rights there (setAcl)"},
     refusal{status::invalid_acl, remedy::none, errc::access_denied, "the server knows no user for this connection, so no node can belong to one"},
     refusal{status::auth_failed, remedy::none, errc::access_denied,

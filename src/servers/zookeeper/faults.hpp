@@ -14,7 +14,7 @@ namespace conch::zookeeper {
 
 /// What is to be done about an answer that is an error.
 enum class remedy : std::uint8_t {
-  none,       // the same request is refused again: only its lock is harmed, and the caller is told
+  none,       // the same request would be refused again: only its lock is affected, and the caller gets the error
   later,      // the request was not carried out, or perhaps: ask again after a pause
   reconnect,  // nothing more can be asked on this connection
 };
@@ -31,7 +31,7 @@ refusal refusal_of(status what) noexcept;
 /// "create /conch/a: a quota ... (ZooKeeper's error -125)"
 std::string words_of(status what, std::string_view asked);
 
-/// The error for a request that was refused. `asked`: "create /conch/a", say; `server`: its URL. Whoever tells a user adds the name of the lock.
+/// The error for a request that was refused. `asked`: "create /conch/a", say; `server`: its URL. Its caller adds the name of the lock.
 error_code to_error(status what, std::string_view asked, std::string_view server);
 
 }  // namespace conch::zookeeper

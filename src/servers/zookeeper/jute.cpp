@@ -87,7 +87,7 @@ class body_writer {
   void operator()(create const& c) {
     header(xid_, c.kind == node_kind::container ? opcode::create_container : opcode::create2).bytes(c.path).bytes(c.data);
     to_.number(std::int32_t{1}).number(all_rights);  // a list of one
-    // "auth": whoever has authenticated on this connection.
+    // "auth": the users authenticated on this connection.
     c.who == access::anyone ? to_.bytes("world").bytes("anyone") : to_.bytes("auth").bytes("");
     to_.number(flags_of(c.kind));
   }
@@ -240,7 +240,7 @@ std::string_view read(std::string_view frame, connect_response& to) {
   to.timeout_ms = fields.int32();
   to.session = fields.int64();
   to.password = fields.bytes();
-  return fields.wrong();  // servers since 3.4 say behind it whether they are read-only, which they are only for those who want it
+  return fields.wrong();  // servers since 3.4 add whether they are read-only, which they are only for clients that accept it
 }
 
 std::string_view read(std::string_view& frame, reply_header& to) {

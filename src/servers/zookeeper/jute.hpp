@@ -14,17 +14,17 @@
 // No I/O.
 namespace conch::zookeeper {
 
-/// Which request an answer belongs to: an answer does not say it. The order is that of `request`.
+/// Which request an answer belongs to: an answer does not contain it. The order is that of `request`.
 enum class op : std::uint8_t { ping, add_auth, create, remove, get_data, get_children, set_data, sync, get_acl, close_session };
 
 inline op op_of(request const& r) noexcept { return static_cast<op>(r.index()); }
 
-/// The numbers of what is no answer to a request with a number of its own. Those of requests are positive.
+/// The numbers of messages that do not answer a numbered request. Those of requests are positive.
 inline constexpr std::int32_t notice_xid = -1, ping_xid = -2, auth_xid = -4;
 
 /// Appends a frame.
 void append(std::string& to, connect_request const& c);
-/// A ping and an add_auth have numbers of their own, and do not look at `xid`.
+/// A ping and an add_auth have their own numbers, and ignore `xid`.
 void append(std::string& to, std::int32_t xid, request const& r);
 
 /// What is in front of every frame that a server sends, but for the first.
@@ -36,10 +36,10 @@ struct reply_header {
   friend bool operator==(reply_header const&, reply_header const&) = default;
 };
 
-// Each reads a frame, or the rest of one, and returns what is wrong with it, in words that repeat nothing of it. Empty: nothing. What stands behind
+// Each reads a frame, or the rest of one, and returns what is wrong with it, in a text that repeats nothing of it. Empty: nothing. What follows
 // the fields that are known here is left alone: newer versions append fields.
 std::string_view read(std::string_view frame, connect_response& to);
-/// `frame`: from then on what stands behind the header.
+/// `frame`: from then on what follows the header.
 std::string_view read(std::string_view& frame, reply_header& to);
 /// Behind a header with notice_xid.
 std::string_view read(std::string_view body, notice& to);
@@ -48,8 +48,8 @@ std::string_view read(std::string_view body, reply_header const& of, op asked, r
 
 /// Cuts what a server sends into frames.
 ///
-/// The caller reads into room(), says how much with received(), and calls next() until it wants more. The work is linear in the bytes received, and
-/// the memory at most twice of what has come in, however long a frame says that it is.
+/// The caller reads into room(), reports how much with received(), and calls next() until it wants more. The work is linear in the bytes received,
+/// and the memory at most twice of what has come in, whatever length a frame claims.
 class frame_reader {
  public:
   /// A list of 10,000 waiting clients has 0.7 MB, and a server takes no node of more than 1 MB as it is delivered (jute.maxbuffer).

@@ -60,7 +60,7 @@ void add_holder(line_status& to, place_in_line const& p) {
 
 /// Nodes are granted in their order, so the first that is not granted ends the holders.
 line_status read_line(std::vector<std::string> const& nodes) {
-  constexpr std::uint32_t most = 1000;  // each is compared with all that stand before it
+  constexpr std::uint32_t most = 1000;  // each is compared with all before it
   std::vector<place_in_line> const line = in_order(nodes);
   line_status all;
   if (line.empty()) return all;

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-// What the nodes in a lock's folder say to somebody who only looks. No I/O, no clock.
+// The state of a lock as its folder's nodes show it to an onlooker. No I/O, no clock.
 namespace conch::zookeeper {
 
-/// A lock, without what the names of nodes do not say: fence and time of each holder.
+/// A lock, without what the names of nodes do not contain: fence and time of each holder.
 struct line_status {
   lock_status status;
   std::vector<std::string> holders;  // the nodes of status.holders

@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-// What conch says to a server of ZooKeeper, and what it hears, as types. No I/O, no clock.
+// What conch sends to a ZooKeeper server, and what it receives, as types. No I/O, no clock.
 namespace conch::zookeeper {
 
 /// What a server answers to one request. Numbers of the protocol (KeeperException.Code); any other number is an error that conch does not know.
@@ -74,7 +74,7 @@ struct ping {};
 struct add_auth {
   std::string scheme, secret;
 };
-/// Who may do what with a node that is made.
+/// The rights to a node that is created.
 enum class access : std::uint8_t { anyone, creator_only };
 enum class node_kind : std::uint8_t { persistent, ephemeral, ephemeral_sequential, container };
 /// Answered with the path and the stat: create2, or createContainer for a container.
@@ -98,11 +98,11 @@ struct get_children {
 struct set_data {
   std::string path, data;
 };
-/// Answered when this server has heard of all that the leader had committed before.
+/// Answered when this server knows all that the leader had committed before.
 struct sync {
   std::string path;
 };
-/// Who may do what with a node.
+/// The rights to a node.
 struct get_acl {
   std::string path;
 };
@@ -110,7 +110,7 @@ struct close_session {};
 
 using request = std::variant<ping, add_auth, create, remove, get_data, get_children, set_data, sync, get_acl, close_session>;
 
-/// Does it go through the leader, as a transaction? Then its answer shows that the leader has heard of it.
+/// Does it go through the leader, as a transaction? Then its answer shows that the leader has received it.
 inline bool is_write(request const& r) noexcept {
   return std::holds_alternative<create>(r) || std::holds_alternative<remove>(r) || std::holds_alternative<set_data>(r);
 }
@@ -134,7 +134,7 @@ struct children {
   friend bool operator==(children const&, children const&) = default;
 };
 
-/// What somebody may do with a node.
+/// What a user may do with a node.
 struct right {
   static constexpr std::int32_t read = 1, write = 2, create = 4, remove = 8, admin = 16;
 
@@ -153,7 +153,7 @@ struct rights {
 struct reply {
   std::int64_t zxid = 0;  // the newest transaction that this server knew
   status what = status::ok;
-  std::variant<std::monostate, created, data, children, rights> content;  // monostate: an error, or nothing more to say
+  std::variant<std::monostate, created, data, children, rights> content;  // monostate: an error, or no further content
 
   friend bool operator==(reply const&, reply const&) = default;
 };

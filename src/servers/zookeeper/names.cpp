@@ -54,7 +54,7 @@ using engine::permit_kind;
 
 bool is_share(std::optional<std::uint32_t> number) { return number && *number >= 1 && *number <= engine::most_permits; }
 
-/// Of what a node asks for that is no mutex.
+/// For a node that asks for something other than a mutex.
 terms read_terms(std::string_view text) {
   terms const unknown{.known = false};
   if (text == "r") return {.kind = permit_kind::shared, .weight = 1, .limit = engine::most_permits};

@@ -45,8 +45,8 @@ inline bool is_alike(terms const& a, terms const& b) noexcept { return a.known &
 /// "a mutex", "a semaphore" ...
 std::string_view kind_in_words(terms const& t) noexcept;
 
-/// What the name of a lock's node says: CLIENT.NUMBER-SEQUENCE of a mutex, else CLIENT~TERMS.NUMBER-SEQUENCE. TERMS: "s3of10" (3 permits of a
-/// semaphore of 10), "r" (a reader), "w" (a writer) or "eOWNER". The terms stand before the point, so that a conch that knows mutexes only takes
+/// What the name of a lock's node contains: CLIENT.NUMBER-SEQUENCE of a mutex, else CLIENT~TERMS.NUMBER-SEQUENCE. TERMS: "s3of10" (3 permits of a
+/// semaphore of 10), "r" (a reader), "w" (a writer) or "eOWNER". The terms come before the point, so that a conch that knows only mutexes takes
 /// such a node for one of another client, and waits behind it.
 struct node_name {
   std::string_view client;
@@ -54,17 +54,17 @@ struct node_name {
   std::uint64_t number = 0;   // counts the nodes that the client has asked for
   std::int32_t sequence = 0;  // the place in line, if it is one (is_place)
 };
-/// A part of `name`, which must outlive it. None: that is no place in a line.
+/// A part of `name`, which must outlive it. None: it is not a place in a queue.
 std::optional<node_name> read_node_name(std::string_view name);
 
 /// The name without the sequence, as it is asked for.
 std::string node_prefix(std::string_view client, terms const& of, std::uint64_t number);
 
-/// Does one node alone have that number? A folder counts up to the greatest there is, and then gives it to all who come: tried with ZooKeeper 3.8. To
-/// those who come close behind one another there it gives numbers below zero, and again to others.
+/// Does one node alone have that number? A folder counts up to the greatest number, and then gives it to all new nodes: tried with ZooKeeper 3.8. To
+/// nodes created at almost the same time it gives numbers below zero there, which also repeat.
 bool is_place(std::int32_t sequence) noexcept;
 
-/// Does place `a` stand before place `b`?
+/// Does place `a` come before place `b`?
 bool is_before(std::int32_t a, std::int32_t b) noexcept;
 
 /// The last part of a path.

@@ -21,7 +21,7 @@ struct candidate {
 
 bool is_farther(candidate const& a, candidate const& b) noexcept { return is_before(a.sequence, b.sequence); }
 
-/// What a node ahead takes. One of another kind lets nobody in beside it: it is on its way out, or mine is.
+/// What a node ahead takes. One of another kind admits none beside it: it is about to end, or mine is.
 share taken_by(terms const& ahead, terms const& mine) noexcept {
   if (!is_alike(ahead, mine)) return {};
   return {ahead.weight, ahead.limit};

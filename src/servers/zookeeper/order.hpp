@@ -10,12 +10,12 @@
 #include <string_view>
 #include <vector>
 
-// The order in a line: who is granted, and whom to watch. No I/O, no clock, no state.
+// The order in a queue: which node is granted, and which nodes to watch. No I/O, no clock, no state.
 //
 // The rule. m is the least limit that any node up to and including mine names. My node is granted when the sum of min(weight, m), over all nodes up
-// to and including mine, is at most m. Nobody comes in before a node, so what is granted stays so. A mutex is 1 of 1.
+// to and including mine, is at most m. No node comes in before another, so what is granted stays granted. A mutex is 1 of 1.
 //
-// Whoever is blocked stays so as long as some nodes are there which block it without the others: more nodes never unblock it. So it watches the
+// A blocked node stays blocked as long as some nodes exist that block it without the others: more nodes never unblock it. So it watches the
 // nearest nodes that together block it, and as many more before them.
 namespace conch::zookeeper {
 
@@ -34,7 +34,7 @@ class room_for {
   explicit room_for(share mine) noexcept : greatest_{mine.weight}, limit_{mine.limit}, sum_{mine.weight} {}
 
   void add(share ahead) noexcept;
-  /// A weight of m or more leaves nothing to the others, each of whom takes at least 1. All smaller ones count as they are.
+  /// A weight of m or more leaves nothing to the others, each of which takes at least 1. All smaller ones count as they are.
   bool is_enough() const noexcept;
 
  private:
@@ -59,14 +59,14 @@ struct view {
   step gone(std::string_view name, share mine);
 };
 
-/// What a list of the folder says of a node.
+/// What a list of the folder shows of a node.
 struct verdict {
   enum class kind : std::uint8_t {
     granted,
     waits,
-    not_there,      // somebody has removed it
+    not_there,      // it has been removed
     other_kind,     // the first in line is of another kind
-    owner_is_away,  // its owner stands before it by another client
+    owner_is_away,  // its owner is before it through another client
     has_no_place,   // its number is not its own (is_place)
   };
 

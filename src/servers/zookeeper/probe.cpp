@@ -101,7 +101,7 @@ class probe final : public servers::probe {
 std::vector<seen_lock> probe::locks_at(questions& at, std::vector<std::string> const& patterns) const {
   constexpr std::size_t at_once = 200;
   reply const listed = at.ask(get_children{root_});
-  if (listed.what == status::no_node) return {};  // nobody has used a lock yet
+  if (listed.what == status::no_node) return {};  // no lock has been used yet
   auto const* const folders = std::get_if<children>(&listed.content);
   if (folders == nullptr) refuse(listed.what, "list " + root_, at);
   std::vector<std::string> wanted;
@@ -120,7 +120,7 @@ std::vector<seen_lock> probe::locks_at(questions& at, std::vector<std::string> c
   return all.take();
 }
 
-/// Of the locks with these folders. A folder that is not there is a free lock.
+/// For the locks with these folders. A missing folder is a free lock.
 std::vector<lock_status> probe::statuses(questions& at, std::vector<std::string> const& folders) const {
   std::vector<request> wanted{get_data{root_}};
   for (std::string const& one : folders) wanted.emplace_back(get_children{root_ + '/' + one});

@@ -82,7 +82,7 @@ void queue::give_up(engine::place& p, receipt* r, time_point now) {
   } else if (r != nullptr) {
     on_.env.up.released(*r, false, {}, now);
   }
-  --s.references;  // the caller looks whether the place is still needed
+  --s.references;  // the caller checks whether the place is still needed
 }
 
 void queue::release(engine::place& p, std::optional<engine::milliseconds> again, receipt* r, time_point now) {

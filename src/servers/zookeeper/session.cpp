@@ -37,7 +37,7 @@ void session::connected(time_point now) {
   state_ = state::greeting;
   greeted_at_ = last_answer_ = now;
   // A server that is behind what this client has seen closes the connection, as does one without its quorum. Servers that were built anew are behind
-  // for good. With nothing left to lose by it, they are asked for the session as if nothing had been seen, to hear that it has ended. A new session
+  // for good. With nothing left to lose by it, they are asked for the session as if nothing had been seen, to learn that it has ended. A new session
   // is a transaction: a server that gives one has all before it.
   inquires_ = id_ != 0 && std::exchange(unheard_, false) && now >= std::max(deadline_, inquired_);
   out_.greet({id_ == 0 || inquires_ ? 0 : last_seen_, static_cast<std::int32_t>(engine::whole_ms(asked_timeout()).count()), id_, password_});
@@ -69,7 +69,7 @@ void session::greeted(connect_response const& c, time_point now) {
                                    " (maxSessionTimeout): no lease is longer than that"});
   }
   sampled(greeted_at_, now);
-  // A new session is a transaction. That an old one goes on may be the word of a leader that has been cut off, and does not know it yet.
+  // A new session is a transaction. That an old one continues may come from a leader that has been cut off, and does not know it yet.
   if (is_new) prove(greeted_at_, now);
   state_ = state::settling;
   if (secret_.empty()) read_root(now);
@@ -138,7 +138,7 @@ void session::read_root(time_point now) { write(step::read_root, get_data{root_,
 void session::settle(step of, reply const& r, time_point now) {
   bool const there = r.what == status::ok || r.what == status::node_exists;
   if (of == step::authenticate && r.what == status::ok) return read_root(now);
-  if (of == step::beat && r.what == status::no_node) {  // somebody has removed it
+  if (of == step::beat && r.what == status::no_node) {  // it has been removed
     has_own_node_ = false;
     return write(step::make_own_again, create{own_node(), {}, node_kind::ephemeral, who()}, now);
   }
@@ -177,7 +177,7 @@ void session::settle(step of, reply const& r, time_point now) {
     if (!is_safe(root_, *who_may, now)) return;
     return write(step::read_folder_rights, get_acl{folder()}, now);
   }
-  // Whoever may change it may put a node of their own in place of ours, whose rights are then taken for those of this user.
+  // A user that may change it can replace our node by their own, whose rights are then taken for those of this user.
   if (of == step::read_folder_rights && who_may != nullptr) {
     if (is_safe(folder(), *who_may, now)) open(now);
     return;
@@ -185,14 +185,14 @@ void session::settle(step of, reply const& r, time_point now) {
   refused(of, r.what, now);
 }
 
-/// What every client needs is refused: it changes by itself, or no lock can be had.
+/// What every client needs is refused: that changes by itself, or no lock can be acquired.
 void session::refused(step of, status what, time_point now) {
   refusal const row = refusal_of(what);
   std::string const words = words_of(what, shown_request(of));
   row.then == remedy::none ? refuse(row.error, words, now) : drop(words, now);
 }
 
-/// User and password are there so that nobody else changes the locks. False: the session is refused.
+/// User and password exist so that no other user changes the locks. False: the session is refused.
 bool session::is_safe(std::string const& path, rights const& to, time_point now) {
   strangers const others = writers_beside(own_rights_, to.all);
   if (others.anyone) {
@@ -207,7 +207,7 @@ bool session::is_safe(std::string const& path, rights const& to, time_point now)
   return true;
 }
 
-/// Holds last as long as what is proved by the requests of locks, so it is no reason to end the connection.
+/// Holds last as long as the requests of locks prove, so it is not a reason to close the connection.
 void session::beat_refused(status what) {
   if (std::exchange(told_of_refused_beat_, true)) return;
   out_.log({log_level::warning, out_.shown() + ": no heartbeat: " + words_of(what, "write " + own_node())});
@@ -286,7 +286,7 @@ void session::watch_answers(time_point now) {
   if (!overdue_.armed()) timers_.arm(overdue_, now + answer_within());
 }
 
-/// It counts from the last answer: what stands behind many requests of this client is not late for that.
+/// It counts from the last answer: a request queued behind many others of this client is not late for that.
 std::string session::silence(time_point now) const {
   time_point oldest = time_point::max();
   if (!unanswered_.empty()) oldest = unanswered_.front().written;
@@ -326,7 +326,7 @@ void session::sampled(time_point sent, time_point now) {
   reprieve_.reset();
 }
 
-/// When the newest message was sent of which a write of now can prove that the leader has heard of it; min(): there is none.
+/// When the newest message was sent that a write, if sent now, would prove the leader to have received; min(): there is none.
 time_point session::provable(time_point now) {
   while (samples_.size() > 1 && samples_[1].answered + margin() <= now) samples_.pop_front();
   return !samples_.empty() && samples_.front().answered + margin() <= now ? samples_.front().sent : time_point::min();

@@ -18,14 +18,14 @@
 
 namespace conch::zookeeper {
 
-/// What the session tells whoever works in it.
+/// What the session reports to its user.
 class session_events {
  public:
   /// A connection is there and ready. All that was asked on earlier ones is not answered any more.
   virtual void opened(time_point now) = 0;
-  /// The connection has ended. The session may go on.
+  /// The connection has ended. The session may continue.
   virtual void interrupted(time_point now) = 0;
-  /// The session is over: so is every node that was made in it. Another one follows.
+  /// The session has ended, and with it every node that was created in it. Another one follows.
   virtual void ended(time_point now) = 0;
   /// The deadline has moved on.
   virtual void proved(time_point now) = 0;
@@ -47,9 +47,9 @@ duration least_session(config const& settings) noexcept;
 /// session alive, and knows until when it lasts. No I/O, no clock.
 ///
 /// The deadline. An answered ping proves nothing: a follower that is cut off from the leader answers pings while the leader ends the session. A
-/// follower tells the leader which sessions it has heard of only in its answer to the leader's own ping, each half tick; a write that it passes on is
-/// not such a word. So a message m that was answered, and a write that was sent on the same connection at least `session_margin` later and was
-/// committed, prove together that the leader has heard of m: the session lasts until sent(m) + timeout. docs/design/zookeeper.md has the sources.
+/// follower tells the leader which sessions it has heard from only in its answer to the leader's own ping, each half tick; a write that it passes on
+/// is not such a word. So a message m that was answered, and a write that was sent on the same connection at least `session_margin` later and was
+/// committed, prove together that the leader has received m: the session lasts until sent(m) + timeout. docs/design/zookeeper.md has the sources.
 class session final : public wire_events {
  public:
   /// All outlive this. `root`: the folder of the locks. `secret`: "user:password"; then the nodes are for that user only.
@@ -64,7 +64,7 @@ class session final : public wire_events {
   bool is_open() const noexcept { return state_ == state::open; }
   /// Only while open.
   void send(request const& r, time_point now);
-  /// A request was answered in a way that makes no sense on this connection.
+  /// A request got an answer that is invalid on this connection.
   void drop(std::string_view why, time_point now) { drop(why, ending::of_no_use, now); }
 
   /// Nothing that was made in this session ends before this time, unless this client ends it.
@@ -72,17 +72,17 @@ class session final : public wire_events {
   /// Does anything depend on the deadline? Without it there are no writes.
   void need_deadline(time_point now);
   void need_no_deadline() noexcept { needed_ = false; }
-  /// A proof of now is wanted earlier than the next heartbeat would give it.
+  /// A proof is wanted earlier than the next heartbeat would give it.
   void prove_soon(time_point now);
 
   std::int64_t id() const noexcept { return id_; }
-  /// When the servers end the session if they do not hear of it. Until there is one: what will be asked for, which is config::lease, or more if that
-  /// is too short for a proof on each of two connections (least_session).
+  /// When the servers end the session if they receive nothing from it. Until there is one: what will be asked for, which is config::lease, or more if
+  /// that is too short for a proof on each of two connections (least_session).
   duration timeout() const noexcept { return timeout_; }
-  /// When the root was made, in microseconds since 2020: the leader that made it has said so. With the number of a transaction it is more than any
-  /// such sum of an ensemble before this one.
+  /// When the root was made, in microseconds since 2020: according to the leader that created it. With the number of a transaction it is more than
+  /// any such sum of an ensemble before this one.
   std::int64_t birth() const noexcept { return birth_; }
-  /// With a user of its own, it says who else may change a node: nothing of that is read from a node that is for everybody.
+  /// With its own user, it shows which others may change a node; that is not read from a node that is open to everybody.
   bool has_user() const noexcept { return !secret_.empty(); }
   std::vector<right> const& own_rights() const noexcept { return own_rights_; }
   access who() const noexcept { return secret_.empty() ? access::anyone : access::creator_only; }
@@ -94,7 +94,7 @@ class session final : public wire_events {
   std::string unfinished_attempt() const { return out_.unfinished_attempt(); }
   /// Why it is not open: one of the two, or that there is nothing yet.
   std::string why_not_open() const;
-  /// Why nothing can be had of the server at this moment: a silence that is longer than usual. Empty: it answers, or there is no connection.
+  /// Why the server cannot be used at this moment: it has been silent for longer than usual. Empty: it answers, or there is no connection.
   std::string silence(time_point now) const;
   duration answers_usually_within() const noexcept { return usual_.soon(); }
   /// What ends the session at the servers, when the client is gone. The connection must be closed behind it.
@@ -126,7 +126,7 @@ class session final : public wire_events {
   struct unanswered {
     step of;
     time_point written;
-    time_point proves;  // a success proves that the leader has heard of what was sent then; min(): nothing
+    time_point proves;  // a success proves that the leader has received what was sent then; min(): nothing
   };
   struct sample {
     time_point sent, answered;

@@ -23,7 +23,7 @@ struct ensemble_url {
 };
 
 /// `zookeeper://[user:password@]host[:2181],host,...[/chroot]`, and the same over TLS with `zookeepers://`, which takes words about TLS behind '?'.
-/// Throws boost::system::system_error{errc::invalid_url}; what() says which part is wrong.
+/// Throws boost::system::system_error{errc::invalid_url}; what() names the wrong part.
 ensemble_url parse(std::string_view url);
 
 }  // namespace conch::zookeeper

@@ -12,10 +12,10 @@ namespace conch::zookeeper {
 
 struct standing;
 
-/// Which places wait for the end of which node. A server tells of a path once, however many ask.
+/// Which places wait for the end of which node. A server notifies about a path once, however many ask.
 class watches {
  public:
-  /// True: the server is to be asked, for nobody has done so on this connection.
+  /// True: the server is to be asked, since no place has done so on this connection.
   bool join(std::string const& path, standing& s) {
     auto const [at, is_new] = waiting_.try_emplace(path);
     at->second.push_back(&s);
@@ -41,7 +41,7 @@ class watches {
     return found == waiting_.end() ? std::vector<standing*>{} : found->second;
   }
 
-  /// It is gone: nobody waits for it any more.
+  /// It is gone: no place waits for it any more.
   std::vector<standing*> take(std::string const& path) {
     auto const taken = waiting_.extract(path);
     return taken.empty() ? std::vector<standing*>{} : std::move(taken.mapped());

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-// The port between the session, which knows the protocol, and whoever has the connections.
+// The port between the session, which knows the protocol, and the owner of the connections.
 namespace conch::zookeeper {
 
 /// Why the session ends a connection.

@@ -9,7 +9,7 @@
 
 namespace conch::redis {
 
-/// What config::address_map makes of an address that a server has told.
+/// What config::address_map makes of an address that a server has reported.
 inline void map_address(std::map<std::string, std::string> const& address_map, std::string& host, std::uint16_t& port) {
   auto const found = address_map.find(host_and_port(host, port));
   if (found == address_map.end()) return;

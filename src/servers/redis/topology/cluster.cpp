@@ -68,7 +68,7 @@ void cluster::failed(fault what, std::string_view why) {
   if (turn_ == turn::under_way) turn_ = turn::failed;
   if (turn_ == turn::good) turn_ = turn::ended;
   ++failures_;
-  // Each in turn, until one says that it never will.
+  // Each in turn, until one answers that it never will.
   bool const all_failed = failures_ >= seeds_.size();
   if (!map_.is_known() && (all_failed || is_final(what))) actions_.lost = {what, std::string{why}};
 }
@@ -117,7 +117,7 @@ std::vector<address> cluster::all_to_ask() const {
 }
 
 location cluster::locate_asked(address& to, time_point now) {
-  // What became of the one before: it had its time and said nothing, or it could not be used, or not any more.
+  // What became of the previous one: it was silent for its time, or could not be used, or no longer.
   if (turn_ == turn::failed && now >= choice_.until()) choice_.silent({}, now);
   else if (turn_ == turn::failed || turn_ == turn::ended) choice_.refused({}, now);
   bool const goes_on = turn_ == turn::failed && choice_.next(now);

@@ -31,9 +31,9 @@ class cluster {
     bool ask = false;                 // for the map
     std::string leave{};              // why the connection for the map is to be dropped; empty: it is not
     bool moved = false;               // some slot has another owner than before
-    std::vector<std::size_t> follow;  // locate(number) says something else now
+    std::vector<std::size_t> follow;  // locate(number) returns something else now
     std::vector<std::size_t> renew;   // the connection to that node was made before its id was known
-    /// The map cannot be had, and never could.
+    /// The map cannot be fetched, and never could.
     struct trouble {
       protocol::fault what = protocol::fault::none;
       std::string why{};
@@ -52,12 +52,12 @@ class cluster {
   cluster(std::vector<address> seeds, slot_map::times t, std::map<std::string, std::string> const& address_map, address_choice::limits l);
 
   // ---- inputs; then take()
-  /// A node has answered with its map, which names some slots. The first answer of a connection says that there is one.
+  /// A node has answered with its map, which names some slots. The first answer of a connection shows that there is one.
   /// False: the map is not believed, and nothing has changed.
   bool told(std::vector<named_slots> const& all, address const& by, time_point now);
   /// The connection for the map has ended, or could not be made.
   void failed(protocol::fault what, std::string_view why);
-  /// By that master: the words of an error that the protocol has been told as "later".
+  /// By that master: the text of an error that was reported to the protocol as "later".
   void put_off(std::string_view words, std::size_t by, time_point now);
   /// That master has ended a subscription.
   void unsubscribed(time_point now) { map_.doubt(now); }
@@ -70,7 +70,7 @@ class cluster {
 
   // ---- outputs
   time_point next_due() const noexcept { return map_.next_due(); }
-  /// The node that is to be asked for the map next, and how long it may take to say something. To be called for each attempt to connect.
+  /// The node that is to be asked for the map next, and how long it may take to answer. To be called for each attempt to connect.
   location locate_asked(address& to, time_point now);
   /// Sets host and port of the node.
   void locate(std::size_t number, address& to) const;
@@ -98,7 +98,7 @@ class cluster {
   struct node {
     std::string where, id;
   };
-  std::vector<node> seen_;  // each, as it was told last
+  std::vector<node> seen_;  // each, as last reported
   actions actions_;
 };
 

@@ -34,7 +34,7 @@ cluster_talk::progress cluster_talk::received(std::span<resp::node const> messag
   --unanswered_;
   if (is_error(message)) return fail(classify(message[0].text), readable(message[0].text));
   auto const all = read_slots(message, where_);
-  if (!all) return fail(protocol::fault::malformed, "the answer to CLUSTER SLOTS is no map");
+  if (!all) return fail(protocol::fault::malformed, "the answer to CLUSTER SLOTS is not a slot map");
   // One that was started a moment ago, or that the others have forgotten. Believed, it would take all locks from their masters.
   if (all->empty()) return fail(protocol::fault::try_later, "the node knows of no slots");
   if (!core_.told(*all, where_, now)) {

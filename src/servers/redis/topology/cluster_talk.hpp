@@ -11,7 +11,7 @@
 
 namespace conch::redis {
 
-/// What is said with the node that is asked for the map: HELLO, and CLUSTER SLOTS again and again. And which node that is: both roles of the
+/// The exchange with the node that is asked for the map: HELLO, and CLUSTER SLOTS again and again. And which node that is: both roles of the
 /// connection. No I/O.
 class cluster_talk final : public dialogue, public locator {
  public:
@@ -25,7 +25,7 @@ class cluster_talk final : public dialogue, public locator {
   progress received(std::span<resp::node const> message, bool is_push, time_point now) override;
   void ended(protocol::fault what, std::string_view why) override;
 
-  /// The bytes that ask for the map. Only on a connection of which received() has said that it is good.
+  /// The bytes that ask for the map. Only on a connection that received() has found good.
   std::string question();
 
  private:

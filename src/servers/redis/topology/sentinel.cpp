@@ -57,8 +57,8 @@ void sentinels::answered(std::size_t number, std::optional<named_master> const& 
   listen_to_others();
 }
 
-/// What one says counts if no one has said anything with a greater config-epoch. Those that do not know the last failover yet, or have been cut off
-/// from the others, name the master of before: it may still be running, and take itself for the master.
+/// The report of one counts if no other has reported a greater config-epoch. Those that do not know the last failover yet, or have been cut off
+/// from the others, name the previous master: it may still be running, and consider itself the master.
 void sentinels::believe(std::size_t number, named_master const& m) {
   sentinel& s = all_[number];
   bool const same_place = master_ && master_->host == m.host && master_->port == m.port;
@@ -94,7 +94,7 @@ void sentinels::told_of(std::vector<named_sentinel> const& others) {
   listen_to_others();
 }
 
-/// When all of the URL have said who they are, or could not be reached: one of them may have two addresses.
+/// When all of the URL have identified themselves, or could not be reached: one of them may have two addresses.
 void sentinels::listen_to_others() {
   if (is_pending()) return;
   for (named_sentinel const& other : others_) {
@@ -110,10 +110,10 @@ void sentinels::listen_to_others() {
     s.id = other.id;
     actions_.listen.push_back(static_cast<std::size_t>(place - all_.data()));
     log(log_level::info, "listens to " + s.where.shown() + " too");
-    // Who had this place comes back when another one names it again.
+    // The one that had this place comes back when another Sentinel names it again.
     std::string const gone = std::exchange(*place, std::move(s)).id;
     if (!gone.empty()) std::erase_if(others_, [&](named_sentinel const& o) { return o.id == gone; });
-    return;  // until it has said something
+    return;  // until it has answered
   }
 }
 
@@ -127,7 +127,7 @@ sentinels::sentinel* sentinels::place_for_another() {
 
 void sentinels::switched(std::size_t number, std::string_view event, time_point now) {
   if (!is_of(event, server_.master)) return;
-  // It has no epoch: a Sentinel that was cut off may tell of an old failover.
+  // It has no epoch: a Sentinel that was cut off may report an old failover.
   ask(all_[number], now);
 }
 
@@ -185,13 +185,13 @@ time_point sentinels::next_due() const noexcept {
   return next;
 }
 
-/// Somebody has not said anything yet, and may.
+/// One has not answered yet, and may.
 bool sentinels::is_pending() const noexcept {
   return std::any_of(all_.begin(), all_.end(), [](sentinel const& s) { return s.last == outcome::none; });
 }
 
 void sentinels::verdict_may_have_changed(bool was_pending) {
-  if (was_pending && !master_) actions_.moved = true;  // also if it has not: an error tells what they have said until then
+  if (was_pending && !master_) actions_.moved = true;  // also if it has not: an error shows what they have answered until then
 }
 
 location sentinels::locate(address& to) const {
@@ -202,7 +202,7 @@ location sentinels::locate(address& to) const {
     return {kind::here, fault::none};
   }
   if (is_pending()) return {kind::wait, fault::none, what_they_said()};
-  // A name that none of those knows who could be asked is most likely wrong. Otherwise one that may be reached later may know it.
+  // A name that none of the reachable ones knows is most likely wrong. Otherwise one that may be reached later may know it.
   bool const nobody_knows = std::any_of(all_.begin(), all_.end(), [](sentinel const& s) { return s.last == outcome::unknown_name; });
   if (nobody_knows) return {kind::nowhere, fault::refused, what_they_said()};
   bool const for_good = std::all_of(all_.begin(), all_.end(), [](sentinel const& s) { return is_final(s.fault); });

@@ -20,27 +20,27 @@
 
 namespace conch::redis {
 
-/// What a Sentinel says of the master.
+/// What a Sentinel reports of the master.
 struct named_master {
   std::string host;
   std::uint16_t port = 0;
   std::int64_t epoch = no_epoch;  // its config-epoch: it grows with every failover
 
-  static constexpr std::int64_t no_epoch = -1;  // not told
+  static constexpr std::int64_t no_epoch = -1;  // not reported
 };
 
-/// What a Sentinel says of another one.
+/// What a Sentinel reports of another one.
 struct named_sentinel {
   std::string id, host;
   std::uint16_t port = 0;
 };
 
-/// Where the master is, by what all Sentinels say: what one says with a greater config-epoch than all before is true. No I/O, no clock.
+/// Where the master is, according to all Sentinels: a report with a greater config-epoch than all before is true. No I/O, no clock.
 class sentinels {
  public:
   /// The most that are listened to; those of the URL come first.
   static constexpr std::size_t most = 5;
-  /// The most that are remembered in case that one of those cannot be reached. More than one has told is not read.
+  /// The most that are remembered, in case one of those cannot be reached.
   static constexpr std::size_t most_known = 20;
 
   /// What to do after an input.
@@ -49,7 +49,7 @@ class sentinels {
     std::vector<std::size_t> ask;     // the Sentinel with this number, for the master
     std::vector<std::size_t> drop;    // its connection: it does not answer
     std::vector<std::pair<log_level, std::string>> log;
-    bool moved = false;  // locate() says something else now, which does not need to wait
+    bool moved = false;  // locate() returns something else now, which does not need to wait
   };
 
   struct times {
@@ -102,7 +102,7 @@ class sentinels {
     bool is_connected = false;
     bool is_asked = false;
     time_point asked{};
-    bool told_of_older = false;  // the log has a line about what it says
+    bool told_of_older = false;  // the log has a line about its answer
   };
 
   void ask(sentinel& s, time_point now);
@@ -118,7 +118,7 @@ class sentinels {
   times const times_;
   std::map<std::string, std::string> const& address_map_;
   std::vector<sentinel> all_;
-  std::deque<named_sentinel> others_;  // of whom some have said something, the oldest first
+  std::deque<named_sentinel> others_;  // of which some have answered, the oldest first
   std::size_t of_url_ = 0;
   std::optional<named_master> master_;
   std::size_t named_by_ = 0;  // the Sentinel

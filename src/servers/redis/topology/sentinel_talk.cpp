@@ -73,7 +73,7 @@ std::string sentinel_talk::begin(address const& where, std::string const& client
   id_.clear();
   std::string out = hello_command(where, client_name);
   resp::append_command(out, {"SENTINEL", "MYID"});
-  // Before the question: what changes behind its answer is told.
+  // Before the question: changes after its answer are pushed.
   resp::append_command(out, {"SUBSCRIBE", "+switch-master"});
   resp::append_command(out, {"SENTINEL", "SENTINELS", core_.master_name()});
   ask(out);
@@ -158,7 +158,7 @@ void sentinel_talk::read_others(message_nodes message) {
   std::vector<named_sentinel> others;
   for (std::size_t i = 1; i < message.size() && others.size() < sentinels::most_known; ++i) {
     if (message[i].depth != 1 || !is_map(message[i])) continue;
-    if (field(message, i, "flags").find("s_down") != std::string_view::npos) continue;  // it would be kept in the list for ever
+    if (field(message, i, "flags").find("s_down") != std::string_view::npos) continue;  // it would stay in the list forever
     named_sentinel one{std::string{field(message, i, "runid")}, std::string{field(message, i, "ip")}, port_of(field(message, i, "port"))};
     if (can_be_host(one.host) && one.port != 0 && one.id.size() <= longest_id) others.push_back(std::move(one));
   }

@@ -21,7 +21,7 @@ config settings_of_sentinels(config c);
 /// The master in an answer to SENTINEL GET-MASTER-ADDR-BY-NAME that is not null. None: the answer is not an address.
 std::optional<named_master> read_named_master(std::span<resp::node const> message);
 
-/// What is said with one Sentinel: HELLO, its id, a subscription to +switch-master, the other Sentinels, and the master, for which it is asked again
+/// The exchange with one Sentinel: HELLO, its id, a subscription to +switch-master, the other Sentinels, and the master, for which it is asked again
 /// and again. And where that Sentinel is: both roles of the connection to it. No I/O.
 class sentinel_talk final : public dialogue, public locator {
  public:
@@ -35,7 +35,7 @@ class sentinel_talk final : public dialogue, public locator {
   progress received(std::span<resp::node const> message, bool is_push, time_point now) override;
   void ended(protocol::fault what, std::string_view why) override;
 
-  /// The bytes that ask for the master. Only on a connection of which received() has said that it is done.
+  /// The bytes that ask for the master. Only on a connection for which received() has returned `done`.
   std::string question();
 
  private:

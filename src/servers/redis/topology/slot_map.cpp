@@ -13,7 +13,7 @@ namespace conch::redis {
 
 namespace {
 
-/// Where a node does not know its own name, or is told not to say it.
+/// Where a node does not know its own name, or is configured not to announce it.
 bool is_of_the_asked(std::string_view host) { return host.empty() || host == "?"; }
 
 bool is_slot(resp::node const& n) { return n.what == resp::kind::integer && n.integer >= 0 && n.integer < std::int64_t{slot_count}; }
@@ -151,7 +151,7 @@ void slot_map::give(unsigned slot, std::uint16_t to) noexcept {
   changed_ = true;
 }
 
-/// The node at that address; nobody: it is not known.
+/// The node at that address; `nobody`: it is not known.
 std::size_t slot_map::at(redirection const& to, std::size_t by, std::string& host, std::uint16_t& port) const {
   host = to.host.empty() ? nodes_[by].host : to.host;
   port = to.port;
@@ -160,8 +160,8 @@ std::size_t slot_map::at(redirection const& to, std::size_t by, std::string& hos
   return known == nodes_.end() ? nobody : static_cast<std::size_t>(known - nodes_.begin());
 }
 
-/// If the address is of none that has been seen, or whose id is not known, the whole map will tell who that is: soon, since nobody has the slot until
-/// then. The one who was asked for it a moment ago may not have heard yet.
+/// If the address is of none that has been seen, or whose id is not known, the whole map will show it: soon, since no node has the slot until
+/// then. The node that was asked for it a moment ago may not know yet.
 void slot_map::redirected(redirection const& to, std::size_t by, time_point now) {
   bool const answers_for_another = owner(to.slot) != by;  // it was asked before the slot was known to be elsewhere
   std::string host;

@@ -34,15 +34,15 @@ std::optional<std::vector<named_slots>> read_slots(std::span<resp::node const> m
 /// What a node answers for a slot that is another's: "MOVED 3999 127.0.0.1:6381".
 struct redirection {
   unsigned slot = 0;
-  std::string host;  // empty: that of the node that says so
+  std::string host;  // empty: that of the node that answers
   std::uint16_t port = 0;
 };
 std::optional<redirection> read_moved(std::string_view words);
 /// The same for a slot that is on its way: "ASK 3999 127.0.0.1:6381".
 std::optional<redirection> read_ask(std::string_view words);
 
-/// Which master has each slot, by what the nodes of a Cluster say: all of it by CLUSTER SLOTS, which is asked for when something shows that it has
-/// changed, and of one slot by MOVED. An ASK says nothing: the slot is still where it was. No I/O, no clock.
+/// Which master has each slot, according to the nodes of a Cluster: all of it by CLUSTER SLOTS, which is asked for when something shows that it has
+/// changed, and of one slot by MOVED. An ASK changes nothing: the slot is still where it was. No I/O, no clock.
 class slot_map {
  public:
   static constexpr std::size_t nobody = static_cast<std::size_t>(-1);
@@ -51,7 +51,7 @@ class slot_map {
     duration refresh;   // how often the map is asked for without a reason
     duration patience;  // how long an answer may take
   };
-  /// Between two requests, however many slots move; and while nobody can be asked about some slot: its master cannot be reached, or is not known.
+  /// Between two requests, however many slots move; and while some slot has no node to ask: its master cannot be reached, or is not known.
   static constexpr duration between_requests = std::chrono::seconds{1}, between_urgent_requests = std::chrono::milliseconds{100};
   /// So often MOVED is believed of one slot before the next whole map: two nodes may name each other.
   static constexpr unsigned most_patches = 4;
@@ -61,8 +61,8 @@ class slot_map {
   /// `address_map`: as in the config; outlives this.
   slot_map(times t, std::map<std::string, std::string> const& address_map) : times_{t}, address_map_{address_map} { owners_.fill(no_owner); }
 
-  // ---- inputs; after each, look at ask_is_due() and take_changes()
-  /// Somebody can be asked now, and was asked when the connection began.
+  // ---- inputs; after each, check ask_is_due() and take_changes()
+  /// A node can be asked now, and was asked when the connection began.
   void connected(time_point now);
   /// The connection that was to bring the map has ended, or could not be made.
   void failed() noexcept { is_connected_ = is_asked_ = false; }
@@ -82,7 +82,7 @@ class slot_map {
   // ---- outputs
   /// True once: CLUSTER SLOTS is to be sent now.
   [[nodiscard]] bool ask_is_due(time_point now);
-  /// The one who was asked does not answer: its connection is to be ended.
+  /// The node that was asked does not answer: its connection is to be closed.
   bool answer_is_late(time_point now) const noexcept { return is_asked_ && now >= detail::later_by(asked_, times_.patience); }
   time_point next_due() const noexcept;
   /// True once: some slot has another owner than before.
@@ -90,12 +90,12 @@ class slot_map {
 
   /// The number of the master; `nobody`: it is not known.
   std::size_t owner(unsigned slot) const noexcept { return owners_[slot] == no_owner ? nobody : owners_[slot]; }
-  /// Masters of now and of before, at most `most_nodes`. Their numbers stay; behind that many, a new one gets the number of one that has gone.
+  /// Present and former masters, at most `most_nodes`. Their numbers stay; beyond that, a new one gets the number of one that has gone.
   std::size_t nodes() const noexcept { return nodes_.size(); }
   std::string const& id(std::size_t number) const noexcept { return nodes_[number].id; }
   std::string const& host(std::size_t number) const noexcept { return nodes_[number].host; }
   std::uint16_t port(std::size_t number) const noexcept { return nodes_[number].port; }
-  /// A slot that this node has; none: it has no slots, and is no master, or was removed.
+  /// A slot that this node has; none: it has no slots, and is not a master, or was removed.
   std::optional<unsigned> some_slot(std::size_t number) const noexcept;
   bool has_slots(std::size_t number) const noexcept { return nodes_[number].slots != 0; }
   bool is_known() const noexcept { return is_known_; }
@@ -135,7 +135,7 @@ class slot_map {
   std::map<unsigned, unsigned> patched_;  // since the last whole map: how often
   bool is_known_ = false;
   bool somebody_waits_ = false;  // for a slot of which no owner is known
-  bool is_unknown_ = false;      // who a MOVED has named since the last answer
+  bool is_unknown_ = false;      // the nodes that a MOVED has named since the last answer
   bool is_connected_ = false;
   bool is_asked_ = false;
   bool changed_ = false;

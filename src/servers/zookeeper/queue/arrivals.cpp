@@ -88,12 +88,12 @@ void arrivals::answered(reply const& a, time_point now) {
 
 void arrivals::noticed(notice const& n, time_point now) {
   if (n.what == notice::event::deleted) return is_gone(n.path, now);
-  // Somebody has written to it, and that has used the watch up.
+  // It has been written to, and that has used up the watch.
   auto const waiting = on_.all.waiting_for(n.path);
   if (!waiting.empty()) on_.sent.send(about::watch, get_data{n.path, true}, *waiting.front(), nullptr, now, n.path);
 }
 
-/// A node is gone. Whatever one of those that wait for that does, the others hear of it.
+/// A node is gone. Whatever one of its waiters does, the others are told too.
 void arrivals::is_gone(std::string const& path, time_point now) {
   std::vector<standing*> waiting = on_.all.take_waiting(path);
   for (standing* s : waiting) ++s->references;
@@ -175,7 +175,7 @@ void arrivals::watch_answer(in_flight const& r, reply const& a, time_point now) 
     is_gone(r.path, now);
     return;
   }
-  std::vector<standing*> const waiting = on_.all.take_waiting(r.path);  // the server tells them nothing
+  std::vector<standing*> const waiting = on_.all.take_waiting(r.path);  // the server notifies them of nothing
   for (standing* s : waiting) ++s->references;
   for (standing* s : waiting) {
     if (s->node == r.path) s->watches_itself = false;

@@ -10,7 +10,7 @@ namespace conch::zookeeper {
 using conch::retry_reason;
 using at = engine::place::state;
 
-/// Everything is to be looked at, in the order of asking.
+/// Everything is to be checked, in the order of asking.
 void catch_up::rest_all() {
   on_.all.rest_all();
   owed_.rest_all();

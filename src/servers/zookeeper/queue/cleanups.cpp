@@ -31,7 +31,7 @@ void cleanups::owe(standing& s, receipt* r, time_point now, bool was_valid) {
     send(*c, now);
   } else if (s.tellers == 0) {
     on_.sent.search(s, c->number, c, now);
-  }  // else an answer that is under way says whether there is one
+  }  // otherwise an answer that is under way shows whether there is one
 }
 
 void cleanups::send(cleanup& c, time_point now) {

@@ -28,7 +28,7 @@ void holds::renew(std::span<engine::place* const> places, time_point now) {
   if (any_waits) on_.session.prove_soon(now);
 }
 
-/// A hold that lasts long enough to be renewed is told if somebody removes its node. A short one costs no message for that.
+/// A hold that lasts long enough to be renewed watches its node for removal. A short one costs no message for that.
 void holds::watch_own(standing& s, time_point now) {
   if (!on_.session.is_open() || std::exchange(s.watches_itself, true)) return;
   on_.all.watch(s, s.node, now);
@@ -46,7 +46,7 @@ bool holds::prolong(standing& s, time_point now) {
   return true;
 }
 
-/// Nobody asks for it, so others may have the lock by now.
+/// It is not being asked for, so others may have the lock by now.
 void holds::removed(standing& s, time_point now) {
   std::vector<standing*> const all = riders::sharing_with(s);
   for (standing* one : all) {

@@ -20,7 +20,7 @@ bool is_usable(std::int64_t fence) { return fence > 0 && fence < protocol::fence
 
 }  // namespace
 
-/// The node and what stands before it, in one round trip.
+/// The node and those before it, in one round trip.
 void line::make_node(standing& s, time_point now) {
   if (is_too_long(s)) return fail(s, lease_too_long(s), now);
   s.written = true;
@@ -44,7 +44,7 @@ error_code line::lease_too_long(standing const& s) const {
                                                    readable(s.name) + ')');
 }
 
-/// A folder may be older than the rights to the root are strict. Who may change it is asked for once, before the node, so that nothing is granted in
+/// A folder may be older than the rights to the root are strict. Its rights are read once, before the node is created, so that nothing is granted in
 /// one that others may change.
 void line::ask_for_rights(standing& s, time_point now) {
   if (on_.session.has_user() && std::exchange(s.checked_in, on_.sent.session_number()) != on_.sent.session_number()) {
@@ -64,7 +64,7 @@ void line::found(standing& s, std::string path, std::int64_t created, time_point
   s.created = created;
 }
 
-/// What stands before the place.
+/// The nodes before the place.
 void line::look(standing& s, children const& all, time_point now) {
   remove_strays(s, all, now);
   verdict found = judge(all.names, last_of(s.node));
@@ -73,14 +73,14 @@ void line::look(standing& s, children const& all, time_point now) {
   if (found.is == kind::granted) return take_turn(s, false, now);
   bool const is_refused = found.is != kind::waits;
   s.refusal = is_refused ? error_of(found, s) : error_code{};
-  if (!is_refused && !s.wait && !s.riders.empty()) {  // the try is over, and others want the node
+  if (!is_refused && !s.wait && !s.riders.empty()) {  // the try has ended, and others want the node
     standing& next = shares_.pass_on(s, now);
     shares_.become_idle(s);
     on_.env.up.busy(s, now);
     return look(next, all, now);
   }
-  if (s.at == at::leaving && s.lists > 0 && !is_refused) return;  // a later answer says whether the lock has become free before it was to leave
-  // A try tells only then that it is busy: else one that comes after it could find its node, and no holder.
+  if (s.at == at::leaving && s.lists > 0 && !is_refused) return;  // a later answer shows whether the lock has become free before it was to leave
+  // Only then does a try report that the lock is busy: otherwise a later one could find its node, and no holder.
   if (is_refused || s.at == at::leaving || !s.wait) return leave(s, now);
   if (!s.wait) {
     shares_.become_idle(s);
@@ -102,8 +102,8 @@ void line::remove_strays(standing& s, children const& all, time_point now) {
   }
 }
 
-/// One of those before the place is gone. Nobody comes in before it, so if all that are left are known, they say whether it has its turn. Otherwise
-/// the folder tells who is left; it has done so before the turn of this place comes, for more are watched than keep it out.
+/// One of those before the place is gone. None comes in before it, so if all that are left are known, they show whether it has its turn. Otherwise
+/// the folder tells which are left; it has done so before the turn of this place comes, for more are watched than block it.
 void line::gone(standing& s, std::string const& path, time_point now) {
   ++on_.env.stats.pushes;
   view::step const next = s.ahead.gone(last_of(path), share_of(s.asks));
@@ -121,7 +121,7 @@ void line::take_turn(standing& s, bool pushed, time_point now) {
 }
 
 void line::own(standing& s, time_point now) {
-  // Clamped, so that the sum cannot overflow whatever the server says.
+  // Clamped, so that the sum cannot overflow whatever the server sends.
   std::int64_t const created = std::clamp<std::int64_t>(s.created, -2 * protocol::fence_limit, 2 * protocol::fence_limit);
   s.fence = on_.session.birth() + created;
   if (!is_usable(s.fence)) {
@@ -155,7 +155,7 @@ void line::gone_from_line(standing& s, time_point now) {
   on_.env.up.left(s, now);
 }
 
-/// The node is gone, or was never made. Whoever waits asks for another one, behind all others.
+/// The node is gone, or was never made. A waiter asks for another one, behind all others.
 void line::has_no_node(standing& s, time_point now) {
   if (s.at == at::leaving) return gone_from_line(s, now);
   if (s.written) on_.env.up.asked_again(s, retry_reason::reconnected, now);

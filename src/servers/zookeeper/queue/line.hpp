@@ -12,7 +12,7 @@
 
 namespace conch::zookeeper {
 
-/// A place that asks, stands in line, or leaves: its node, what stands before it, its turn.
+/// A place that asks, is queued, or leaves: its node, the nodes before it, its turn.
 class line {
  public:
   line(common_parts& on, cleanups& owed, riders& shares, holds& held) noexcept : on_{on}, owed_{owed}, shares_{shares}, held_{held} {}

@@ -14,7 +14,7 @@ bool tells_of_node(about what) noexcept { return what == about::node || what == 
 void requests::send(about what, request const& r, standing& s, cleanup* c, time_point now, std::string path) {
   ++env_.stats.scripts;
   ++s.references;
-  if (c == nullptr) s.told_on = connections_;  // a clean-up says nothing about what the place asks for now
+  if (c == nullptr) s.told_on = connections_;  // a clean-up is independent of what the place asks for now
   if (c == nullptr && tells_of_node(what)) ++s.tellers;
   bool const is_list = what == about::list;
   if (is_list) window_.uses(s.lease, now);
@@ -22,7 +22,7 @@ void requests::send(about what, request const& r, standing& s, cleanup* c, time_
   session_.send(r, now);
 }
 
-/// Was a node made under that number? The server first hears of all that the leader knows. What an earlier connection had under way for this session
+/// Was a node made under that number? The server first learns all that the leader knows. What an earlier connection had under way for this session
 /// the leader has carried out by then, or refuses: the session has moved.
 void requests::search(standing& s, std::uint64_t number, cleanup* c, time_point now) {
   send(about::nothing, sync{s.folder}, s, c, now);
@@ -46,7 +46,7 @@ void requests::pass_on(standing& from, standing& to) {
     if (one.at != &from || one.number != to.number || one.of_cleanup != nullptr) continue;
     one.at = &to;
     ++to.references;
-    --from.references;  // the caller has one of its own
+    --from.references;  // the caller has its own
   }
 }
 

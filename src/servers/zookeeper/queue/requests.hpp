@@ -15,7 +15,7 @@
 
 namespace conch::zookeeper {
 
-/// What a request asks, and so who reads its answer.
+/// What a request asks, and so which part reads its answer.
 enum class about : std::uint8_t { node, folder, list, watch, leave, clean_up, stray, search, found, rights, nothing };
 
 struct in_flight {
@@ -25,7 +25,7 @@ struct in_flight {
   cleanup* of_cleanup;
   std::string path;  // that is watched
   time_point written{};
-  std::size_t together = 0;  // of a list: with so many others in flight, itself included (request_window)
+  std::size_t together = 0;  // of a list: how many are in flight with it, itself included (request_window)
 };
 
 /// What is written on this connection and not answered yet. Counts connections and sessions.
@@ -61,7 +61,7 @@ class requests {
   environment const& env_;
   session& session_;
   std::deque<in_flight> in_flight_;
-  /// Of lists of a folder, which are the longer the more stand in line.
+  /// For lists of a folder, which are the longer the more clients are queued.
   protocol::request_window window_;
   std::uint64_t sessions_ = 1;  // counts sessions; a place of an earlier one has no node
   std::uint64_t connections_ = 1;

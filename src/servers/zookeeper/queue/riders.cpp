@@ -18,7 +18,7 @@ std::string owner_and_lock(standing const& s) { return std::string{s.asks.owner}
 
 }  // namespace
 
-/// A place that asks: does its owner stand in this line already? Then it rides. Otherwise others may ride on it from now on.
+/// A place that asks: is its owner in this queue already? Then it rides. Otherwise others may ride on it from now on.
 bool riders::ride(standing& s, time_point now) {
   if (!is_reentrant(s)) return false;
   auto const [found, is_first] = carriers_.try_emplace(owner_and_lock(s), &s);
@@ -44,14 +44,14 @@ void riders::rest_riders(standing& carrier, time_point now) {
   for (standing* s : carrier.riders) on_.all.rest(*s, now);
 }
 
-/// Nobody mounts it any more.
+/// No place mounts it any more.
 void riders::carry_no_more(standing& s) {
   if (!is_reentrant(s)) return;
   auto const found = carriers_.find(owner_and_lock(s));
   if (found != carriers_.end() && found->second == &s) carriers_.erase(found);
 }
 
-/// A place with a node was granted: others of its owner have it, too. One that stands behind it, because it asked while this one was leaving, mounts
+/// A place with a node was granted: others of its owner have it, too. One queued behind it, because it asked while this one was leaving, mounts
 /// now.
 void riders::granted_to_owner(standing& s, time_point now) {
   if (!is_reentrant(s)) return;
@@ -135,7 +135,7 @@ void riders::become_idle(standing& s) {
   if (on_.all.is_empty()) on_.session.need_no_deadline();
 }
 
-/// It is idle. False: others of its owner have its node, or go on asking for it, so there is nothing to remove.
+/// It is idle. False: others of its owner have its node, or keep asking for it, so there is nothing to remove.
 bool riders::step_out(standing& s, time_point now) {
   bool const is_shared = s.carrier != nullptr || !s.riders.empty();
   if (!s.riders.empty()) pass_on(s, now);

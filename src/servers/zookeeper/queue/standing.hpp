@@ -27,7 +27,7 @@ struct own_node {
   std::uint64_t made_in = 0;  // the session, counted
   std::uint64_t told_on = 0;  // the connection on which something about it was sent last
   unsigned lists = 0;         // of the folder, under way for it
-  unsigned tellers = 0;       // requests under way whose answer says whether there is a node
+  unsigned tellers = 0;       // requests under way whose answer shows whether there is a node
   bool leave_sent = false;    // on this connection
   bool left_before = false;   // the same on an earlier connection, unanswered
   error_code refusal{};       // why it is being removed; none: for what the cohort has asked
@@ -36,7 +36,7 @@ struct own_node {
   time_point later_since{};   // and since when it cannot
 };
 
-/// What looks at a place when its timer has fired.
+/// What checks a place when its timer has fired.
 class standing_keeper {
  public:
   virtual void due(standing& s, time_point now) = 0;
@@ -45,7 +45,7 @@ class standing_keeper {
   ~standing_keeper() = default;
 };
 
-/// The place of a client at a lock: an ephemeral sequential node in the folder of the lock. What stands before it says whether it has the lock
+/// The place of a client at a lock: an ephemeral sequential node in the folder of the lock. The nodes before it determine whether it has the lock
 /// (order.hpp).
 struct standing final : engine::place, engine::list_hook<standing>, own_node {
   standing(standing_keeper& mine, std::string_view lock_name, engine::permit const& share, std::string folder);
@@ -54,15 +54,15 @@ struct standing final : engine::place, engine::list_hook<standing>, own_node {
   std::string const folder;
   terms const asks;
   view ahead;                   // nodes before it
-  bool watches_itself = false;  // owned: whoever removes the node takes the hold
-  bool has_turn = false;        // nobody stands in its way, and the session's deadline is over: a proof is waited for
+  bool watches_itself = false;  // owned: removing the node takes the hold away
+  bool has_turn = false;        // no node blocks it, and the session's deadline has passed: a proof is waited for
   bool wants_renewal = false;   // the deadline could not be moved when that was asked for
   bool by_push = false;
-  standing* carrier = nullptr;      // a rider: whose node it has
+  standing* carrier = nullptr;      // a rider: the place that has its node
   std::vector<standing*> riders{};  // have its node, too
   time_point full_until{};          // owned: the end of the whole lease that was asked for
   time_point trouble_since{};
-  std::uint64_t checked_in = 0;  // the session, counted, that has asked who may change the folder
+  std::uint64_t checked_in = 0;  // the session, counted, that has read the rights of the folder
   engine::timer check;
 
   std::string path_of(std::string_view its_node) const { return folder + '/' + std::string{its_node}; }

@@ -19,7 +19,7 @@ void standings::begin(standing& s) {
   s.has_turn = s.wants_renewal = false;
 }
 
-/// The next turn looks at it.
+/// The next turn checks it.
 void standings::rest(standing& s, time_point now) {
   s.unlink();
   resting_.push_back(s);

@@ -18,7 +18,7 @@ namespace conch::zookeeper {
 /// The places that are not idle, in order, how far the connection has come with them, and what they watch.
 class standings {
  public:
-  /// `resume`: looks at those that rest.
+  /// `resume`: checks those that rest.
   standings(environment const& env, requests& sent, engine::callback resume) noexcept : env_{env}, sent_{sent}, rest_{resume} {}
   standings(standings const&) = delete;
   standings& operator=(standings const&) = delete;
