@@ -22,7 +22,7 @@ class digest {
   std::uint64_t value_ = 0xcbf29ce484222325U;
 };
 
-// A world tells of each write, of clients and of servers, at which moment it happens. Of this thread; nothing while no digest is taken.
+// A world reports each write, of clients and of servers, with its time. For this thread; nothing while no digest is taken.
 void note_sent(std::int64_t now, std::string_view bytes);
 bool notes_sent();  // whether a digest is taken
 
@@ -37,7 +37,7 @@ std::span<kind_of_world const> every_world();
 // Of that schedule: its trace, its end, and all bytes sent.
 std::uint64_t digest_of(kind_of_world const& w, std::uint64_t seed);
 
-// Of so many schedules of a run, as run_schedules() draws them. The same on any number of threads.
+// The digest of this many schedules of a run, as run_schedules() draws them. The same on any number of threads.
 std::uint64_t digest_of(kind_of_world const& w, std::uint64_t seed, std::uint64_t count, unsigned threads);
 
 }  // namespace conch::sim

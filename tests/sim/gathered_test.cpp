@@ -180,7 +180,7 @@ TEST(GatheredMistakes, EachShowsAsADifference) {
       {"a line is not looked at", "'EXISTS', unpack(KEYS, 1, 2 * asked)", "'EXISTS', unpack(KEYS, 1, asked)"},
       {"a release looks at the first line only", "first_key + returned + 1, first_key + 2 * returned)) == 0",
        "first_key + returned + 1, first_key + returned + 1)) == 0"},
-      {"the fence of before is forgotten", "grant, found_before[i]", "grant, 0"},
+      {"the earlier fence is forgotten", "grant, found_before[i]", "grant, 0"},
       {"watchers are not told", "elseif deleted > returned then", "elseif false then"},
       {"the proposal of a vote is forgotten", "votes and tonumber(ARGV[at + 3]) or nil", "nil"},
       {"a vote is granted as a hold", "votes and 'c' or 'h'", "'h'"},

@@ -50,7 +50,7 @@ TEST(SyncedSimulation, SchedulesOfLocksWithSeveralOwnersBreakNoPromise) {
   }
 }
 
-/// All clocks run alike, and those of the replicas are ahead of the master's by so many times what may be.
+/// All clocks run alike, and those of the replicas are ahead of the master's by this many times the allowed difference.
 plan with_clocks_apart(std::uint64_t seed, int times) {
   plan p = make_synced_plan(seed);
   p.server_drift_ppm = 0;

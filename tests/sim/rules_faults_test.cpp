@@ -105,7 +105,7 @@ class judge_of_rules {
     std::int64_t last_end = now_;
     for (auto const& [number, o] : l.owners) last_end = std::max(last_end, o.ends);
     bool const is_too_short = l.line_kept + 2000 < last_end + a->lease.count() * 1000;
-    return is_too_short ? "L6: the line is kept for less than the leases of now and that of the last in it" : "";
+    return is_too_short ? "L6: the queue is kept for less than the present leases and that of its last waiter" : "";
   }
 
   owner_fences const owners_before_;
@@ -114,7 +114,7 @@ class judge_of_rules {
   std::optional<std::string> whose_before_;
 };
 
-/// The first that is noticed of so many random commands.
+/// The first violation in this many random commands.
 template <class Side>
 std::string first_noticed(std::uint64_t seed, int steps) {
   Side side{seed, {.near_2020 = seed % 3 == 0}};

@@ -50,7 +50,7 @@ struct finding {
   bool seen_before = false;  // in the schedule that the table names
 };
 
-// Runs schedules from `first` on, each from its seed; stops at a violation. Of several found at the same time the first one.
+// Runs schedules from `first` on, each from its seed; stops at a violation. If several are found at the same time, at the first one.
 std::optional<finding> run_schedules(std::uint64_t seed, std::uint64_t first, std::uint64_t count, unsigned threads, mutant const* broken,
                                      std::function<outcome(std::uint64_t)> const& run, std::function<void(std::uint64_t)> const& progress = {});
 std::optional<finding> run_many(std::uint64_t seed, std::uint64_t first, std::uint64_t count, unsigned threads, mutant const* broken,

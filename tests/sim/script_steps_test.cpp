@@ -146,7 +146,7 @@ TEST_P(ScriptSteps, ATryGoesOnUntilItKnows) {
     reply = script("acquire", {"live.1", "try", "30000", "3000", "60000", "0", "0"});
   } while (goes_on() && reply.items.size() > 3 && reply.items[0].integer == 4);
   if (to_the_end()) {
-    EXPECT_TRUE(reply.items.empty() || reply.items[0].integer == 1) << "nobody has it, and nobody who waits is alive";
+    EXPECT_TRUE(reply.items.empty() || reply.items[0].integer == 1) << "the lock is free, and no waiter is alive";
     EXPECT_EQ(length("ZCARD", key_ + ":q"), 0);
   }
   expect_bounded("try of a lock that the dead wait for");
@@ -209,7 +209,7 @@ TEST_P(ScriptSteps, AllOwnersThatAreOverEndInBoundedScripts) {
   owners(GetParam() - 1);
   model_.set_time_us(start_us + 4'000'000);
   while (goes_on() && length("HLEN", key_) > 2) release_permit("nobody.1", 's', 2 * GetParam());
-  EXPECT_TRUE(length("HLEN", key_) == 2 || !to_the_end()) << "the sums, and the one who has not run out";
+  EXPECT_TRUE(length("HLEN", key_) == 2 || !to_the_end()) << "the sums, and the one that has not expired";
   EXPECT_EQ(run(me_, {"HGET", key_, "sums"}).text.substr(0, 2), "s ");
   expect_bounded("all owners but one are over");
 }

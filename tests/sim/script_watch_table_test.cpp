@@ -1,4 +1,4 @@
-// Those who wait until nobody has a lock, and the scripts that tell them, by tables (script_table.hpp).
+// Watchers, which wait until a lock is free, and the scripts that notify them, by tables (script_table.hpp).
 #include "sim/script_table.hpp"
 
 namespace conch::sim {

@@ -156,7 +156,7 @@ TEST_F(ZookeeperLineJudge, NoticesMoreThanTheLimitInWhatIsBelieved) {
   stands("b", 2, some(1, 3));
   EXPECT_EQ(grant("a", 1, some(2, 3)), 0);
   EXPECT_EQ(grant("b", 2, some(1, 3)), 0);
-  goes(1);  // whoever had it still believes in it
+  goes(1);  // the former holder still believes in it
   stands("c", 3, some(1, 3));
   EXPECT_EQ(grant("c", 3, some(1, 3)), 1);
 }

@@ -1,5 +1,6 @@
-// Two masters of a Cluster: two real servers, and two models. What the client leans on while a slot moves from one to the other: what is
-// redirected and to where, what three keys may do, what a script may touch, who hears a shard channel, and who is told that it left.
+// Two masters of a Cluster: two real servers, and two models. What the client relies on while a slot moves from one to the other: what is
+// redirected and to where, what three keys may do, what a script may touch, which clients receive from a shard channel, and which are told that it
+// left.
 
 #include <algorithm>
 #include <array>
@@ -158,7 +159,7 @@ class both_clusters {
     }
   }
 
-  /// The next that is no push; those are kept.
+  /// The next that is not a push; pushes are kept.
   static value reply(talker& t) {
     for (;;) {
       auto got = t.real->read();

@@ -96,7 +96,7 @@ inline seen_grant seen(std::string_view client, protocol::pushed_grant const& g)
 constexpr std::int64_t requested_mark = -1;
 /// And of one that tells that a lock is free, with and without others to be told.
 constexpr std::int64_t freed_mark = -2, freed_and_more_mark = -3;
-/// And of one that tells when the lease of the owner of now ends.
+/// And of one that reports when the lease of the present owner ends.
 constexpr std::int64_t end_mark = -4;
 /// And of one that tells of a missed turn.
 constexpr std::int64_t missed_mark = -5;
@@ -204,7 +204,7 @@ inline std::vector<std::string> with_many(std::vector<std::string> names, bool m
   return names;
 }
 
-/// Of the same request always the same; every third is of a client of before, whose ids have none.
+/// Always the same for one request; every third belongs to an earlier client version, whose ids have none.
 inline engine::grant_id with_nonce(std::uint64_t count) { return {count, count % 3 * 0x9e3779b97f4a7c15u}; }
 
 /// An id of a client whose last one this was.

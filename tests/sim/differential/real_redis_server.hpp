@@ -94,7 +94,7 @@ class real_redis_server {
 
   std::string socket_path() const { return folder_ / "redis.sock"; }
 
-  // It stands still, or goes on.
+  // Pauses or resumes it.
   void stand_still(bool still) const { ::kill(pid_, still ? SIGSTOP : SIGCONT); }
 
  private:

@@ -56,7 +56,7 @@ class both_pairs {
     }
   }
 
-  /// Sent to one server of each pair; the answers must be the same. It has reached the replica when this returns, if that does not stand still.
+  /// Sent to one server of each pair; the answers must be the same. It has reached the replica when this returns, unless that is paused.
   std::string same(std::size_t at, words const& argv) {
     set_time();
     std::string const real = of_any_server(describe(ask(*asks_[at], argv)));

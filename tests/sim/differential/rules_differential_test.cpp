@@ -149,7 +149,8 @@ next_command next_of(protocol::command const& c, std::string const& client, any_
   return {};
 }
 
-/// Who is granted what, and who is told something, in any order: without fences, and without the ends of leases, of which more scripts tell more.
+/// Which client is granted what, and which are told something, in any order: without fences and the ends of leases, which more scripts report
+/// oftener.
 std::multiset<std::string> told(seen_grants const& all) {
   std::multiset<std::string> told;
   for (seen_grant const& g : all) {
@@ -224,8 +225,8 @@ void compare_until_finished(Side& side, int steps, std::map<std::string, int>& h
         should_take += std::get<protocol::order_reply>(ought.reply).count;
       }
       next = next_of(*next.command, next.client, is.reply, is.pushes);
-      // Who stands in line anew asks again: it may have been granted the lock by a push instead of the answer, or have lost its place as one that
-      // does not hear.
+      // A client that queues anew asks again: it may have been granted the lock by a push instead of the answer, or have lost its place as one that
+      // is not subscribed.
       auto const* const released = std::get_if<protocol::release_reply>(&reply);
       if (!next.command && scripts_needed > 1 && released != nullptr && released->again.what == protocol::acquire_reply::kind::queued) {
         auto const& c = std::get<protocol::release_command>(command);
@@ -236,7 +237,7 @@ void compare_until_finished(Side& side, int steps, std::map<std::string, int>& h
         asks_again = client + '.' + engine::to_text(c.new_id) + " granted " + std::string{c.name};
         ++happened["again by a push"];
       }
-      // Whoever was to tell the next watchers did not hear of it; they would ask by themselves.
+      // The client that was to notify the next watchers was not told; they would ask by themselves.
       std::string const name{name_of(command)};
       if (!next.command && !name.empty() && rules.locks[name].watchers.empty() && !read_state(scripts, key_of(name), side.now()).watchers.empty()) {
         next = {client, protocol::watch_command{.name = name_of(command)}};
@@ -271,7 +272,7 @@ void compare_until_finished(Side& side, int steps, std::map<std::string, int>& h
     }
     auto is_told = told(got), ought_to_be_told = told(expected);
     if (was_repeated) {
-      // Between two scripts the lock may be without an owner: then those who wait for that are told.
+      // Between two scripts the lock may be without an owner: then the watchers are told.
       std::erase_if(is_told, [](std::string const& one) { return one.find(" freed ") != std::string::npos; });
       std::erase_if(ought_to_be_told, [](std::string const& one) { return one.find(" freed ") != std::string::npos; });
     }
@@ -289,7 +290,7 @@ void compare_until_finished(Side& side, int steps, std::map<std::string, int>& h
         ought.watchers_kept = is.watchers_kept;
       }
       if (was_repeated) {
-        // Who asks again shows a ticket, and so looks whether the first in line are there.
+        // A client that asks again shows a ticket, and so checks whether the first in the queue are there.
         auto const is_gone = [&](auto const& w) {
           return std::find(is.line.begin(), is.line.end(), w) == is.line.end() && !rules.hears(w.second.substr(0, w.second.find('.')));
         };

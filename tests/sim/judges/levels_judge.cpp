@@ -67,7 +67,7 @@ void levels_judge::entered(sim_level const& l, engine::owner_levels::entry const
       must(11, !l.is_attempt(), "waits for its owner, and was to wait for nobody");
       must(4, under_way && shared, "waits for its owner, which does not ask");
       return;
-    default: must(4, !under_way || !shared, "asks beside another acquire of its owner, and may wait for that for ever"); return;
+    default: must(4, !under_way || !shared, "asks beside another acquire of its owner, and may wait for that forever"); return;
   }
 }
 

@@ -33,7 +33,7 @@ class levels_judge {
   void order_ended(sim_hold const& h, error_code why, engine::reader_order_end const& told, nanos asked_at, time_point now) const;
   /// P6: nothing is left in the owner's tables.
   void over(sim_level const& l, levels const& all) const;
-  /// P4: whoever waits for its owner waits for an acquire that is under way.
+  /// P4: an acquire that waits for its owner waits for one that is under way.
   void nobody_waits_for_ever(levels const& all) const;
   /// P6: an owner of which nobody writes any more, and nobody is told so, is a reader on the server.
   void counts_a_reader(sim_hold const& h, levels const& all, time_point now) const;

@@ -44,7 +44,7 @@ bool observer::is_disowned(sim_acquisition const& a) const {
   return forward_ || is_forged(a) || a.orphaned_at >= 0 || a.fence / hand_offs_per_grant <= locks_[static_cast<std::size_t>(a.lock_number)].disowned;
 }
 
-/// Perhaps: a grant of that id was published by somebody who is no server.
+/// Perhaps: a grant of that id was published by a client, not by a script.
 bool observer::is_forged(sim_acquisition const& a) const {
   return !forged_.empty() && !a.client->settings().settings.verify_pushes && forged_.contains(owner_id(a));
 }
@@ -160,7 +160,7 @@ void observer::answered(sim_acquisition& a, bool granted) {
   std::string const who = client_words(a) + " was granted " + lock_words(a.lock_number) + ", fence " + std::to_string(a.fence);
 
   if (a.deadline() <= a.client->local_now()) throw violation{3, who + ", after its deadline"};
-  if (a.fence <= 0) throw violation{2, who + ", which is no token"};
+  if (a.fence <= 0) throw violation{2, who + ", which is not a token"};
   bool const adopts = a.adopts != nullptr;
   if (a.fence <= w.highest_granted && !is_disowned(a)) {
     throw violation{2, who + ", after fence " + std::to_string(w.highest_granted)};
@@ -282,7 +282,7 @@ void observer::not_too_late(sim_acquisition const& a) const {
   }
 }
 
-// P3: whoever believes in a hold is the owner on the server, and will be until the deadline.
+// P3: a client that believes in a hold is the owner on the server, and will be until the deadline.
 void observer::backed_by_server(sim_acquisition const& a) {
   if (!is_believed(a) || is_disowned(a)) return;
   lock_state const is = look(a.lock_number);
@@ -365,7 +365,7 @@ void observer::detaching(sim_acquisition& a) {
   if (a.active && a.at == phase::holding) told_in_time(a);
 }
 
-/// P3: whoever takes it over has the whole lease. P1: nobody here believes in it, and nothing that this client sends names it any more.
+/// P3: the adopter has the whole lease. P1: this client no longer believes in it, and nothing that it sends names it any more.
 void observer::detached(sim_acquisition& a, error_code why) {
   lock_watch& w = watch(a.lock_number);
   w.stirred(a.serial, world_.now());
@@ -529,7 +529,7 @@ void observer::writes(sim_client& c, protocol::command const& what) {
     if (release->new_id != 0) c.open_ids_[release->new_id] = {number_of(release->name), world_.now()};
     if (c.dead_ids_.contains(release->new_id)) throw violation{8, "client " + std::to_string(c.number()) + " queues under an id it has released"};
     if (!release->keep) c.dead_ids_.insert(release->id);
-    // Whoever leaves has no place that could be lost.
+    // A client that leaves has no place that could be lost.
     tickets_.erase(c.id() + "." + engine::to_text(release->id));
   } else if (auto const* renew = std::get_if<protocol::renew_command>(&what)) {
     ++renew_scripts_;
@@ -561,7 +561,7 @@ void observer::told_ticket(sim_client const& c, engine::grant_id id, std::int64_
   if (!is_new) known->second = std::min(known->second, ticket);
 }
 
-/// P5: who has been told its place shows it with every question.
+/// P5: a client that knows its place shows it with every question.
 void observer::shows_ticket(sim_client const& c, protocol::acquire_command const& question) const {
   auto const known = tickets_.find(c.id() + "." + engine::to_text(question.id));
   if (known == tickets_.end() || known->second == question.ticket) return;

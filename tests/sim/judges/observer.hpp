@@ -63,7 +63,7 @@ class observer {
   virtual ~observer() = default;
 
   // ---- on the server ----
-  // `by`: the connection it comes from; null: somebody who is no client of ours.
+  // `by`: the connection it comes from; null: not one of our clients.
   virtual void before(std::span<std::string_view const> argv, link const* by);
   virtual void after(std::span<std::string_view const> argv, value const& reply);
   // ... at another server than the master: a replica, or a former master that takes itself for one
@@ -79,10 +79,10 @@ class observer {
   virtual owner_fences owners_of(int name) const;
   virtual void forced(int name, owner_fences const& owners, std::vector<std::string> const& pushed, bool more_to_do);
   void requested(owner_fences const& owners, bool surely);
-  // A script that may free a lock, and those who wait for that (observer_watchers.cpp).
+  // A script that may free a lock, and the watchers (observer_watchers.cpp).
   struct freeing {
-    int name = -1;       // less than 0: it is none
-    std::size_t of = 1;  // so many calls, which one script carries out
+    int name = -1;       // less than 0: none
+    std::size_t of = 1;  // how many calls the script carries out
     bool owned = false;
     bool alerted = false;  // the key is there that says that somebody waits
     std::vector<std::string> watchers{};
@@ -118,7 +118,7 @@ class observer {
   void clock_forward();
   // A fault has something to do with what happens before that; with a client: to that one's connection.
   void trouble(nanos until, int client = -1);
-  // In a Cluster: whoever asks may have to wait until then, and holds cannot be renewed until then and a way round.
+  // In a Cluster: acquires may have to wait until then, and holds cannot be renewed until then and a round trip.
   void slots_in_trouble(nanos until, nanos unwell_until);
   void former_master_knows(std::size_t shard);
   void denied(nanos until);  // users may not do what they need
@@ -181,7 +181,7 @@ class observer {
   void heard_of_requests(sim_acquisition const& a) const;
   bool knows_request(sim_acquisition const& a) const;
   std::map<std::string, nanos> requests_;  // by the id of the owner: when it was last asked to let go
-  std::unordered_set<std::string> heard_;  // those who have heard of that
+  std::unordered_set<std::string> heard_;  // the owners that were told
   std::uint64_t requests_told_ = 0;
   // observer_watchers.cpp
   bool alerted(int name) const;
@@ -237,7 +237,7 @@ class observer {
   std::unordered_map<std::string, std::string> adopted_;  // by origin: by whom
 
  private:
-  // What was handed to somebody who may be dead, while more were waiting.
+  // What was handed to a client that may be dead, while more were waiting.
   struct hand_over {
     std::string heir;
     std::string releaser;  // client; or who asked, and passed on what it found free
@@ -248,7 +248,7 @@ class observer {
   };
 
  protected:
-  // Who was told that a script has left something for the next.
+  // The clients that were told that a script has left something for the next.
   void needs_no_memory(value const& answer, bool not_renewed, std::string_view id) const;
   void not_there(std::string_view id);
   void not_handed_on_by_an_old_word(sim_acquisition const& a) const;
@@ -301,7 +301,7 @@ class observer {
     std::int64_t fence = 0;  // of the grant that a renewal means; 0: any
     bool keep = false, waits = false;
     bool patient = false;
-    bool deaf = false;      // who is to stand in line hears nothing
+    bool deaf = false;      // the client to be queued is not subscribed
     bool late = false;      // by a connection that its client has left
     bool together = false;  // a try, in one script with others
     bool gathered = false;  // one of several commands in one script
@@ -363,7 +363,7 @@ class observer {
   bool clobbers_ = false;
   std::unordered_map<std::string, std::int64_t> tickets_;  // as the clients were told
   std::set<std::string> lost_in_between_;                  // ids that a server did not find when they were to be renewed
-  std::unordered_map<std::string, nanos> not_before_;      // when who waits may ask again, nothing being wrong
+  std::unordered_map<std::string, nanos> not_before_;      // when a waiter may ask again, if nothing is wrong
 
   // for the budget
   std::uint64_t asked_ = 0, owners_ = 0, claims_ = 0, gave_up_ = 0;

@@ -51,7 +51,7 @@ void observer::node_connected(sim_client& c, std::shared_ptr<link> const& l) {
   });
 }
 
-/// So the exception is over soon after the former master has heard of it: whoever listens there is told, and asks the new one.
+/// So the exception ends soon after the former master has learned of it: its subscribers are told, and ask the new one.
 void observer::former_master_knows(std::size_t shard) {
   if (world_.promoted_at(shard) < 0 || !only_slots_and_masters()) return;
   nanos const bound = world_.time_to_reroute() + static_cast<nanos>(plan_.names) * millisecond;

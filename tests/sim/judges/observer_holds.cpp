@@ -75,7 +75,7 @@ void observer::look_at_hold(sim_acquisition& a) {
   a.seat_deadline = a.deadline();
 }
 
-/// Whoever cancelled for more than "stop waiting" does not want a grant that comes after all.
+/// A caller that cancelled with more than "stop waiting" does not want a grant that comes after all.
 void observer::not_after_giving_up(sim_acquisition const& a) const {
   using type = engine::cancel_type;
   bool const gave_up = (a.cancelled && a.cancel_as != type::total) || (a.cancelled_again && a.cancel_again_as != type::total);
@@ -176,7 +176,7 @@ void observer::failed(sim_acquisition const& a, error_code const& why) {
   } else if (why == errc::closed) {
     must(c.is_closed(), "its client is open");
   } else if (why == errc::unreachable) {
-    // What was asked for somebody before may be answered with an error now. A client that stood still hears of it when it goes on.
+    // What was asked for an earlier acquire may be answered with an error now. A client that was paused receives it when it resumes.
     nanos const under_way = c.settings().settings.command_timeout.count() + plan_.spike;
     bool const stood_still = c.last_pause_end() != 0 && c.last_pause_end() >= a.asked_at - under_way;
     bool const connected = c.up(a.lock_number) && c.up_since(a.lock_number) <= a.asked_at && refused_at_ < a.asked_at - under_way && !stood_still;

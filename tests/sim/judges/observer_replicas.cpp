@@ -29,7 +29,7 @@ bool observer::has_it(sim_acquisition const& a) const {
   return a.client->true_time(a.deadline()) <= world_.true_time_of_server_ms(is.expires_ms);
 }
 
-/// What the holder heard last is of another server, or of before this one was the master.
+/// The holder's last answer is from another server, or from before this one was the master.
 bool observer::may_be_orphan(sim_acquisition const& a) const {
   nanos const promoted_at = world_.promoted_at(world_.shard_of(a.lock_number));
   if (promoted_at < 0 || a.lock == nullptr) return false;
@@ -169,7 +169,7 @@ void observer::asked_elsewhere(std::span<std::string_view const> argv, redis_mod
   }
 }
 
-/// It still shows who had the lock: a try that its client sent there is answered as well as it can know. P2: what a former master grants
+/// It still shows the former holder: a try that its client sent there is answered as well as it can know. P2: what a former master grants
 /// has a greater fence than all before it, too, if its clock shows the same.
 void observer::answered_elsewhere(std::span<std::string_view const> argv, value const& reply) {
   auto const calls = calls_in(argv);

@@ -35,12 +35,12 @@ void observer::told_of_request(sim_acquisition& a) {
   heard_.insert(owner_id(a));
 }
 
-/// Once a holder has heard of it, the grant is not handed on in memory: whoever asks is not of this process, or stands in line as well.
+/// Once a holder knows of it, the grant is not handed on in memory: the asker is in another process, or queued as well.
 void observer::not_handed_on_though_asked(sim_acquisition const& a) const {
   if (heard_.contains(owner_id(a))) throw violation{5, holder_words(a) + " was handed it in memory, though another client had asked for it"};
 }
 
-/// Whoever listens hears of a request as soon as the network allows; on a new connection too, if the server still knows it.
+/// A listener receives a request as soon as the network allows; on a new connection too, if the server still knows it.
 void observer::heard_of_requests(sim_acquisition const& a) const {
   if (a.listens_since < 0 || a.told_of_request || a.at != phase::holding) return;
   auto const asked = requests_.find(owner_id(a));

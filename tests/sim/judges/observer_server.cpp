@@ -28,7 +28,7 @@ int observer::named(std::string_view key) const {
 
 std::size_t observer::receivers(std::string_view id, int name) const { return world_.listeners(name, client_of(id)); }
 
-/// Who gives a lock back may take a tool that listens to all channels for the next in line. Whoever finds it free may not.
+/// A client that gives a lock back may mistake a tool that listens to all channels for the next in the queue. One that finds it free may not.
 bool observer::is_told(std::string_view next, int name, bool given_back) const { return receivers(next, name) != 0 || (plan_.watched && given_back); }
 
 /// Its client is there and waits, and has no other trouble than to connect again.
@@ -184,7 +184,7 @@ void observer::before(std::span<std::string_view const> argv, link const* by) {
     judge_free_line(s);
     if ((s.acquires || s.releases) && watch(s.name).left) judge_left_over(s.name, *std::exchange(watch(s.name).left, {}));
     s.late = by != nullptr && !is_current(*by);
-    // In a Cluster the slot may have gone and come back while this was on its way, or its client stood still; then the client asks once more.
+    // In a Cluster the slot may have gone and come back while this was on its way, or its client was paused; then the client asks once more.
     bool const ended = plan_.shards != 0 && std::max(trouble_until_, last_pause_of(s.id) + world_.time_to_reroute()) + plan_.spike >= world_.now();
     s.deaf = !ended && by != nullptr && !s.late && s.acquires && s.waits && receivers(s.id, s.name) == 0 && !may_not_know_yet(*by);
   }
@@ -194,7 +194,7 @@ void observer::after(std::span<std::string_view const>, value const& reply) {
   auto const refuses = [](value const& one) { return one.is_error() && one.error_code() != "NOSCRIPT"; };
   if (refuses(reply) || std::any_of(reply.items.begin(), reply.items.end(), refuses)) refused();
   for (step const& s : steps_) {
-    if (s.deaf) throw violation{4, std::string{s.id} + " stands in line before its client is subscribed"};
+    if (s.deaf) throw violation{4, std::string{s.id} + " is queued before its client is subscribed"};
   }
   for (step const& s : steps_) {
     value const& answer = answer_to(reply, s.index, s.gathered);
@@ -261,7 +261,7 @@ void observer::judge(step const& s, lock_state const& is, value const& reply) {
   if (s.together) judge_try(s, is, reply);
   if (s.acquires) judge_echo(s, is);
   if (s.acquires && plan_.calm() && !reply.is_error()) {
-    // P10: whoever waits asks again when what it was told should be over, and not before.
+    // P10: a waiter asks again when the lease that it was told should have expired, and not before.
     std::string const id{s.id};
     auto const known = not_before_.find(id);
     bool const handed = was.owned && was.owner == id;
@@ -282,7 +282,7 @@ void observer::judge(step const& s, lock_state const& is, value const& reply) {
     if (!taken && !awaited && !s.together)
       throw violation{11, "a try of " + std::string{s.id} + " was told that lock " + std::to_string(s.name) + " is busy, which it is not"};
   }
-  // Whoever handed the lock on while more were waiting is to look after it.
+  // A client that handed the lock on while more were waiting has to check on the new owner.
   hand_over& passed = watch(s.name).passed;
   if (passed.watched && (!is.owned || is.owner != passed.heir || is.state == 'h')) passed = {};
   if (changed && is.state == 'c' && !s.late && !is.line.empty()) {
@@ -294,7 +294,7 @@ void observer::judge(step const& s, lock_state const& is, value const& reply) {
   }
 }
 
-// P2, P7: the grant stays what it was; who is told otherwise has changed nothing.
+// P2, P7: the grant stays what it was; a client that is told otherwise has changed nothing.
 void observer::judge_adoption(step const& s, lock_state const& is, value const& reply) {
   lock_state const& was = s.was;
   std::string const who = std::string{s.id} + ", which takes over what " + std::string{s.origin} + " has let go,";
@@ -331,7 +331,7 @@ void observer::judge_try(step const& s, lock_state const& is, value const& reply
   std::string const lock = "lock " + std::to_string(s.name);
   if (!same && !refuses_) throw violation{6, "several tries changed " + lock + ", and " + std::string{s.id} + " was not told that it has it"};
   if (is.owned && is.owner == s.id && !(s.was.owned && s.was.owner == s.id))
-    throw violation{6, "several tries took " + lock + " for " + std::string{s.id} + ", who was not told"};
+    throw violation{6, "several tries took " + lock + " for " + std::string{s.id} + ", which was not told"};
 }
 
 // P7, P8: nobody but the owner's release ends a hold, and nothing shortens it.
@@ -350,7 +350,7 @@ void observer::judge_owner(step const& s, lock_state const& is) {
   if (is.state == 'c' && was.state == 'h') throw violation{8, what + " made a hold a claim"};
 }
 
-// Whoever is told to be the owner has a hold, no claim, and the whole lease.
+// A client that is told to be the owner has a hold, not a claim, and the whole lease.
 void observer::judge_confirmed(step const& s, std::string_view id, lock_state const& is) const {
   std::string const who = std::string{id} + " was told that it owns lock " + std::to_string(s.name);
   if (!is.owned || is.owner != id) throw violation{3, who + ", which it does not"};
@@ -383,7 +383,7 @@ void observer::judge_echo(step const& s, lock_state const& is) const {
   if (!stands(is) || stands(s.was) || detached_.contains(std::string{s.id})) return;  // what stands for that is given back when its turn comes
   for (auto const& c : world_.clients()) {
     if (!c->alive() || c->id() != client_of(s.id) || c->owed() != 0) continue;
-    // By a node to which the slot has come back: a connection of before is ended by the next one, and there is none yet.
+    // By a node to which the slot has come back: an earlier connection is ended by the next one, and there is none yet.
     if (plan_.shards != 0 && !c->up(s.name)) continue;
     // Of those that a release was written for.
     if (!is_wanted(s.id, s.name))
@@ -414,7 +414,7 @@ void observer::judge_new_owner(step const& s, lock_state const& is) {
       throw violation{1, who + ", while " + owner_id(*a) + " still believes it holds the lock"};
     }
   }
-  // Whoever stood before it was either the one that asked to leave, or cannot be told.
+  // The clients before it either asked to leave, or cannot be told.
   for (auto const& [id, ticket] : s.was.line) {
     if (id == is.owner) break;
     if (s.releases && id == s.id) continue;
@@ -427,7 +427,7 @@ void observer::judge_new_owner(step const& s, lock_state const& is) {
     throw violation{4, who + ", but nobody was told"};
 }
 
-// P4, P5: who is in line stays there, at its place.
+// P4, P5: a queued client stays queued, at its place.
 void observer::judge_line(step const& s, lock_state const& is, value const& reply) {
   auto const stands = [](lock_state const& l, std::string_view id) {
     return std::find_if(l.line.begin(), l.line.end(), [&](auto const& e) { return e.first == id; });
@@ -445,10 +445,10 @@ void observer::judge_line(step const& s, lock_state const& is, value const& repl
   for (auto const& [id, ticket] : is.line) {
     if (stands(s.was, id) != s.was.line.end()) continue;
     bool const me = (s.acquires && id == s.id) || (s.releases && id == s.new_id);
-    if (!me) throw violation{7, "a script put " + id + " in line, who did not ask"};
-    if (s.acquires && !s.waits) throw violation{10, "a try of " + id + " stands in line"};
-    // What a connection of before has still under way may not know the ticket yet. If the place was lost meanwhile, to a
-    // script that failed half-way, it stands behind others until the next question, which knows it.
+    if (!me) throw violation{7, "a script put " + id + " in the queue, which did not ask"};
+    if (s.acquires && !s.waits) throw violation{10, "a try of " + id + " is queued"};
+    // What an earlier connection has still under way may not know the ticket yet. If the place was lost meanwhile, to a
+    // script that failed half-way, it is behind others until the next question, which knows it.
     if (auto const known = tickets_.find(id); known != tickets_.end() && known->second != ticket && !s.late) {
       throw violation{5, id + " lost its place in line"};
     }
@@ -466,11 +466,11 @@ void observer::judge_line(step const& s, lock_state const& is, value const& repl
   // Of the patient script nobody need get it: the first in line is not there yet.
   bool const awaits = (s.patient && !is.line.empty() && receivers(is.line.front().first, s.name) == 0) || told_of_more(s.acquires, s.releases, reply);
   if (!is.owned && !is.line.empty() && !refused_late && !s.together && !awaits) {
-    throw violation{4, "lock " + std::to_string(s.name) + " is free although somebody stands in line"};
+    throw violation{4, "lock " + std::to_string(s.name) + " is free although a client is queued"};
   }
 }
 
-/// Has nothing kept who passed it on from looking after it?
+/// Has nothing kept the client that passed it on from checking on the new owner?
 bool observer::undisturbed(std::weak_ptr<link> const& connection, nanos since) const {
   auto const by = connection.lock();
   if (by == nullptr || by->cut || !by->server_open) return false;
@@ -487,7 +487,7 @@ nanos observer::patience_with(sim_client const& c) const {
   return claim / 8 + 30 * millisecond + 4 * (plan_.latency + plan_.jitter + plan_.timer_lateness);
 }
 
-/// The script has not done all there was: whoever hears that is to ask again.
+/// The script has not done all there was: a client that is told so has to ask again.
 bool observer::told_of_more(bool acquires, bool releases, value const& reply) {
   auto const flag = [&](std::size_t i) { return reply.items.size() > i && (reply.items[i].integer & 2) != 0; };
   if (reply.is_error() || reply.items.empty()) return false;
@@ -503,18 +503,18 @@ std::optional<observer::left_over> observer::left_by(std::string_view id, link c
   return std::nullopt;
 }
 
-// P4: what a script leaves for the next is not left alone, if who was told of it is well.
+// P4: what a script leaves for the next is not left alone, if the client that was told of it is well.
 void observer::judge_left_over(int name, left_over const& l) const {
   nanos const waited = world_.now() - l.at;
   if (!undisturbed(l.by, l.at) || waited <= 6 * (plan_.latency + plan_.jitter + plan_.timer_lateness) + 5 * millisecond) return;
   for (auto const& c : world_.clients()) {
     if (c->id() != l.client || !looks_after(*c, l.at)) continue;
     throw violation{4, "what a script left to do for lock " + std::to_string(name) + " was left alone for " + std::to_string(waited / millisecond) +
-                           " ms by " + l.client + ", who was told"};
+                           " ms by " + l.client + ", which was told"};
   }
 }
 
-// P4: a dead next-in-line costs at most the claim, however many there are, if who passed the lock on to it is well.
+// P4: a dead next-in-line costs at most the claim, however many there are, if the client that passed the lock on to it is well.
 void observer::judge_hand_over(step const& s) {
   hand_over& passed = watch(s.name).passed;
   if (!passed.watched || s.was.owned) return;
@@ -541,7 +541,7 @@ void observer::judge_free_line(step const& s) {
   nobody_asked_in_time(s.name, ended_ms, ids);
 }
 
-/// The last lease ended at that time of the server; these stand in line, and somebody has come to the lock only now.
+/// The last lease ended at that time of the server; these are queued, and a client has come to the lock only now.
 void observer::nobody_asked_in_time(int name, std::int64_t ended_ms, std::vector<std::string> const& line) const {
   nanos const freed = world_.true_time_of_server_ms(ended_ms);
   bool const one_waits = std::any_of(world_.clients().begin(), world_.clients().end(), [&](auto const& c) {
@@ -556,7 +556,7 @@ void observer::nobody_asked_in_time(int name, std::int64_t ended_ms, std::vector
   }
 }
 
-/// Whoever is told when a lease ends may ask then.
+/// A client that is told when a lease ends may ask then.
 void observer::told_end(std::string_view push) {
   auto const gap = push.find(' ');
   auto const known = not_before_.find(std::string{push.substr(1, gap - 1)});
@@ -595,36 +595,35 @@ void observer::guarded(guarded_write const& w, bool owns, value const& reply) {
   if (!refused && !owns) throw violation{1, what + " was carried out, and it is not the owner"};
 }
 
-/// Whoever lost it was told, and before anybody was granted it.
+/// The client that lost it was told, and before any other was granted it.
 void observer::judge_force(int name, owner_fences const& owners, std::vector<std::string> const& pushed) const {
   auto const still = owners_of(name);
   for (auto const& [id, fence] : owners) {
     std::string const words = "lock " + std::to_string(name) + " was taken from " + id;
-    if (still.contains(id)) throw violation{7, words + ", who has it still"};
+    if (still.contains(id)) throw violation{7, words + ", which still has it"};
     if (receivers(id, name) == 0) continue;
     auto const told =
         std::find_if(pushed.begin(), pushed.end(), [&, mine = "!" + id + " "](std::string const& text) { return text.starts_with(mine); });
-    if (told == pushed.end()) throw violation{9, words + ", who was not told"};
+    if (told == pushed.end()) throw violation{9, words + ", which was not told"};
     // In several scripts some get it before the last have lost it.
     if (!plan_.small_steps && std::any_of(pushed.begin(), told, [](std::string const& text) { return !text.starts_with('!'); })) {
-      throw violation{9, words + ", who was told after the next owner"};
+      throw violation{9, words + ", which was told after the next owner"};
     }
   }
 }
 
 void observer::forced(int name, owner_fences const& owners, std::vector<std::string> const& pushed, bool more_to_do) {
   judge_force(name, owners, pushed);
-  if (more_to_do) return;  // for whoever is told so
+  if (more_to_do) return;  // for the client that is told so
   lock_state const is = look(name);
   for (auto const& [id, ticket] : is.line) {
-    if (!is.owned && !owners.empty() && receivers(id, name) != 0)
-      throw violation{4, id + " stands in line for a lock that was taken away and is free"};
+    if (!is.owned && !owners.empty() && receivers(id, name) != 0) throw violation{4, id + " is queued for a lock that was taken away and is free"};
   }
 }
 
 void observer::told_of_force(sim_acquisition const* a) const {
   if (a != nullptr && a->at == engine::acquisition::phase::holding)
-    throw violation{9, "who was told that its lock was taken away still believes in it"};
+    throw violation{9, "a client that was told that its lock was taken away still believes in it"};
 }
 
 }  // namespace conch::sim

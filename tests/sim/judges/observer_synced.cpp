@@ -48,7 +48,7 @@ void observer::waited(link const& by, std::int64_t replicas) {
   batches_.erase(&by);
 }
 
-/// A claim that is not acknowledged: whoever's time is over now cannot be told what the replicas would have said.
+/// A claim that is not acknowledged: a wait that ends now cannot be told what the replicas would have answered.
 void observer::look_for_claims(sim_client& c) {
   if (!plan_.synced) return;
   for (int name = 0; name < plan_.names; ++name) {
@@ -84,9 +84,9 @@ void observer::not_replicated(sim_acquisition const& a, error_code const& why) c
   // A claim must be long enough for the batch that is under way, and for its own.
   nanos const claim = std::min<nanos>(c.settings().settings.claim.count(), a.lease.count() * millisecond);
   bool const can_be = claim > 3 * time_of_a_wait() + 3 * millisecond;
-  // Who waits for a time may be told of a claim that was given back before, or of one whose WAIT is under way.
+  // A wait with a limit may be told of a claim that was given back before, or of one whose WAIT is under way.
   bool const timed = a.until != time_point::max();
-  // Whoever cancels does not wait for the WAIT.
+  // A cancelled acquire does not wait for the WAIT.
   bool const had_a_claim = a.cancelled && unacknowledged_.contains({c.number(), a.lock_number});
   must(timed || had_a_claim || !can_be || !may_be_acknowledged(c, a.asked_at), "its replicas were there all the time");
 

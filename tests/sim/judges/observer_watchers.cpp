@@ -1,4 +1,4 @@
-// Those who wait until nobody has a lock: they are told as soon as it is free, and only then.
+// The watchers of a lock: they are told as soon as it is free, and only then.
 #include "sim/judges/observer.hpp"
 #include "sim/mutants/mutants.hpp"
 #include "sim/worlds/sim_client.hpp"
@@ -33,7 +33,7 @@ observer::freeing observer::about_to_free(std::span<std::string_view const> argv
   return by;
 }
 
-/// Who frees a lock tells those who wait for that. Whoever has left somebody in line to the next script leaves this to it, too.
+/// A script that frees a lock tells its watchers. One that has left queued clients to the next script leaves this to it, too.
 void observer::freed(freeing const& by, value const& reply) {
   if (by.name < 0 || !owners_of(by.name).empty()) return;
   free_at_[by.name] = world_.now();
@@ -42,7 +42,7 @@ void observer::freed(freeing const& by, value const& reply) {
     if (std::find(left.begin(), left.end(), id) == left.end()) told_free_at_[id] = world_.now();
   }
   if (reply.is_error() || left.empty() || !by.owned) return;
-  if (plan_.declared_keys) return;  // a release may not touch the keys of those who wait; they ask by themselves
+  if (plan_.declared_keys) return;  // a release may not touch the keys of the watchers; they ask by themselves
   constexpr std::int64_t more_to_pass_on = 2 | 4;
   for (std::size_t flags : {1u, 2u}) {
     if (reply.items.size() > flags && (reply.items[flags].integer & more_to_pass_on) != 0 && reply.items[flags].integer < 8) return;

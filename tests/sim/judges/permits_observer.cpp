@@ -143,7 +143,7 @@ void permits_observer::after(std::span<std::string_view const>, value const& rep
     if (reply.is_error() || s.adopts) continue;
     if (told_of_more(s.acquires, s.releases, reply)) {
       ++told_of_more_;
-      // Or whoever asks again would ask without end. To stand in line is something: with an old ticket others are looked at anew.
+      // Or the client would ask again without end. To be queued is a result: with an old ticket others are looked at anew.
       bool const same = is.line == s.was.line && is.owners == s.was.owners && is.ends == s.was.ends && is.walked == s.was.walked;
       if (same) throw violation{10, "a script of " + s.id + " has left something to do for " + lock_words(s.name) + ", and has done nothing"};
       if (!is.line.empty() || s.acquires) watches_[static_cast<std::size_t>(s.name)].left = left_by(s.id, by_);
@@ -192,10 +192,10 @@ void permits_observer::judge_sums(permit_step const& s, permits_state const& is)
     return;
   }
   auto const marked = static_cast<std::size_t>(std::count(is.map.begin(), is.map.end(), '1'));
-  if (marked != segments.size()) throw violation{6, lock_words(name) + " has a segment that is taken and nobody's"};
+  if (marked != segments.size()) throw violation{6, lock_words(name) + " has a segment that is taken and has no owner"};
 }
 
-// P2, P5, P7, P8: who owned a permit keeps it unless it gives it back or its time is over; who is new has a greater fence and
+// P2, P5, P7, P8: an owner of a permit keeps it unless it gives it back or its lease ends; a new one has a greater fence and
 // overtook nobody.
 void permits_observer::judge_owners(permit_step const& s, permits_state const& is) {
   permit_watch& w = watches_[static_cast<std::size_t>(s.name)];
@@ -250,7 +250,7 @@ void permits_observer::judge_owners(permit_step const& s, permits_state const& i
       bool const was_there = std::any_of(s.was.line.begin(), s.was.line.end(), [&](waiter const& x) { return x.id == earlier.id; });
       bool const shown = s.acquires && id == s.id && s.ticket != 0 && std::tie(s.ticket, id) < std::tie(earlier.ticket, earlier.id);
       if (!before || !was_there || shown || (receivers(earlier.id, s.name) == 0 && !comes_back(earlier.id))) continue;
-      // Whoever owns it already does not wait behind those who wait for him; who is the first to own it must have been first.
+      // A client that already owns it does not wait behind its own waiters; the first to own it must have been first.
       bool const reentrant = plan_.permits == engine::permit_kind::reentrant;
       bool const first = !fence_spoilt_once(s.name) &&
                          std::all_of(is.owners.begin(), is.owners.end(), [&, mine = o.fence](auto const& x) { return x.second.fence >= mine; });
@@ -263,7 +263,7 @@ void permits_observer::judge_owners(permit_step const& s, permits_state const& i
     }
   }
   w.highest_written = highest;
-  bool const meddled = fence_spoilt_once(s.name);  // what an operator wrote may be no number, or the same one twice
+  bool const meddled = fence_spoilt_once(s.name);  // what an operator wrote may not be a number, or be the same one twice
   if (!meddled && is.kept_fence < highest && is.kept_fence != 0 && w.disowned < highest && is.owners.size() > s.was.owners.size()) {
     throw violation{2, "the fence of " + lock_words(s.name) + " is not kept"};
   }
@@ -273,7 +273,7 @@ void permits_observer::judge_owners(permit_step const& s, permits_state const& i
   }
 }
 
-// P4, P5: who is in line stays there, at its place, and not when there is enough for it.
+// P4, P5: a queued client stays queued, at its place, and not when there is enough for it.
 void permits_observer::judge_places(permit_step const& s, permits_state const& is, value const& reply) const {
   auto const find = [](permits_state const& l, std::string const& id) {
     return std::find_if(l.line.begin(), l.line.end(), [&](waiter const& x) { return x.id == id; });
@@ -296,15 +296,15 @@ void permits_observer::judge_places(permit_step const& s, permits_state const& i
   // So is a grant that nobody waits for any more. What was asked for under its id may be in line again after a failover that lost that it was
   // granted.
   bool const as_pushed = !s.knows_limit && plan_.has({fault_plan::kind::failover});
-  if (s.releases && !as_forged && !as_pushed && find(is, s.id) != is.line.end()) throw violation{6, s.id + " has left and still stands in line"};
+  if (s.releases && !as_forged && !as_pushed && find(is, s.id) != is.line.end()) throw violation{6, s.id + " has left and is still queued"};
   for (waiter const& x : is.line) {
     if (find(s.was, x.id) != s.was.line.end()) continue;
-    if (!s.acquires || x.id != s.id) throw violation{7, "a script put " + x.id + " in line, who did not ask"};
-    if (!s.waits) throw violation{10, "a try of " + x.id + " stands in line"};
+    if (!s.acquires || x.id != s.id) throw violation{7, "a script put " + x.id + " in the queue, which did not ask"};
+    if (!s.waits) throw violation{10, "a try of " + x.id + " is queued"};
     if (s.ticket == 0 && x.id != is.line.back().id) throw violation{5, x.id + " came last and does not stand last"};
     if (s.ticket != 0 && x.ticket != s.ticket) throw violation{5, x.id + " lost its place in line"};
   }
-  // A head that is too large to get its turn soon must not keep the others from theirs when it is dead: who asks again finds out.
+  // A head that is too large to get its turn soon must not keep the others from theirs when it is dead: a client that asks again finds out.
   bool const asked_again = s.acquires && s.ticket != 0 && !too_late && !reply.items.empty() && reply.items[0].integer == 0;
   bool const same_head = !is.line.empty() && !s.was.line.empty() && is.line.front().id == s.was.line.front().id;
   // The patient script awaits it: it may not have come back yet.
@@ -323,7 +323,7 @@ void permits_observer::judge_places(permit_step const& s, permits_state const& i
 void permits_observer::judge_line(int name, permits_state const& is) const {
   bool const in_order = plan_.permits == engine::permit_kind::semaphore || plan_.permits == engine::permit_kind::shared;
   for (waiter const& x : is.line) {
-    if (fits(is, x)) throw violation{4, "there is enough for " + x.id + ", who stands in line for " + lock_words(name)};
+    if (fits(is, x)) throw violation{4, "there is enough for " + x.id + ", which is queued for " + lock_words(name)};
     if (in_order) break;
   }
 }
@@ -340,11 +340,11 @@ void permits_observer::judge_free_line(permit_step const& s) {
   nobody_asked_in_time(s.name, ended_us / 1000, ids);
 }
 
-// P4: however many next in line are dead, each costs at most its claim, if who passed a permit on to it is well.
+// P4: however many next in the queue are dead, each costs at most its claim, if the client that passed a permit on to it is well.
 void permits_observer::judge_hand_overs(permit_step const& s) {
   permit_watch& w = watches_[static_cast<std::size_t>(s.name)];
   if (w.passed.empty() || s.was.line.empty()) return;
-  // What the expired leases free, the earliest first: which of them makes room for who stands in line?
+  // What the expired leases free, the earliest first: which of them makes room for a queued client?
   std::int64_t const now = world_.server_us(world_.now());
   // The hash is gone when all of its owners' leases are over.
   permits_state left = s.was.there ? s.was : w.last;
@@ -394,7 +394,7 @@ void permits_observer::watch_hand_over(permit_step const& s, permits_state const
   for (auto const& [id, o] : is.owners) {
     if (o.state == 'c' && id != s.id && !s.was.owners.contains(id)) passed.heirs.push_back(id);
   }
-  // Who was granted it too holds it now, and was told nothing of the others.
+  // Another client that was granted it holds it now, and was told nothing of the others.
   bool const granted = s.acquires && is.owners.contains(s.id);
   if (passed.heirs.empty() || is.line.empty() || granted || by == nullptr) return;
   for (auto const& c : world_.clients()) {
@@ -431,7 +431,7 @@ void permits_observer::judge_adoption(permit_step const& s, permits_state const&
   }
 }
 
-// Whoever is told to own a permit has it, as a hold, for its whole lease.
+// A client that is told to own a permit has it, as a hold, for its whole lease.
 void permits_observer::judge_answer(permit_step const& s, permits_state const& is, value const& reply) {
   auto const told = reply.items[s.acquires || s.releases ? 0 : s.index + 1].integer;
   std::int64_t const now = world_.server_us(world_.now());
@@ -576,7 +576,7 @@ void permits_observer::note_moves(permit_step const& s, permits_state const& is)
   }
 }
 
-/// P4: whoever is granted a permit has waited for something.
+/// P4: a client that is granted a permit has waited for something.
 void permits_observer::waited_for_nothing(sim_acquisition const& a) const {
   permit_watch const& w = watches_[static_cast<std::size_t>(a.lock_number)];
   nanos const hop = plan_.latency + plan_.jitter + plan_.timer_lateness;
@@ -631,7 +631,7 @@ void permits_observer::answered(sim_acquisition& a, bool granted) {
     std::int64_t const size = given != is.owners.end() ? given->second.weight : w.lowest_limit;
     a.permit.weight = static_cast<std::uint32_t>(std::min<std::int64_t>(a.permit.weight, size));
   }
-  // P1, P9: what is believed in together with it, and who has not been told.
+  // P1, P9: what is believed in together with it, and which clients have not been told.
   std::int64_t together = a.permit.weight;
   for (sim_acquisition const* other : w.active) {
     if (disowned(*other) || disowned(a)) continue;
@@ -745,11 +745,11 @@ void permits_observer::nothing_owned_by_the_living() {
     for (int name = 0; name < plan_.names && !excused && denied_until_ < 0; ++name) {
       permits_state const is = look_at(name);
       for (auto const& [id, o] : is.owners) {
-        if (o.ends_us <= world_.server_us(world_.now())) continue;  // over, and swept by whoever comes next
+        if (o.ends_us <= world_.server_us(world_.now())) continue;  // expired, and removed by the next script
         if (detached_.contains(id)) continue;                       // ends with its lease, if nobody takes it over
         if (client_of(id) == c->id()) throw violation{6, "a permit of " + lock_words(name) + " is left behind, owned by " + id};
       }
-      // Nobody can leave the line of a lock whose key holds something else. The longer leases of others keep it for who was away, or
+      // No client can leave the queue of a lock whose key holds something else. The longer leases of others keep it for a client that was away, or
       // refused, for longer.
       nanos const patience = c->settings().settings.lease.count();
       bool const was_away = c->longest_absence() > patience || plan_.refuses_for(patience);

@@ -76,7 +76,7 @@ class permits_observer final : public observer {
     waiter me{};  // of an acquire: what it asks for
     permits_state was;
   };
-  /// What was handed to some who may be dead, while more were waiting.
+  /// What was handed to clients that may be dead, while more were waiting.
   struct hand_over {
     std::vector<std::string> heirs;
     std::string from;  // client

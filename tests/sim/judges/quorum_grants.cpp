@@ -39,8 +39,8 @@ void quorum_world::granted(quorum_hold& h) {
     if (!c.paused) throw violation{9, who() + " and " + whose() + " has not been told of its loss"};
   }
   // (Of two that have the lock at once, because a server has given it away too early, the second may be the one to be refused.
-  // A client that stood still may place a claim too late on a server's clock that was set forward, and be refused likewise.
-  // Who has it may hand it on in memory when the other is done already.)
+  // A client that was paused may place a claim too late on a server's clock that was set forward, and be refused likewise.
+  // The holder may hand it on in memory when the other is done already.)
   bool const in_memory = h.fence % 4096 != 0;
   bool const stood_still = h.client->disturbed + claim > now_;
   bool const overlap = std::any_of(w.active.begin(), w.active.end(), [&](quorum_hold* other) { return other->fence > h.fence; });
@@ -61,8 +61,8 @@ void quorum_world::granted(quorum_hold& h) {
   }
   waited_too_long(h);
   // P5: clients are served in the order in which they queued; requests that cross on the way, in either. What this client
-  // hands on by itself is no turn.
-  // Nor do those count who asked while the first servers only had told their time.
+  // hands on by itself is not a turn.
+  // Nor do those count that asked when only the first servers had reported their time.
   constexpr nanos all_connected = 200 * millisecond;
   if (calm && h.fence % 4096 == 0 && h.asked_at > all_connected) {
     // What the two clients' ideas of the servers' clocks may differ by: half a round trip, and drift since they last heard.
@@ -158,17 +158,17 @@ void quorum_world::answered(quorum_hold& h, bool failed, bool no_attempt, std::s
   if (well_servers(*h.client, asked) >= needed) throw violation{4, "an acquire of " + who() + " failed although a majority is well: " + words};
 }
 
-/// With nobody ill a hold is soon on all servers: no vote stays with those who have too few.
+/// If all are well a hold is soon on all servers: no vote stays with a client that has too few.
 void quorum_world::whole(quorum_hold const& h) {
   nanos const age = now_ - h.granted_at;
-  // (A try does not stand in line for the rest, nor does who was about to leave: that is mended when it is confirmed.)
+  // (A try does not queue for the rest, nor does a client that was about to leave: that is mended when it is confirmed.)
   bool const in_line = !h.once && !h.cancelled && h.until == time_point::max();
   if (!calm || !in_line || h.granted_at < 300 * millisecond || age < 60 * (latency + jitter) || age > claim / 2 || h.fence % 4096 != 0) return;
   for (std::size_t i = 0; i < servers_.size(); ++i) {
     set_clock(*servers_[i]);
     std::string const* const lock = servers_[i]->model.text_at(keys_[static_cast<std::size_t>(h.name)]);
     if (lock == nullptr || !h.client->owns(*lock)) {
-      throw violation{10, "server " + std::to_string(i) + " is still kept from client " + std::to_string(h.client->number) + ", who has the lock"};
+      throw violation{10, "server " + std::to_string(i) + " is still kept from client " + std::to_string(h.client->number) + ", which has the lock"};
     }
   }
 }

@@ -21,7 +21,7 @@ bool quorum_world::well(quorum_client const& c, int which, nanos since) const {
   return s.up && s.disturbed < since && c.alive && !c.paused && c.disturbed < since && linked(c.number, which, since);
 }
 
-/// May it vote, as that client sees it? The age of a server counts from when the client hears of it, which may have stood still.
+/// May it vote, as that client sees it? The age of a server counts from when the client, which may have been paused, learns of it.
 bool quorum_world::may_vote(quorum_client const& c, int which, nanos since) const {
   nanos const from = servers_[static_cast<std::size_t>(which)]->votes_from;
   bool const heard_late = from != 0 && c.disturbed > from - youth();
@@ -48,7 +48,7 @@ nanos quorum_world::patience(quorum_client const& c) const {
 }
 
 /// The end of a wait that is asked for comes within a command time-out; at once if it is terminal; and does not wait for a
-/// minority that is not there.
+/// minority that is away.
 void quorum_world::answered_in_time(quorum_hold const& h) const {
   quorum_client const& c = *h.client;
   if (c.paused || c.disturbed >= h.asked_at) return;
@@ -127,7 +127,7 @@ void quorum_world::lost(quorum_hold& h) {
   for (std::size_t i = 0; i < servers_.size(); ++i) {
     nanos const since = h.votes_since[i];
     bool const heard = now_ - since > latency + jitter + spike;
-    int const which = static_cast<int>(i);  // one that has just started may not vote, whoever owns the lock there
+    int const which = static_cast<int>(i);  // one that has just started may not vote, whichever client owns the lock there
     if (since != 0 && heard && may_vote(c, which, since) && well(c, which, since)) ++kept;
   }
   if (kept >= needed) throw violation{10, words_of(h) + " lost it although nothing was wrong with " + std::to_string(kept) + " of its votes"};
@@ -154,7 +154,7 @@ void quorum_world::told_in_time(quorum_hold& h) {
   }
 }
 
-/// P3: who is told that the hold has another lease has it for so long. The answer comes within a command time-out, and says what is so.
+/// P3: a client that is told that the hold has another lease has it for that long. The answer comes within a command time-out, and is true.
 void quorum_world::extended(quorum_hold& h, bool is_held, error_code why) {
   quorum_client const& c = *h.client;
   std::string const who = words_of(h) + ", which asked for another lease, ";
@@ -195,7 +195,7 @@ int quorum_world::named(std::string_view lock_name) const {
   return -1;
 }
 
-/// P5: every question shows the ticket of whoever has waited longest in that process, and that stays the same.
+/// P5: every question shows the ticket of the longest waiter in that process, and that stays the same.
 void quorum_world::writes(quorum_client& c, protocol::acquire_command const& what) {
   auto const in_id = static_cast<std::int64_t>(what.id.count) / protocol::attempts_per_ticket;
   if (what.ticket != in_id) {

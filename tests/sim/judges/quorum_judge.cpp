@@ -1,4 +1,4 @@
-// What each script has done to each lock at its server, and whether every vote is looked after by whoever has it.
+// What each script has done to each lock at its server, and whether every vote is taken care of by its owner.
 #include "sim/judges/script_calls.hpp"
 #include "sim/mutants/mutants.hpp"
 #include "sim/worlds/quorum_world.hpp"
@@ -145,8 +145,8 @@ void quorum_world::nothing_left_of(quorum_client& c, int name, id_text const& vo
   }
 }
 
-/// While one client has the lock, no vote goes to and fro as fast as the network allows. Of one acquire: a server that stood
-/// still may hear of many at once. Once for each rival a vote is asked for again at once, and then more and more seldom.
+/// While one client has the lock, no vote goes to and fro as fast as the network allows. For one acquire: a server that was
+/// paused may receive many at once. Once for each rival a vote is asked for again at once, and then more and more seldom.
 void quorum_world::given_back(int which, step const& one) {
   watch& w = locks_[static_cast<std::size_t>(one.name)];
   // By its holder itself: it was leaving that line when the other votes were enough. A vote that comes late is given back, and asked for anew.
@@ -165,7 +165,7 @@ void quorum_world::given_back(int which, step const& one) {
   }
 }
 
-/// Of a confirmation that found nothing: whoever it is told by so many that they are no majority any more must act on it.
+/// About a confirmation that found nothing: a client that is told so by enough servers to lose its majority must act on it.
 void quorum_world::refused_at(int which, step const& one) {
   for (quorum_hold* h : locks_[static_cast<std::size_t>(one.name)].active) {
     if (!h->client->owns(one.id)) continue;
@@ -205,7 +205,7 @@ void quorum_world::asked_for(int which, step const& one, seen_lock const& is) {
   bool const was_held = std::any_of(w.granted.begin(), w.granted.end(), [&](std::string const& votes) { return id.starts_with(votes); });
   if (!was_held && one.lease > claim / millisecond) {
     throw violation{
-        4, std::string{id} + " has the vote of server " + std::to_string(which) + " for " + std::to_string(one.lease) + " ms, and is no hold"};
+        4, std::string{id} + " has the vote of server " + std::to_string(which) + " for " + std::to_string(one.lease) + " ms, and is not a hold"};
   }
   for (quorum_hold const* h : w.active) {
     nanos const gone = h->gone_since[static_cast<std::size_t>(which)];
@@ -297,7 +297,7 @@ void quorum_world::judge(int which, step const& one, value const& reply, bool to
     if (is.owner != one.id || is.state != 'h' || is.ends_ms < least) throw violation{3, says(one.id, " is confirmed, and does not have its lease")};
   }
   if (one.of_now) asked_for(which, one, is);
-  bool const stayed = one.stays && mine;  // that is no release
+  bool const stayed = one.stays && mine;  // that is not a release
   if (!one.acquires && !stayed && is.kept_fence < one.floor)
     throw violation{2, says({}, "a fence of " + std::to_string(one.floor) + " was told, and is not kept")};
   if (!is.owner.empty() && is.owner != one.was.owner && is.fence <= std::max({one.was.kept_fence, one.was.fence, one.floor})) {
@@ -322,7 +322,7 @@ void quorum_world::judge(int which, step const& one, value const& reply, bool to
       // One of its places in line may only have been granted by that release; or shortly before, and nobody had told the client.
       nanos const granted = before.owner == one.id ? before.since : 0;
       if (granted <= r.since) r.mine |= 1U << which;
-      // (Who is told late, as after standing still, asks the server whether an old push is still true.)
+      // (A client that is told late, as after a pause, asks the server whether an old push is still true.)
       nanos const on_its_way = latency + jitter + spike + slowest();
       nanos const told = std::max(granted, r.client->disturbed + latency + jitter) + 3 * on_its_way;
       if (told <= r.since) r.known |= 1U << which;

@@ -63,7 +63,7 @@ void zookeeper_world::granted(zookeeper_hold& h) {
   }
   if (h.deadline() <= h.client->local()) throw violation{3, who() + " when its validity is over"};
   bool const remote = h.fence % engine::hand_offs_per_grant == 0;
-  // Whom a coroutine of its own client hands it to did not stand in line.
+  // A coroutine that gets it in memory from its own client was not queued.
   w.line.granted(mine, believed, asked_before(h), remote ? since() : no_end, patience(), now_);
   if (calm) {
     // Nobody leaves a free lock alone that is asked for.

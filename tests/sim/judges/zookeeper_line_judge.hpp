@@ -39,7 +39,7 @@ struct zookeeper_line_node {
 /// src/servers/zookeeper. Throws violation if it says nothing.
 zookeeper_line_node read_line_node(std::string_view name);
 
-/// An acquire that was granted, or waits. Of a reentrant lock several of one client may have the same node.
+/// An acquire that was granted, or waits. Several acquires of one client may have the same node of a reentrant lock.
 struct zookeeper_line_hold {
   std::string client;
   zookeeper_share share = {};
@@ -61,8 +61,8 @@ class zookeeper_line_judge {
   void built_anew(nanos now);
 
   // ---- What clients are told.
-  /// `believed`: all other holds that somebody believes in. `earlier`: what has asked before, of the same client, and waits on; only where nothing
-  /// is wrong. `since`, `patience`: nobody who may have the lock waits longer, from then on.
+  /// `believed`: all other holds that a client believes in. `earlier`: what has asked before, of the same client, and waits on; only where nothing
+  /// is wrong. `since`, `patience`: no client that may have the lock waits longer, from then on.
   void granted(zookeeper_line_hold const& h, std::span<zookeeper_line_hold const> believed, std::span<zookeeper_line_hold const> earlier, nanos since,
                nanos patience, nanos now);
   /// Somebody waits on.

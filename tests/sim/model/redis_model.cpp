@@ -10,7 +10,7 @@ namespace conch::sim {
 
 namespace {
 
-// A test that names a command which is never run would wait for its fault for ever.
+// A test that names a command which is never run would wait for its fault forever.
 std::string checked_name(std::string_view full_name) {
   auto const* const what = redis::command_named(full_name);
   if (what == nullptr || what->run == nullptr) {

@@ -6,9 +6,9 @@
 // execute is called. One model belongs to one thread at a time.
 //
 // Known differences from the real server:
-//  - A key whose time is over goes when it is touched or by expire_cycle(), never by itself. After
+//  - A key whose time has passed goes when it is touched or by expire_cycle(), never by itself. After
 //    a clock step back an untouched one is alive again, as on a server whose cycle had not run.
-//  - Time stands still in a script altogether (7.0 freezes it for expiry only, 7.2 for TIME too).
+//  - Time does not pass in a script at all (7.0 freezes it for expiry only, 7.2 for TIME too).
 //  - The members of a set are in order; the fields of a hash are as first set, whatever their
 //  number.
 //  - What is not modelled is an unknown command, or an error that begins with "ERR model:".
@@ -33,7 +33,7 @@ namespace conch::sim {
 class redis_model {
  public:
   // The CLIENT ID. Grows over one run of the server and starts again after restart(), so an id
-  // alone does not name a connection for ever: that is what CLIENT KILL has to live with.
+  // alone does not name a connection forever: that is what CLIENT KILL has to live with.
   using connection_id = std::uint64_t;
 
   static constexpr std::int64_t default_time_us = 1'700'000'000'000'000;
@@ -207,14 +207,14 @@ class redis_model {
   struct fault {
     std::string command;    // "publish", "client|kill"; empty: any command
     std::string error;      // the whole text: "OOM command not allowed ..."
-    std::size_t skip = 0;   // let so many matching calls pass first
-    std::size_t times = 1;  // then make so many fail
+    std::size_t skip = 0;   // let this many matching calls pass first
+    std::size_t times = 1;  // then make this many fail
     where applies = where::anywhere;
   };
 
   static constexpr std::size_t always = std::numeric_limits<std::size_t>::max();
 
-  // A call that fails this way has no effect. Of several faults the first that matches counts.
+  // A call that fails this way has no effect. The first fault that matches counts.
   void inject(fault what);
   void fail_next(std::string_view command, std::string_view error, std::size_t times = 1);
   void clear_faults();

@@ -157,7 +157,7 @@ struct command {
   handler run;
   std::size_t index = 0;
 
-  // Of a command with these words, if it has so many.
+  // For a command with these words, if it has that many.
   std::span<std::string_view const> keys(std::span<std::string_view const> argv) const;
 
   bool takes(std::size_t arguments) const {
@@ -247,7 +247,7 @@ struct redis_model::impl {
   struct waiting {
     connection_id who;
     std::int64_t offset, replicas;
-    std::int64_t until_ms;  // 0: for ever
+    std::int64_t until_ms;  // 0: forever
   };
   std::vector<waiting> waits;
   std::unique_ptr<cluster> in_cluster;

@@ -249,7 +249,7 @@ void expire(call& c, std::int64_t base_ms, bool seconds) {
     c.integer(0);
     return;
   }
-  // A key that lives for ever counts as having the greatest time to live.
+  // A key without an expiry counts as having the greatest time to live.
   auto const current = found->expires_at_ms;
   bool const forever = current == entry::no_expiry;
   if ((options.nx && !forever) || (options.xx && forever) || (options.gt && (forever || when <= current)) ||

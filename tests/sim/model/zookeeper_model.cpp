@@ -174,7 +174,7 @@ void zookeeper_model::elect() {
     if (l && !frozen(one, *l)) join(one, *l);
   }
   std::erase_if(looking, [this](std::size_t one) { return servers_[one].is != role::looking; });
-  // Who has the most in its log.
+  // The server with the most in its log.
   auto const last = [this](std::size_t one) { return servers_[one].log.empty() ? 0 : servers_[one].log.back()->zxid; };
   std::stable_sort(looking.begin(), looking.end(),
                    [&](std::size_t a, std::size_t b) { return last(a) != last(b) ? last(a) > last(b) : (a != shunned_ && b == shunned_); });
@@ -316,7 +316,7 @@ void zookeeper_model::decide(std::size_t leader, std::size_t asked_at, std::uint
   auto const at = s.sessions.find(session);
   zookeeper_transaction t;
   t.session = session;
-  if (std::holds_alternative<zookeeper::close_session>(r)) {  // whoever asks
+  if (std::holds_alternative<zookeeper::close_session>(r)) {  // from any client
     t = s.ahead.prepare(r, session);
     if (at != s.sessions.end()) at->second.closing = true;
   } else if (at == s.sessions.end() || at->second.closing) {

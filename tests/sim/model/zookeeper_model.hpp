@@ -36,7 +36,7 @@ class zookeeper_model {
     std::uint64_t seed = 1;
   };
 
-  // Whoever has the connections. Called at once, and calls nothing back.
+  // The owner of the connections. Called at once, and calls nothing back.
   class outside {
    public:
     virtual void greeted(connection_id c, zookeeper::connect_response const& r) = 0;
@@ -75,7 +75,7 @@ class zookeeper_model {
   // clocks show at least as much more time as the leaders so far had to last for tokens to grow: 2^32 us each (docs/design/zookeeper.md). Nobody
   // would simulate these hours.
   void build_anew();
-  // By somebody who is no client of ours.
+  // By a client that is not ours.
   void write(std::string const& path);
   // The leader loses its followers, and another server is elected if there is one.
   void depose();

@@ -110,7 +110,7 @@ TEST(ZookeeperModel, BuiltAnewItKnowsNothingAndCountsFromTheBeginning) {
     auto const made = std::get<zk::data>(e.ask(c, zk::get_data{"/a", false}).content).node;
     EXPECT_EQ(made.created >> 32, 1);
     EXPECT_GT(made.created_ms * 1000 + made.created, old.created_ms * 1000 + old.created);
-    // Whoever has seen more is not let in, and without that the session is unknown.
+    // A client that has seen more is not let in, and without that the session is unknown.
     auto const behind = e.model.connect(0);
     e.model.greet(behind, {old.created, 2000, session.session, session.password});
     EXPECT_TRUE(e.of[behind].closed);
@@ -340,7 +340,7 @@ TEST(ZookeeperModel, WithoutAMajorityNothingIsDecidedOrServed) {
   e.pass(2 * second);
   ASSERT_TRUE(e.model.leader());
   EXPECT_NE(e.model.tree(f).find("/a"), nullptr);
-  EXPECT_NE(e.model.tree(l).find("/b"), nullptr);  // it was in the log of whoever had the most
+  EXPECT_NE(e.model.tree(l).find("/b"), nullptr);  // it was in the log of the server that had the most
 }
 
 TEST(ZookeeperModel, TheEndOfASessionRemovesItsNodes) {

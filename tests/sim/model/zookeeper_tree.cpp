@@ -11,7 +11,7 @@ using zookeeper::status;
 
 namespace {
 
-/// PathUtils.validatePath. Of the characters that are not allowed only those below U+0080 and the controls behind them are known here.
+/// PathUtils.validatePath. Only the disallowed characters below U+0080 and the controls after them are known here.
 bool is_path(std::string_view path) {
   if (path.empty() || path.front() != '/') return false;
   if (path.size() == 1) return true;

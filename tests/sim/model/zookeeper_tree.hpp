@@ -26,7 +26,7 @@ struct zookeeper_transaction {
   std::int64_t session = 0;
   int timeout_ms = 0;  // of a session that is opened
   std::string path, data;
-  std::set<std::string> users;  // who has all rights to a node that is made; none: everybody
+  std::set<std::string> users;  // the users with all rights to a node that is created; none: everybody
   std::int64_t owner = 0;
   std::int32_t first_child = 0;  // the SEQ with which a folder begins
   std::size_t asked_at = 0;      // the server, and there ...

@@ -30,7 +30,7 @@ std::span<mutant const> connection_mutants() {
        engine_mutant::gathered_cleanup_of_another},
       {"gathered-error-hides", "an error of one lock in a script for several hides what was taken before it", "P6", engine_mutant::none, "gathered",
        "local fine, answer = pcall(work, argument)", "local fine, answer = true, work(argument)"},
-      {"gathered-release-passes-nothing-on", "a release in a script for several locks forgets who is in line", "P4", engine_mutant::none, "gathered",
+      {"gathered-release-passes-nothing-on", "a release in a script for several locks forgets its waiters", "P4", engine_mutant::none, "gathered",
        "all_plain = all_plain and redis.pcall('EXISTS', unpack(KEYS, first_key + returned + 1, first_key + 2 * returned)) == 0", ""},
   };
   return all;

@@ -83,7 +83,7 @@ nanos span_of(plan const& p) {
   return span;
 }
 
-/// Nothing is lost, everybody hears of it soon, and nothing else is wrong: whoever stands in line is served when its turn comes.
+/// Nothing is lost, every client learns of it soon, and nothing else is wrong: a waiter is served when its turn comes.
 void draw_in_order(random_source& r, plan& p, nanos lease, nanos span) {
   p.faults.clear();
   nanos at = 0;

@@ -20,11 +20,11 @@ plan make_multi_plan(std::uint64_t seed) {
     p.clients.resize(1);
     p.clients.front().actors.resize(1);
   }
-  p.in_order = false;  // who waits for a later lock gives the earlier ones back
+  p.in_order = false;  // a client that waits for a later lock gives the earlier ones back
   p.orders = false;
   // A key that holds something else ends every attempt with an error, which shows nothing.
   std::erase_if(p.faults, [](fault_plan const& f) { return f.what == fault_plan::kind::clobber_lock || f.what == fault_plan::kind::spoil_fence; });
-  // And now and then nothing is wrong, but who waits gives up while others keep what it wants for long.
+  // And now and then nothing is wrong, but a waiter gives up while others keep what it wants for long.
   random_source giving_up{seed ^ 0x00ca'11ed};
   bool const long_holds = giving_up.chance(4);
   if (long_holds) {

@@ -71,7 +71,7 @@ plan make_permits_plan(std::uint64_t seed, engine::permit_kind kind) {
   for (fault_plan& f : p.faults) {
     if (f.what == fault_plan::kind::forge && (f.variant & 1) != 0) f.variant &= ~2;
   }
-  // Whoever intrudes speaks of a mutex.
+  // The intruder sends commands for a mutex.
   std::erase_if(p.faults, [](fault_plan const& f) { return f.what == fault_plan::kind::intrude; });
   if (kind == permit_kind::semaphore && !p.faults.empty() && r.chance(30)) {
     for (auto left = r.between(1, 3); left > 0; --left) {

@@ -95,7 +95,7 @@ struct fault_plan {
     cut_after,       // ... when the next bytes arrive, after the server has acted on them
     stall_up,        // nothing reaches the server for a while
     stall_down,      // nothing reaches the client for a while
-    pause,           // the process stands still; its clock goes on
+    pause,           // the process is paused; its clock keeps running
     die,             // the process is gone; the system closes its connection
     vanish,          // the machine is gone; the server notices late
     close,           // the client is closed in good order
@@ -175,13 +175,13 @@ struct plan {
   bool waits_for_own_writes = false;  // WAIT, as since 7.2
   nanos replica_ahead = 0;            // of the clock of the server before it
   int sentinels = 0;                  // that name the master to the clients; 0: the world itself does
-  int listed_sentinels = 0;           // so many the clients know from the beginning
+  int listed_sentinels = 0;           // how many of them the clients know from the beginning
   bool last_sentinel_lies = false;    // or lags: it never hears of a promotion
   bool may_kill = true;               // CLIENT KILL
   bool watched = false;               // a tool listens to all channels (PSUBSCRIBE): for a PUBLISH the dead seem to be there
   bool own_pushes_after_reply = false;
-  bool expires_actively = false;                  // the server removes what is over at once; else when it is touched
-  bool in_order = false;                          // the server only comes and goes, and keeps its data: nobody who waits may be passed over
+  bool expires_actively = false;                  // the server removes what has expired at once; otherwise when it is touched
+  bool in_order = false;                          // the server only comes and goes, and keeps its data: no waiter may be passed over
   bool small_steps = false;                       // the scripts do so little at once that what is left for the next matters
   bool timers_first = false;                      // on waking: timers before what the network brought
   std::int64_t epoch_us = 1'700'000'000'000'000;  // the server's clock when it begins
@@ -219,7 +219,7 @@ void make_standstill(plan& p);
 // The same schedule, but all its locks have several owners.
 plan make_permits_plan(std::uint64_t seed, engine::permit_kind kind);
 
-// The same schedule, but whoever acquires wants several locks at once.
+// The same schedule, but each acquire wants several locks at once.
 plan make_multi_plan(std::uint64_t seed);
 
 // The same clients and their troubles, at a master with replicas that lag and take over.

@@ -93,8 +93,8 @@ void make_outage(random_source& r, plan& p) {
   p.faults = {late, away};
 }
 
-// Several in a row whose machines are gone, and whose connections the server believes in, before one that lives. Who passes the lock
-// on to the first of them may stand in line again, or give up, in the meantime.
+// Several in a row whose machines are gone, and whose connections the server believes in, before one that lives. The client that passes the lock
+// on to the first of them may queue again, or give up, in the meantime.
 void make_dead_line(random_source& r, plan& p) {
   p.names = 1;
   p.spikes = 0;
@@ -148,7 +148,7 @@ void make_dead_line(random_source& r, plan& p) {
     f.variant = 0;
     p.faults.push_back(f);
   }
-  // Somebody who comes just when the lock is free again, and may give up.
+  // A client that comes just when the lock is free again, and may give up.
   if (r.chance(50)) {
     client_plan c = p.clients.back();
     operation o = make_operation(r, p, lease, true);
@@ -230,7 +230,7 @@ void make_spoilt_fence(random_source& r, plan& p) {
   std::stable_sort(p.faults.begin(), p.faults.end(), [](auto const& a, auto const& b) { return a.at < b.at; });
 }
 
-// Somebody who may publish to the clients' channels. Nothing else is wrong.
+// A stranger that may publish to the clients' channels. Nothing else is wrong.
 void make_forged(random_source& r, plan& p) {
   p.spikes = 0;
   p.may_kill = true;
@@ -255,8 +255,8 @@ fault_plan make_death(random_source& r, plan& p, nanos lease, nanos span) {
   return death;
 }
 
-// The owner dies, and roles change before its lease is over. A client hears of that by another lock, and asks for this one when those who stand
-// in its line may still be at the replica. Another one like it may be behind, and the first of the two give its wait up.
+// The owner dies, and roles change before its lease ends. A client learns of that through another lock, and asks for this one when those
+// in its queue may still be at the replica. Another one like it may be behind, and the first of the two give its wait up.
 void come_late(random_source& r, plan& p, nanos lease) {
   nanos const change = 12 * (p.latency + p.jitter) + r.between(200 * millisecond, 600 * millisecond), idle = r.between(0, lease * 3 / 4);
   fault_plan death = make_death(r, p, lease, 0);
@@ -300,8 +300,8 @@ void come_late(random_source& r, plan& p, nanos lease) {
   p.clients.push_back(behind);
 }
 
-// A server that changes roles with its replica, or restarts, and keeps all its data. Nothing else is wrong: whoever stands in
-// line is served when its turn comes, however late it has connected again.
+// A server that changes roles with its replica, or restarts, and keeps all its data. Nothing else is wrong: a client in the
+// queue is served when its turn comes, however late it has connected again.
 void make_regroup(random_source& r, plan& p) {
   p.in_order = true;
   p.spikes = 0;
@@ -366,8 +366,8 @@ void make_regroup(random_source& r, plan& p) {
   if (r.chance(20)) come_late(r, p, lease);
 }
 
-// An owner with a long lease gives the lock back to one with a short lease, which dies. Who stands behind knows of the long one. The first owner may
-// be gone by then, and so may those that stand first in line.
+// An owner with a long lease gives the lock back to one with a short lease, which dies. Those behind it know of the long one. The first owner may
+// be gone by then, and so may the first in the queue.
 void make_short_after_long(random_source& r, plan& p) {
   p.names = 1;
   p.spikes = 0;
@@ -409,7 +409,7 @@ void make_short_after_long(random_source& r, plan& p) {
     f.variant = 0;
     p.faults.push_back(f);
   };
-  if (r.chance(30)) {  // and the first lease seems to last for ever
+  if (r.chance(30)) {  // and the first lease seems to last forever
     fault_plan f = make_fault(r, p, lease, 0, kind::step_back);
     f.at = begins;
     f.length = r.between(1, 40) * lease;

@@ -249,7 +249,7 @@ void widen(plan& p) {
   }
 }
 
-/// A process stands still while its permit ends and the next of its coroutines is granted it: on waking it hears of both.
+/// A process is paused while its permit ends and the next of its coroutines is granted it: when resumed it learns of both.
 void make_standstill(plan& p) {
   random_source r{p.seed ^ 0x57a9'd511};
   if (p.clients.size() < 2 || !r.chance(5)) return;

@@ -29,7 +29,7 @@ std::string to_words(fault_plan const& f) {
     case kind::cut_after: return "the next answer to " + client + " is lost with its connection; it notices after " + ms(f.length);
     case kind::stall_up: return "nothing from " + client + " arrives for " + ms(f.length);
     case kind::stall_down: return "nothing arrives at " + client + " for " + ms(f.length);
-    case kind::pause: return client + " stands still for " + ms(f.length);
+    case kind::pause: return client + " is paused for " + ms(f.length);
     case kind::die: return client + " dies";
     case kind::vanish: return client + " vanishes; the server notices after " + ms(f.length2);
     case kind::close: return client + " is closed";
@@ -40,7 +40,7 @@ std::string to_words(fault_plan const& f) {
       return std::string{"the server and its replica change roles; "} + ((f.variant & 1) != 0 ? "its clients are sent away" : "its clients stay") +
              ((f.variant & 2) != 0 ? ", the address moves at once" : ", the address moves after " + ms(f.length2));
     case kind::promotion: {
-      static char const* const states[] = {"is well", "is cut off from its replicas", "is killed", "stands still"};
+      static char const* const states[] = {"is well", "is cut off from its replicas", "is killed", "is paused"};
       return std::string{"the master "} + states[static_cast<int>(f.master_is)] + ", a replica takes over after " + ms(f.length) +
              (f.told < 0 ? ", which nobody is told" : ", which clients are told within " + ms(f.told)) + "; the former master is a replica " +
              ms(f.length2) + " later, and its clients " + ((f.variant & 4) != 0 ? "are sent away" : "stay");
@@ -50,7 +50,7 @@ std::string to_words(fault_plan const& f) {
       return "the slot of lock " + std::to_string(f.name) + " moves key by key for " + ms(f.length) + "; its former master hears of the end " +
              ms(f.length2) + " later, all others within " + ms(f.told);
     case kind::move_at_once:
-      return "the slot of lock " + std::to_string(f.name) + " moves at once, for which its master stands still for " + ms(f.length) +
+      return "the slot of lock " + std::to_string(f.name) + " moves at once, for which its master is paused for " + ms(f.length) +
              "; all others hear of it within " + ms(f.told);
     case kind::fail_over:
       return "the master of lock " + std::to_string(f.name) + " hands over to its replica, and is one itself " + ms(f.length2) +

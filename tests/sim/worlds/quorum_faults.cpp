@@ -116,7 +116,7 @@ void quorum_world::strike() {
   auto const which = static_cast<std::size_t>(random_.below(std::ssize(servers_)));
   auto who = static_cast<std::size_t>(random_.below(std::ssize(clients_)));
   for (watch const& w : locks_) {
-    // Rather somebody who holds something.
+    // Preferably a client that holds something.
     if (!w.active.empty() && random_.chance(50)) who = static_cast<std::size_t>(w.active.front()->client->number);
   }
   quorum_client& c = *clients_[who];
@@ -125,13 +125,13 @@ void quorum_world::strike() {
     case 0:
     case 1: break_connections(static_cast<int>(who), static_cast<int>(which), 300 * millisecond); return;
     case 2:
-      say("fault: server ", which, " stands still");
+      say("fault: server ", which, " is paused");
       servers_[which]->stalled_until = std::max(servers_[which]->stalled_until, now_ + a_while);
       ill(*servers_[which], now_ + a_while);
       return;
     case 3: stop_server(static_cast<int>(which), true, a_while); return;
     case 4:
-      say("fault: client ", who, " stands still");
+      say("fault: client ", who, " is paused");
       c.pause(a_while * 2);
       return;
     case 5:
@@ -165,10 +165,10 @@ void quorum_world::strike() {
   }
 }
 
-/// What the client writes now arrives when the claims of now are over, and so late is it heard.
+/// What the client writes now arrives only after the present claims have ended.
 void quorum_world::ask_slowly(quorum_client& c, int slowest_server) {
   if (healing_) return;
-  say("fault: client ", c.number, " is slow to ask, and then stands still");
+  say("fault: client ", c.number, " is slow to ask, and then is paused");
   nanos const begins = random_.between(0, claim / 2), length = random_.between(claim, 3 * claim), goes_on = begins + length;
   bool const few = random_.chance(80);  // what it is granted then stands on few votes: one is still to come, and one is not confirmed
   for (auto const& l : links_) {
@@ -234,11 +234,11 @@ void quorum_world::be_slow(int which, nanos length) {
   ill(s, s.slow_until + s.slow_by);
 }
 
-/// Nobody tells the holder, and whoever asks finds a majority that knows nothing.
+/// The holder is not told, and a new client finds a majority that knows nothing.
 void quorum_world::forget_everything() {
   watch const& w = locks_[0];
   if (w.active.empty()) return;
-  say("fault: a majority restarts empty, and the holder stands still");
+  say("fault: a majority restarts empty, and the holder is paused");
   w.active.front()->client->pause(2 * lease);
   auto const first = static_cast<std::size_t>(random_.below(servers_count));
   for (std::size_t i = 0; i < needed; ++i) stop_server(static_cast<int>((first + i) % servers_.size()), false, random_.between(1, 8) * millisecond);

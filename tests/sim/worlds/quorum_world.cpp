@@ -271,7 +271,7 @@ void quorum_world::execute(link_ptr const& l, std::span<std::string_view const> 
   }
 }
 
-/// P10: who is told so does not ask again at once.
+/// P10: a client that is told so does not ask again at once.
 void quorum_world::refuse(link_ptr const& l, std::span<std::string_view const> argv) {
   std::string bytes = "-";
   (bytes += servers_[static_cast<std::size_t>(l->server)]->says) += "\r\n";

@@ -61,7 +61,7 @@ class quorum_world {
     id_text owner;  // empty: nobody
     char state = 0;
     std::int64_t fence = 0, kept_fence = 0, ends_ms = 0;
-    nanos since = 0;            // owned by that id, or nobody's
+    nanos since = 0;            // owned by that id, or free
     bool looked_after = false;  // a script has named the id since, or nobody can know of it
   };
 

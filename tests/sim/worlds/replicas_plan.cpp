@@ -99,7 +99,7 @@ plan make_replicas_plan(std::uint64_t seed) {
   p.leases_differ = false;
   if (!p.in_order) return make_lossy(std::move(p));
   // The same master and replica change roles in good order, and nothing is lost (make_regroup in plan_rare.cpp): so the order of the line is kept,
-  // and who stands in it misses no turn.
+  // and no waiter misses its turn.
   p.replicas = 1;
   return p;
 }

@@ -107,7 +107,7 @@ void sim_client::start() {
     sync_->connection->report_to(*sync_);
   }
   boot();
-  connection_->want();  // as if there was always somebody who asks
+  connection_->want();  // as if a caller always asked
 }
 
 void sim_client::boot() {
@@ -499,7 +499,7 @@ void sim_client::granted_by(protocol::wire_events& s, protocol::pushed_grant con
   bool const permit = g.kind != engine::permit_kind::none;  // of which this client may have several places
   bool const live = permit || (place != nullptr && place->id == g.id && place->at != engine::place::state::idle);
   s.pushed(g, now);
-  bool const flooded = stats_.pushes_stray > 100;  // by somebody who publishes: so many a second are given back
+  bool const flooded = stats_.pushes_stray > 100;  // by a stranger that publishes: only this many a second are given back
   if (!live && !flooded && owed() == 0) throw violation{6, id_ + " keeps a grant that nobody wants"};
 }
 

@@ -352,7 +352,7 @@ class sim_client final : public protocol::wire,
   std::unique_ptr<protocol::server> alone_;
   std::unique_ptr<protocol::synced_server> synced_;  // instead
   std::unique_ptr<protocol::sharded> sharded_;       // likewise
-  protocol::server* server_ = nullptr;               // of these; in a Cluster nobody's
+  protocol::server* server_ = nullptr;               // of these; null in a Cluster
   std::unique_ptr<engine::cohort> engine_;
   std::unique_ptr<sim_sentinels> sentinels_;  // where there are any
   std::optional<std::size_t> named_;          // by them
@@ -389,7 +389,7 @@ class sim_client final : public protocol::wire,
     int name;
     nanos written;
   };
-  std::unordered_map<engine::grant_id, request> open_ids_;  // may own, or stand in line, on the server
+  std::unordered_map<engine::grant_id, request> open_ids_;  // may own, or be queued, on the server
   std::unordered_set<engine::grant_id> dead_ids_;           // a release or leave was written for them
   std::unordered_map<std::uint64_t, int> locks_of_ids_;     // by the count of the id
 };

@@ -20,7 +20,7 @@ namespace conch::sim {
 
 class sim_cluster final : public protocol::wire, public protocol::shards, private redis::cluster_talk::owner {
  public:
-  // The simulated network, and who wants to know what goes through.
+  // The simulated network, and the observer of its traffic.
   class outside {
    public:
     virtual link_ptr dial(std::size_t node) = 0;
@@ -66,7 +66,7 @@ class sim_cluster final : public protocol::wire, public protocol::shards, privat
   link_ptr const& map_link() const { return map_link_; }
   std::vector<link_ptr> links() const;
 
-  // protocol::wire: nobody's
+  // protocol::wire: that of `nobody`
   void send(protocol::command const&) override {}
   void want_connection() override { to_asked_.want(); }
   void drop_connection(std::string_view) override {}

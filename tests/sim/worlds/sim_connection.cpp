@@ -243,7 +243,7 @@ void sim_connection::renewals_are_due(duration within, std::string_view words) {
   });
 }
 
-/// The provider is asked again when the credentials that the server knows are no good any more, and a while after it had none.
+/// The provider is asked again when the credentials that the server knows have expired, and a while after it had none.
 void sim_connection::credentials_checked() {
   if (!settings_.credentials_provider || talks_) return;
   bool const is_up = fsm_.life().is_up();
@@ -315,7 +315,7 @@ void sim_connection::given_up(time_point now) {
   bool const had_time = now < attempt_began_ + settings_.connect_timeout;
   if (was_refused_ && !tried_alive_ && had_time) throw violation{4, "a host is given up, and somebody is at its next address"};
   // Where something was silent before, which in a faulty network may be anything, one address may have all the time.
-  // A process that stood still past the end of the attempt had no time for another address.
+  // A process that was paused past the end of the attempt had no time for another address.
   bool const stood_still = now > attempt_began_ + settings_.connect_timeout + std::chrono::milliseconds{1};
   bool const was_left_alone = tried_ == 1 && found_.size() > 1 && met_silence_ && !had_time && !stood_still;
   if (was_left_alone && !was_silent_) throw violation{4, "a silent address has cost a whole attempt"};

@@ -118,7 +118,7 @@ class sim_connection {
   // Credentials: of a source of their own, so that what is drawn of them moves nothing else.
   random_source credentials_;
   bool const talks_;            // and renews none
-  std::int64_t given_ = 0;      // so many so far
+  std::int64_t given_ = 0;      // how many so far
   std::string password_;        // the last
   duration good_for_{};         // these
   bool shown_ = true;           // they are written
@@ -129,7 +129,7 @@ class sim_connection {
   bool was_up_ = false;
   enum class giving : std::uint8_t { nothing, behind_a_write, before_a_write } gives_ = giving::nothing;
   time_point asked_at_{};
-  int sent_ = 0, gives_with_ = 1;  // commands in this turn; so many must be there
+  int sent_ = 0, gives_with_ = 1;  // commands in this turn; how many must be there
 };
 
 }  // namespace conch::sim

@@ -31,7 +31,7 @@ using sentinel_line_ptr = std::shared_ptr<sentinel_line>;
 
 class sim_sentinels final : public redis::locator, private redis::sentinel_talk::owner {
  public:
-  // The simulated network, and who wants to know.
+  // The simulated network, and its observer.
   class outside {
    public:
     // When what is sent now arrives.

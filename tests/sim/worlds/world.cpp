@@ -96,7 +96,7 @@ void world::run() {
 
   // Time enough for every actor to have its turn at the price of a lease each.
   nanos limit = std::max(last_fault, plan_.slow_until) + 2 * millisecond + plan_.set_back();
-  if (plan_.shards != 0) limit += 2 * second;  // who was told a wrong map asks for another in a second
+  if (plan_.shards != 0) limit += 2 * second;  // a client that was told a wrong map asks for another in a second
   nanos const each = 2 * plan_.longest_lease() + second;
   for (client_plan const& c : plan_.clients) {
     for (actor_plan const& a : c.actors) {
@@ -603,7 +603,7 @@ void world::inject(fault_plan const& f) {
   });
 }
 
-// Pushes caused by somebody who is not a client of ours.
+// Pushes caused by a client that is not ours.
 void world::distribute(std::size_t of, std::vector<redis_model::pushed> const& pushes) {
   for (auto const& p : pushes) {
     auto const to = nodes_[of].by_id.find(p.to);

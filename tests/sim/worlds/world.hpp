@@ -33,7 +33,7 @@ struct detached_hold {
   std::string origin;
   int first_index = 0;
   nanos lease = 0;
-  nanos hold = 0;           // how long whoever takes it over has it
+  nanos hold = 0;           // how long the adopter has it
   std::uint32_t share = 0;  // of a lock with several owners
 };
 
@@ -164,7 +164,7 @@ class world {
   static int slot_of(int name);
   // The nodes that the URL of a client names.
   redis::cluster_url seeds_for(int client) const;
-  // By somebody who is no client of ours.
+  // By a client that is not ours.
   value ask_node(std::size_t at, std::span<std::string_view const> argv, bool asking = false);
   redis_model& model_of(std::size_t number) { return nodes_[number].model; }
   std::size_t nodes() const { return nodes_.size(); }

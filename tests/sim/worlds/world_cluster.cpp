@@ -143,14 +143,14 @@ bool world::troubles_slots(fault_plan const& f) {
     case kind::move_at_once:
     case kind::fail_over:
     case kind::cluster_down: observer_->slots_in_trouble(ends, ends); return true;
-    case kind::misdirect:  // who was told a wrong map asks for another in a second
+    case kind::misdirect:  // a client that was told a wrong map asks for another in a second
       observer_->slots_in_trouble(ends + second + 100 * millisecond, ends + second + 100 * millisecond);
       return true;
     default: return false;
   }
 }
 
-/// False: it is no fault of masters, replicas and slots alone.
+/// False: it is not a fault of masters, replicas and slots alone.
 bool world::apply_to_servers(fault_plan const& f) {
   using kind = fault_plan::kind;
   switch (f.what) {

@@ -78,7 +78,7 @@ world::order_in_hand world::take_order(std::string_view script, std::span<std::s
     o.owners = observer_->owners_of(o.name);
     if (!means_all) std::erase_if(o.owners, [&](auto const& owner) { return owner.second != o.number; });
     for (std::string_view const word : words.subspan(3)) o.goes_on_from.push_back(number(word));
-    // Whoever was granted it since it began is not meant.
+    // Owners that were granted it since it began are not meant.
     if (!o.goes_on_from.empty()) std::erase_if(o.owners, [&](auto const& owner) { return owner.second > o.goes_on_from.front(); });
     if (!o.owners.empty()) observer_->lock_tampered(o.name);
   }
@@ -121,7 +121,7 @@ void world::order_carried_out(order_in_hand const& o, link const& by, value cons
     bool const of_another_kind = plan_.has(fault_plan::kind::clobber_lock, o.name) && o.owners.empty();
     observer::owner_fences const asked = asked_of(o.owners);
     if (!of_another_kind && (numbers.empty() || numbers[0] != std::ssize(asked)))
-      throw violation{11, "so many owners of a lock are said to be asked for it, and others are"};
+      throw violation{11, "the number of owners that are asked to let go differs from the answer"};
     observer_->requested(asked, true);
     return;
   }
@@ -208,7 +208,7 @@ bool world::another_kind_takes(fault_plan const& f, std::string const& key) {
   return taken;
 }
 
-// ------------------------------------------------------------------------------------------ a user who may not, a slow server
+// ------------------------------------------------------------------------------------------ a user that may not, a slow server
 
 /// The user may not do what the protocol needs, for a while; its connection ends, as when its rights are changed.
 void world::deny(fault_plan const& f, link_ptr const& l) {

@@ -179,7 +179,7 @@ void world::stop_node(std::size_t at, bool silent) {
 
 // ------------------------------------------------------------------------------- a replica takes over, and misses something
 
-/// The begin of it: the replicas hear no more of the master, which goes on, is killed, or stands still.
+/// The beginning of it: the replicas receive nothing more from the master, which goes on, is killed, or is paused.
 void world::lose_master(fault_plan const& f) {
   std::size_t const of = shard_of(f.name), old = master(of);
   if (nodes_.size() == shards_.size() || is_changing(of) || nodes_[old].down) return;

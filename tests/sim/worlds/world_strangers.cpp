@@ -1,4 +1,4 @@
-// Those at the server who are no clients of ours: operators, tools that listen, and whoever publishes what no script did.
+// Other clients of the server: operators, tools that listen, and strangers that publish what no script did.
 #include "protocol/wire.hpp"
 #include "sim/mutants/mutants.hpp"
 #include "sim/worlds/sim_client.hpp"
@@ -15,7 +15,7 @@ void world::watch_channels(redis_model& model) {
   (void)model.take_pushes();
 }
 
-// Whoever knows no grant id changes nothing.
+// A stranger that knows no grant id changes nothing.
 void world::intrude(int name) {
   if (nodes_[master()].down) return;
   set_clock();
@@ -110,7 +110,7 @@ void world::force(int name, int variant) {
   if (!reply.is_error()) observer_->forced(name, owners, pushed, false);
 }
 
-// Whoever guesses changes nothing. Whoever knows an id is believed for a claim at most, and not at all with verify_pushes, or when a
+// A stranger that guesses changes nothing. One that knows an id is believed for a claim at most, and not at all with verify_pushes, or when a
 // permit or a fence cannot be.
 void world::forge(int name, int variant) {
   if (nodes_[master()].down) return;

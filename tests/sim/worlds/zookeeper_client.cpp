@@ -353,7 +353,7 @@ void zookeeper_client::hear(notice const& n) {
                          : r.chance(60) ? r.between(0, 200) * millisecond
                                         : r.between(0, 3 * world.lease);
     later(which, inside, &zookeeper_client::leave);
-    // B1: whoever holds for long is on a server that is cut off.
+    // B1: a client that holds for long is on a server that is cut off.
     if (!world.calm && inside > world.lease && r.chance(30)) {
       world.after(r.between(0, world.lease / 2), [this, mine = process] {
         if (alive && process == mine && line != nullptr) world.isolate_with(*this);

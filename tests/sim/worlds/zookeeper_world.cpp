@@ -269,7 +269,7 @@ void zookeeper_world::plan_faults() {
   plan_new_ensemble();
 }
 
-/// B16: in few schedules all servers lose their data, and start as a new ensemble. Not before all sessions are over: a hold of before would be
+/// B16: in few schedules all servers lose their data, and start as a new ensemble. Not before all sessions have ended: an earlier hold would be
 /// believed in beside one of the new ensemble. (With numbers of its own, so that it changes no other schedule.)
 void zookeeper_world::plan_new_ensemble() {
   random_source r{seed ^ 0x6275'696c'7400};
@@ -372,7 +372,7 @@ void zookeeper_world::write_by_hand() {
 void zookeeper_world::strike() {
   auto who = static_cast<std::size_t>(random_.below(std::ssize(clients_)));
   for (watch const& w : locks_) {
-    // Rather somebody who holds something.
+    // Preferably a client that holds something.
     if (!w.active.empty() && random_.chance(50)) who = static_cast<std::size_t>(w.active.front()->client->number);
   }
   zookeeper_client& c = *clients_[who];
@@ -383,7 +383,7 @@ void zookeeper_world::strike() {
     case 1:
     case 2: break_line(c); return;
     case 3:
-      say("fault: client ", who, " stands still");
+      say("fault: client ", who, " is paused");
       c.pause(a_while);
       return;
     case 4:

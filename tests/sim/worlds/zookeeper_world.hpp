@@ -54,7 +54,7 @@ class zookeeper_world final : private zookeeper_model::outside {
     bool cut = false;                 // nothing sent from now on arrives
     std::deque<message> under_way{};  // to the server
     nanos last_up = 0, last_down = 0, held_up_until = 0, slow_by = 0;
-    int trap = -1;  // it breaks when so many more messages have arrived; less than 0: it does not
+    int trap = -1;  // it breaks when this many more messages have arrived; less than 0: it does not
   };
   using line_ptr = std::shared_ptr<line>;
 
@@ -106,7 +106,7 @@ class zookeeper_world final : private zookeeper_model::outside {
   nanos tick = 0, lease = 0, margin = 0, latency = 0, jitter = 0;
   int sync_limit = 0;
   bool slow_answers = false;
-  bool late_pings = false;  // what is between servers may stand still for as long as it likes, and clients reckon with that
+  bool late_pings = false;  // traffic between servers may stall for any time, and clients have to expect that
   std::vector<std::string> lines;
   zookeeper_outcome result;
 
@@ -145,7 +145,7 @@ class zookeeper_world final : private zookeeper_model::outside {
   bool pass_until(nanos until, F const& done);
 
   // judges/zookeeper_judge.cpp
-  int lock_of(std::string_view path) const;  // -1: it is no node of a lock
+  int lock_of(std::string_view path) const;  // -1: it is not a node of a lock
   bool is_wanted(zookeeper_line_node const& n) const;
   std::vector<zookeeper_line_hold> asked_before(zookeeper_hold const& h) const;
   nanos since() const;
