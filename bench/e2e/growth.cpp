@@ -1,6 +1,6 @@
 // F13: does the work grow as the number of things that are done at once? Each case at four sizes or more; with it the longest
 // turn of the event loop. Both in CPU time of this thread: what other programs do does not count. The shape is the exponent of
-// the growth of the whole: 1.0 is so much for each, whatever their number; 2.0 is quadratic. And the longest script, by the server's
+// the growth of the whole: 1.0 is a constant for each, whatever their number; 2.0 is quadratic. And the longest script, by the server's
 // own clock, which goes on while others use its processor.
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
@@ -169,7 +169,7 @@ asio::awaitable<void> nested(conch::client& client, std::size_t depth, std::size
   co_await conch::with_lock(m, body);
 }
 
-/// with_lock inside with_lock, so many levels: from the first to the last and back.
+/// with_lock inside with_lock, this many levels deep: from the first to the last and back.
 measured nesting(server&, std::size_t depth) {
   crowd c{settings_for("memory://growth", true)};
   double post_began = 0, posts = 0;

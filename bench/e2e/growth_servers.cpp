@@ -1,4 +1,4 @@
-// F13 at servers that are no single Redis: a Cluster, TLS, PostgreSQL, ZooKeeper. How what they do grows with slots, tables and sessions.
+// F13 at servers other than a single Redis: a Cluster, TLS, PostgreSQL, ZooKeeper. How what they do grows with slots, tables and sessions.
 #include <conch/conch.hpp>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ measured kept(std::string const& url, std::size_t n, std::string const& prefix) 
   return {all, 0, std::to_string(s.renewals) + " renewals, " + std::to_string(s.losses) + " losses"};
 }
 
-/// By the clock: what the server has to look through counts, too. The median of so many.
+/// By the clock: what the server has to look through counts, too. The median of this many.
 double one_cycle_us(std::string const& url, std::string const& name) {
   crowd c{settings_for(url, true)};
   samples us;

@@ -1,5 +1,5 @@
-// F4: from the call of release in one process to the next owner running in another. F7: who waits how long when four
-// processes with 25 waiters each are after one lock.
+// F4: from the call of release in one process to the next owner running in another. F7: how long each waits when four
+// processes with 25 waiters each want one lock.
 #include <boost/asio/steady_timer.hpp>
 #include <conch/conch.hpp>
 
@@ -29,7 +29,7 @@ using std::chrono::milliseconds;
 
 std::int64_t now_ns() { return steady::now().time_since_epoch().count(); }
 
-/// How long an owner keeps the lock, so that the other one stands in line again.
+/// How long an owner keeps the lock, so that the other one is queued again.
 constexpr auto keep = milliseconds{1};
 constexpr std::size_t rounds = 150;  // of each player
 
@@ -86,7 +86,7 @@ void work_for(microseconds us) {
   for (auto const until = steady::now() + us; steady::now() < until;) continue;
 }
 
-/// What a player that is no library says, and the channel on which it hears of its turn.
+/// What a player without a library sends, and the channel on which it is told of its turn.
 struct script {
   std::string acquire, release, channel;
 };

@@ -104,7 +104,7 @@ struct connections {
     for (auto const& one : to) one->send(bytes);
   }
 
-  /// Waits until so many of them have brought that many messages in all; the others may go on.
+  /// Waits until this many of them have received that many messages in all; the others may continue.
   void await(std::size_t messages, std::size_t of) {
     auto const has = [&](std::size_t one) { return one >= messages; };
     while (static_cast<std::size_t>(std::count_if(received.begin(), received.end(), has)) < of) {
@@ -124,7 +124,7 @@ struct connections {
   std::vector<std::size_t> received;
 };
 
-/// As conch's, of one client: each has an id of its own, asks as of `ticket` (us), and proposes a fence, so many us after the one before it and ahead
+/// As conch's, of one client: each has an id of its own, asks as of `ticket` (us), and proposes a fence, some us after the previous one and ahead
 /// of all clocks.
 std::vector<lane> votes(std::string const& name, std::string const& client, std::size_t count, std::int64_t ticket, std::int64_t apart) {
   constexpr std::chrono::milliseconds lease{30'000}, claim{500}, retention{600'000};
@@ -224,7 +224,7 @@ void player(exchange& x, urls const& all, bool strict) {
   context.run();
 }
 
-/// The same scripts raw. An owner releases when the other one stands in line at all five, and the other one has the lock when three have said so.
+/// The same scripts raw. An owner releases when the other one is queued at all five, and the other one has the lock when three have granted it.
 void raw_player(exchange& x, urls const& all, std::size_t me, std::vector<lane> const& mine) {
   connections to{all};
   std::size_t seen = 0;

@@ -292,7 +292,7 @@ void waiting(report& out, std::uint16_t server) {
   double const beats = static_cast<double>(watch / (session / 6));
   out.add(figure, "a waiting client: messages in each sixth of the session", static_cast<double>(seen.all()) / beats, "requests",
           "a ping and a write", 2);
-  out.add(figure, "a waiting client: those that are no ping and no write to the node of its session",
+  out.add(figure, "a waiting client: those that are neither a ping nor a write to the node of its session",
           static_cast<double>(seen.all() - seen.pings - seen.writes), "requests");
 }
 

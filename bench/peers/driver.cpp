@@ -94,7 +94,7 @@ class suite {
       for (int round = 1; round <= rounds; ++round) {
         process.tell("arm");
         process.expect("armed");
-        std::this_thread::sleep_for(milliseconds{1500});  // until all stand in line
+        std::this_thread::sleep_for(milliseconds{1500});  // until all are queued
         bool const counts = round == rounds;
         redis_.reset_stats();
         double const client_before = process.cpu_us(), server_before = redis_.cpu_us();

@@ -91,7 +91,7 @@ class suite {
           auto const before = counted ? counter->count() : requests{};
           set[k]->tell("arm");
           set[k]->expect("armed");
-          std::this_thread::sleep_for(1s);  // until the last one stands in line
+          std::this_thread::sleep_for(1s);  // until the last one is queued
           set[k]->tell("drain");
           std::istringstream words{set[k]->expect("drained")};
           double us = 0;
@@ -167,7 +167,7 @@ class suite {
         holder->tell("acquire");
         holder->expect("took");
         next->tell("wait");
-        std::this_thread::sleep_for(5s);  // until it stands in line; longer than a session, so that the first deadline is no advantage
+        std::this_thread::sleep_for(5s);  // until it is queued; longer than a session, so that the first deadline is not an advantage
         tcp_proxy& link = ensemble.between(follower, leader);
         tcp_proxy::behaviour nothing;
         nothing.stalled = true;

@@ -99,7 +99,7 @@ inline std::vector<conch::mutex> make_locks(conch::client& owner, std::size_t co
   return locks;
 }
 
-/// Acquires so many locks, a thousand at a time.
+/// Acquires this many locks, a thousand at a time.
 inline std::vector<conch::hold> acquire_many(asio::io_context& context, conch::client& owner, std::size_t count, std::string const& prefix) {
   std::vector<conch::hold> holds;
   holds.reserve(count);

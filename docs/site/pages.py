@@ -131,7 +131,7 @@ class Stage:
                     fence = indent if fence is None else None
                 continue
             parts = re.split(r"(`[^`]*`)", line.lstrip(" "))
-            # A code span in the text of a link is no end of the link.
+            # A code span in the text of a link does not end the link.
             line = " " * (2 * indent) + "".join(parts)
             line = re.sub(r"\]\(([^)\s#`]+)(#[^)\s`]*)?\)", lambda m: self.link(path, m), line)
             bullet = re.match(r" *([-*]|\d+\.) ", line)

@@ -158,7 +158,7 @@ struct config {
   /// shorter lease (of the client, or of the lock that it passes on), the lease. Several servers: see `quorum_config::vote_claim`.
   duration claim = std::chrono::seconds{3};
 
-  /// True: the client asks the server before it believes a pushed grant. Without it, a user who may publish to `conch:*` and read the
+  /// True: the client asks the server before it believes a pushed grant. Without it, a user that may publish to `conch:*` and read the
   /// keys of a lock can make a waiter believe for up to a claim that it holds the lock. A hand-over then takes 1.2 to 1.9 times as long.
   bool verify_pushes = false;
 

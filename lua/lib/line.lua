@@ -16,8 +16,8 @@ local function not_a_lock()
 end
 
 -- Joins the queue: at the old place if there was one, else at the end. Of two places the earlier counts: a late
--- request from before the ticket was known may have taken one at the end. The line outlives the lock by the asker's
--- lease, so that nobody is forgotten when a holder dies. Answers the ticket, and whether it was not in line before.
+-- request from before the ticket was known may have taken one at the end. The queue outlives the lock by the asker's
+-- lease, so that no waiter is forgotten when a holder dies. Answers the ticket, and whether it was not queued before.
 local function enqueue(id, ticket, lock_left, lease)
   local empty = false
   if ticket == 0 then

@@ -244,7 +244,7 @@ bool client_core::answered_here(client_request& q) {
     } else if (n->at != phase::holding || n->core != q.core || n->permit.kind != q.of_kind || n->lock->name != q.name) {
       q.why = make_error_code(errc::not_held);
     } else if (q.given_back >= n->permit.weight) {
-      q.why = make_error_code(errc::invalid_config, "the hold has " + std::to_string(n->permit.weight) + " permits, and not more than " +
+      q.why = make_error_code(errc::invalid_config, "the hold has " + std::to_string(n->permit.weight) + " permits, which is not more than " +
                                                         std::to_string(q.given_back) + "; hold::async_release gives all of them back");
     } else if (q.given_back == 0 && n->permit.weight <= q.size) {
       return true;  // a reader already

@@ -52,7 +52,7 @@ owner_levels::entry owner_levels::enter(level_lock const& lock, level_use use, b
 
 void owner_levels::wait(level_lock const& lock, waiting_level& one) {
   auto const found = locks_.find(lock);
-  BOOST_ASSERT_MSG(found != locks_.end() && found->second.asked_for, "an acquire waits for its owner, who does not ask");
+  BOOST_ASSERT_MSG(found != locks_.end() && found->second.asked_for, "an acquire waits for its owner, which does not ask");
   found->second.line.push_back(one);
 }
 

@@ -43,7 +43,7 @@ struct steps {
 /// The life of the connections to one server, one after another: wanted, located, looked up, connected, greeted, up, lost, and made again after a
 /// pause. States, limits, pauses, texts of errors and log lines are here, for every protocol; what is sent on a connection is up to its role.
 ///
-/// It connects when it is first wanted, and reconnects whenever the connection is lost. Of several addresses each gets its share of an attempt
+/// It connects when it is first wanted, and reconnects whenever the connection is lost. Each of several addresses gets its share of an attempt
 /// (address_choice). While the connection is up the name is looked up again and again: if it means another server by now, the connection goes there.
 /// No I/O, no clock. All functions are called with the client locked, but for shut_down(), take_log() and what only answers.
 class lifecycle {

@@ -33,7 +33,7 @@ finding judge_failure(std::string what, error_code why, std::string const& serve
   if (!server.empty() && words.find(server) == std::string::npos) words = server + ": " + words;
   auto const says = [&](std::string_view part) { return words.find(part) != std::string::npos; };
   std::string advice;
-  if (says("begins with rediss://") || says("did you mean") || says("is a Sentinel") || says("no Sentinel")) {
+  if (says("begins with rediss://") || says("did you mean") || says("is a Sentinel") || says("not a Sentinel")) {
     // The text says what to do.
   } else if (says("OOM")) {
     advice = "the memory of the server is full: raise maxmemory, or remove keys";
@@ -44,7 +44,7 @@ finding judge_failure(std::string what, error_code why, std::string const& serve
   } else if (says("NOREPLICAS")) {
     advice = "fewer replicas are connected than min-replicas-to-write demands";
   } else if (says("LOADING") || says("MASTERDOWN") || says("CLUSTERDOWN")) {
-    advice = "it runs, and is not ready yet: wait, and look at its log";
+    advice = "it is running but not ready yet: wait, and check its log";
   } else if (says("BUSY")) {
     advice = "another client's script keeps it busy: wait, or end that with SCRIPT KILL";
   } else if (says("DB index is out of range")) {
@@ -62,7 +62,7 @@ finding judge_failure(std::string what, error_code why, std::string const& serve
   } else if (why == errc::access_denied) {
     advice = "set user and password (conch doctor --help), and give that user the rights of the guide";
   } else if (says("no answer to the greeting")) {
-    advice = "it takes the connection and says nothing: has it stopped, is it overloaded, is it another kind of server?";
+    advice = "it accepts the connection but does not answer: has it stopped, is it overloaded, is it another kind of server?";
   } else if (why == condition::unreachable) {
     advice = "check that it runs, the URL, and firewalls in between";
   }

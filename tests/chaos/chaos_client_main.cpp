@@ -1,4 +1,4 @@
-// One client process of conch-chaos: several tasks that acquire, use and release a few locks for ever. What they do under a
+// One client process of conch-chaos: several tasks that acquire, use and release a few locks forever. What they do under a
 // lock goes to the recorder; so does every refusal, with what the hold had said about itself.
 
 #include "chaos/witness.hpp"
@@ -48,7 +48,7 @@ struct worker {
   std::mt19937_64 random;
   int const locks;
   std::string kinds = "mutex";
-  int slow_share = 60;     // one hold in so many is held long enough to be renewed
+  int slow_share = 60;     // one hold in this many is held long enough to be renewed
   bool tells_all = false;  // the recorder hears of each hold from its grant to its end, and of each connection
   bool stopping = false;
 };
@@ -115,7 +115,7 @@ asio::awaitable<void> use(worker& w, use_of_hold<Hold>& v) {
   }
   if (inside) step(w, v, "leave");
   if (!w.tells_all) co_return;
-  // Whoever was refused believes in the hold until it is told: for how long?
+  // A client that was refused believes in the hold until it is told: for how long?
   for (std::int64_t const end = v.promised; !inside && v.hold.valid() && in_ns(conch::clock::now()) < end;) co_await sleep_for(2ms);
   std::int64_t const ended = std::min({v.promised, *v.lost_at, in_ns(conch::clock::now())});
   w.recorder.visited({v.who, v.lock, v.hold.fence(), v.granted, ended, v.of.weight, v.of.limit, v.of.owner});
@@ -189,14 +189,14 @@ asio::awaitable<Hold> acquire(worker& w, Lock lock) {
   co_return h;
 }
 
-/// Who has the lock may have it once more at once, as the same hold.
+/// The holder can acquire the lock once more at once, as the same hold.
 template <class Lock>
 asio::awaitable<void> nest(worker& w, use_of_hold<conch::reentrant_hold>& v, Lock lock) {
   auto result = co_await lock.async_try_acquire(use_tuple);
   conch::error_code const ec = std::get<0>(result);
   conch::reentrant_hold const inner = std::move(std::get<1>(result));
   if (!v.hold.valid() || w.stopping) co_return;  // then it was an acquire of its own
-  if (ec || !inner) w.recorder.complain(v.who + ": an acquire of who has '" + v.lock + "' ended with " + (ec ? ec.message() : "nothing"));
+  if (ec || !inner) w.recorder.complain(v.who + ": an acquire by the holder of '" + v.lock + "' ended with " + (ec ? ec.message() : "nothing"));
   else if (inner.fence() != v.hold.fence()) w.recorder.complain(v.who + ": two levels of '" + v.lock + "' have two fences");
   w.recorder.count("nested");
 }

@@ -60,7 +60,7 @@ recorder must have refused the one with the smaller fence.
   --kind KIND    with --zookeeper: all locks are of this kind: mutex, shared_mutex, semaphore, reentrant_mutex,
                  reentrant_shared_mutex (default: all, each in turn)
   --no-data-loss the server is never restarted without its data. With --cluster nobody is killed, or
-                 stands still for long: then no hold may be lost, whatever moves
+                 paused for long: then no hold may be lost, whatever moves
   --sabotage     delete locks that are held, which must be noticed: succeeds if it was
   --client PATH  the client program (default: conch-chaos-client beside this one)
   --quiet        no line of progress
@@ -188,7 +188,7 @@ class judge {
     }
   }
 
-  /// Every overlap ends in a refusal of the one who was inside, or in its death.
+  /// Every overlap ends in a refusal of the client that was inside, or in its death.
   void overlaps() {
     for (overlap const& o : witness_.overlaps()) {
       auto const worker = o.inside.substr(0, o.inside.rfind('.'));
@@ -222,7 +222,7 @@ class judge {
     return "holds " + std::to_string(failovers_->visits()) + ", promotions " + std::to_string(promotions().size()) +
            ", overlaps of holds explained by one " + std::to_string(failovers_->explained()) + ", the longest " +
            std::to_string(failovers_->longest().count()) + " ms, and " + std::to_string(failovers_->longest_of_the_well().count()) +
-           " ms where nothing stood still";
+           " ms where nothing was paused";
   }
 
  private:

@@ -115,7 +115,7 @@ std::vector<redis_server*> cluster_nemesis::keepers() {
 void cluster_nemesis::strike() {
   int const what = roll(100);
   if (what < 40) {
-    // Whoever stands still for longer than a lease has lost something.
+    // A process that is paused for longer than a lease has lost something.
     hurt_worker(any_worker(), roll(options_.lose_data ? 100 : 45));
   } else if (what < 55) {
     auto const i = static_cast<std::size_t>(roll(static_cast<int>(set_.size())));

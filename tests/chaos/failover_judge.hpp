@@ -18,7 +18,7 @@ namespace conch::test {
 struct promotion {
   int port = 0;
   nanoseconds_of_boot from = 0, to = 0;
-  bool lossless = false;  // its master stood still until it had everything
+  bool lossless = false;  // its master was paused until it had everything
 };
 
 /// For so long a server, or a worker, did nothing, or its connections were cut.

@@ -26,7 +26,7 @@ struct chaos_options {
   int tasks = 3;  // of each
   int locks = 3;
   std::chrono::milliseconds lease{1200};
-  int slow_share = 60;          // one hold in so many lasts long enough to be renewed
+  int slow_share = 60;          // one hold in this many lasts long enough to be renewed
   std::string kinds = "mutex";  // of the locks; "all": one of each in turn
   bool lose_data = true;
   bool sabotage = false;  // delete locks that are held, and expect the recorder to notice
@@ -76,13 +76,13 @@ class nemesis {
   virtual void strike() = 0;
   /// There are locks to delete, and they can be.
   virtual bool is_up() = 0;
-  /// Takes the lock from whoever has it. Throws std::runtime_error where it cannot.
+  /// Takes the lock from its holder. Throws std::runtime_error where it cannot.
   virtual void take_away(std::string const& lock) = 0;
   /// What a worker is started with, besides.
   virtual std::vector<std::string> arguments_of(worker const& w) = 0;
   /// A process of it was killed: a new one may be a new machine.
   virtual void replaced(worker const&) {}
-  /// It stands still, or goes on.
+  /// Pauses or resumes it.
   virtual void stands_still(worker const&, bool) {}
 
   void start(worker& w);

@@ -41,7 +41,7 @@ void role_watch::look(std::size_t server) {
       if (!probe) probe.emplace(*of_[server], 500ms);
       role = probe->command({"ROLE"});
     } catch (std::runtime_error const&) {
-      probe.reset();  // it is down, or stands still
+      probe.reset();  // it is down, or paused
     }
     if (!role.empty()) {
       std::lock_guard const guard{mutex_};

@@ -78,7 +78,7 @@ void server_nemesis::hurt_link(worker const& w, int chance) {
     p.set(direction, {.stalled = true});
     mend_after(roll(2) == 0 ? 300 : 2500);
   } else if (chance < 65) {
-    // Half-open: neither end is told. Whoever swallowed a part of the stream cannot go on with the rest.
+    // Half-open: neither end is told. A proxy that dropped a part of the stream cannot continue with the rest.
     note("links gone silent");
     p.set(direction, {.swallowed = true});
     if (roll(2) == 0) p.set(direction == towards::server ? towards::client : towards::server, {.swallowed = true});

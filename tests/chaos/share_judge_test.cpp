@@ -103,7 +103,7 @@ TEST_F(ShareJudge, NoTwoHoldsHaveOneFence) {
 TEST_F(ShareJudge, WhatIsWrongIsSaidOnceAlsoWhenItIsHeardLate) {
   add(2, 50, 100, 1, 1);
   EXPECT_TRUE(found().empty());
-  add(1, 10, 60, 1, 1);  // whoever had it stood still, and tells it now
+  add(1, 10, 60, 1, 1);  // the holder was paused, and reports it now
   EXPECT_EQ(found().size(), 1u);
   EXPECT_TRUE(found().empty());
 }

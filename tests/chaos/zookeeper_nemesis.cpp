@@ -51,7 +51,7 @@ void zookeeper_nemesis::calm() {
   ensemble_.wait_until_serving();
 }
 
-/// Starts again what has ended by itself, as whoever keeps servers would, and says so.
+/// Restarts what has ended by itself, as an operator would, and logs it.
 void zookeeper_nemesis::supervise() {
   for (std::size_t i = 0; i < ensemble_.size(); ++i) {
     std::string const how = ensemble_.ended_by_itself(i);

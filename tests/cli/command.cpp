@@ -25,7 +25,7 @@ Command::~Command() {
 }
 
 program Command::conch(std::vector<std::string> const& words) const {
-  // HOME: no configuration file of whoever runs the tests.
+  // HOME: the tests must not read their user's configuration file.
   std::vector<std::string> all{"/usr/bin/env",
                                "-u",
                                "CONCH_PASSWORD",

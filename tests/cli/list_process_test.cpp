@@ -142,7 +142,7 @@ TEST_F(List, SaysWhatTheLibrarySays) {
   for (row const& one : std::vector<row>{{replica.url(), "the server is a replica", 69},
                                          {node.url(), "the server is a Cluster node", 76},
                                          {silent.url(), silent.url() + ": no answer to the greeting yet", 69},
-                                         {sentinel, "this is no Sentinel", 76},
+                                         {sentinel, "this is not a Sentinel", 76},
                                          {cluster, "the server is not a node of a Cluster", 64},
                                          {"redis://127.0.0.1:65536", "the port must be a number from 1 to 65535", 78},
                                          {server_.url() + "x", server_.url() + "x: No such file or directory", 69}}) {
@@ -212,7 +212,7 @@ TEST_F(Watch, IsAScreenOnATerminalAndQEndsIt) {
   t.wait_for("1 lock, 1 waiting");
   t.type("q");
   EXPECT_EQ(t.wait_for_end(), 0);
-  EXPECT_NE(t.output().find("\x1b[?1049l"), std::string::npos) << "the screen of before";
+  EXPECT_NE(t.output().find("\x1b[?1049l"), std::string::npos) << "the previous screen";
 }
 
 class Doctor : public Command {};

@@ -96,7 +96,7 @@ TEST_F(WithReplicas, DoctorComparesTheirClocksWithTheMasters) {
   EXPECT_EQ(output_.find("replica clocks"), std::string::npos) << output_;
 }
 
-/// It says OK to everything but TIME, and that its clock is ahead by so much.
+/// It answers OK to everything but TIME, where it shows a clock that is ahead by `ahead`.
 class wrong_clock {
  public:
   explicit wrong_clock(std::chrono::microseconds ahead) : ahead_{ahead} {

@@ -133,7 +133,7 @@ TEST_F(Run, PassesStandardInputOnAndLeavesItClosedWhereItIs) {
   program with = shell("echo hello | $CONCH run a -- cat");
   EXPECT_EQ(with.wait_for("hello"), "hello");
   EXPECT_EQ(with.wait_for_end(), 0);
-  // A closed one stays closed, and is no socket of conch.
+  // A closed one stays closed, and does not become a socket of conch.
   program without = shell("$CONCH run a -- /bin/sh -c 'ls /proc/self/fd; cat; echo code $?' <&-");
   EXPECT_EQ(without.wait_for("code"), "code 1");
   EXPECT_EQ(without.wait_for_end(), 0);

@@ -321,7 +321,7 @@ TEST(RunTableFaults, EachIsSeenByTheRowThatItNames) {
   }
 }
 
-// ---------------------------------------------------------------------------------------- who is killed when
+// ---------------------------------------------------------------------------------------- which process is killed when
 
 class RunKills : public testing::Test {
  protected:

@@ -1,4 +1,4 @@
-// `conch` at a terminal: who has it, what Ctrl-C and Ctrl-Z do.
+// `conch` at a terminal: which process group has it, what Ctrl-C and Ctrl-Z do.
 
 #include <csignal>
 

@@ -32,7 +32,7 @@ endfunction()
 if(HOW STREQUAL "install")
   file(REMOVE_RECURSE "${prefix}")
   run("${CMAKE_COMMAND}" --install "${CONCH_BINARY_DIR}" --prefix "${prefix}" --config "${BUILD_TYPE}")
-  # What hardens our programs is no business of those who link the library.
+  # Hardening options of our programs must not reach programs that link the library.
   file(GLOB_RECURSE exported "${prefix}/*.cmake" "${prefix}/*.pc")
   if(NOT exported)
     message(FATAL_ERROR "nothing is exported")

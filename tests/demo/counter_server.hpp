@@ -61,7 +61,7 @@ class counter_server {
   std::uint16_t port_ = 0;
 };
 
-/// Somebody else who holds the counter's lock, from construction to `release`.
+/// Another client that holds the counter's lock, from construction to `release`.
 class other_holder {
  public:
   explicit other_holder(std::string const& redis, std::string const& name = "counter")

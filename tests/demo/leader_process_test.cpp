@@ -44,7 +44,7 @@ class Leader : public testing::Test {
 
   said leads(program& p, std::string const& name) { return said{p.wait_for(name + " leads", 60s)}; }
 
-  /// The candidate has connected, and stands in line.
+  /// The candidate has connected, and is queued.
   void wait_until_one_is_in_line() {
     auto const end = std::chrono::steady_clock::now() + 30s;
     while (probe_.integer({"ZCARD", "conch:{example:leader}:q"}) != 1) {
@@ -60,7 +60,7 @@ class Leader : public testing::Test {
 };
 
 TEST_F(Leader, ThatIsToldToEndHandsOverAtOnce) {
-  constexpr milliseconds lease = 60s;  // longer than all of the test: what is measured is no expiry
+  constexpr milliseconds lease = 60s;  // longer than all of the test: so what is measured is not an expiry
   program a = candidate("a", lease);
   said const first = leads(a, "a");
   program b = candidate("b", lease);

@@ -24,7 +24,7 @@ foreach(page IN ITEMS classconch_1_1mutex structconch_1_1config classconch_1_1bl
 endforeach()
 file(GLOB inner "${WORK_DIR}/out/reference/*detail*.html")
 if(inner)
-  message(FATAL_ERROR "the reference shows what is nobody's business: ${inner}")
+  message(FATAL_ERROR "the reference shows internal names: ${inner}")
 endif()
 
 # spoilt(FILE FROM TO NAME): the same headers, one of them changed.

@@ -113,7 +113,7 @@ class session final : engine::acquisition_events, protocol::wire, protocol::wire
     std::copy_n(bytes.begin(), size, room.begin());
     written_.commit(size);
     for (auto got = written_.next(); got != resp::decoder::progress::need_more; got = written_.next()) {
-      require(got == resp::decoder::progress::message, "what is written is no command");
+      require(got == resp::decoder::progress::message, "expected a complete command in the bytes written");
     }
     fsm_.written(size);
   }
@@ -152,7 +152,7 @@ class session final : engine::acquisition_events, protocol::wire, protocol::wire
     message_done();
   }
   void message_done() {
-    require(connected_, "a message of a connection that is not there");
+    require(connected_, "a message arrived without a connection");
     act(acts_[messages_++ % acts_.size()]);
   }
 
@@ -213,12 +213,12 @@ class session final : engine::acquisition_events, protocol::wire, protocol::wire
       now_ = std::max(now_, timers_.next());
       cohort_.tick(now_);
     }
-    require(timers_.next() == engine::timer_queue::never, "a timer runs for ever");
+    require(timers_.next() == engine::timer_queue::never, "a timer runs forever");
     for (auto const& c : callers_) {
       require(c->told, "an acquire that nobody answered");
       require(!c->held || c->released, "a release that nobody answered");
     }
-    require(cohort_.idle() && remote_.settled(), "something is owed for ever");
+    require(cohort_.idle() && remote_.settled(), "a clean-up never ends");
     require(stats_.waiting == 0 && stats_.held == 0, "a gauge does not return to 0");
   }
 

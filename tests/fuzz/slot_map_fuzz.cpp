@@ -29,7 +29,7 @@ void check(slot_map const& map) {
   for (unsigned slot = 0; slot < slot_count; ++slot) {
     std::size_t const owner = map.owner(slot);
     if (owner == slot_map::nobody) continue;
-    require(owner < map.nodes(), "a slot is with a node that is not there");
+    require(owner < map.nodes(), "a slot is with an unknown node");
     require(map.port(owner) != 0 && map.id(owner).size() >= 8, "a node without a port or an id");
   }
   for (std::size_t n = 0; n < map.nodes(); ++n) {

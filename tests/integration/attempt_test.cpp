@@ -263,7 +263,7 @@ TEST_F(Durations, TheLongestWaitHasNoEndAndTheShortestIsOneAttempt) {
         EXPECT_EQ(std::get<0>(refused), errc::timed_out);
         auto const one_refused = co_await one.async_acquire(shortest, as_tuple);
         EXPECT_EQ(std::get<0>(one_refused), errc::timed_out);
-        // Who waits for ever is granted when the lock becomes free.
+        // A wait without a limit is granted when the lock becomes free.
         asio::steady_timer soon{w.ctx, 20ms};
         soon.async_wait([&](auto) { blocker = hold{}; });
       }

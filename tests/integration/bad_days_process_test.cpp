@@ -395,7 +395,7 @@ TEST_F(BadDaysOfAProcess, CloseWithAServerThatStandsStillSaysTimedOut) {
   redis_server still;
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), quick(still)};
-    mutex m{c, "stands still"};
+    mutex m{c, "paused"};
     hold h = co_await m.async_acquire();
     still.stop();
     auto const began = steady::now();

@@ -1,4 +1,4 @@
-// What a server can do to its clients: be away, come back, forget, stand still, refuse.
+// What a server can do to its clients: be away, come back, forget, be paused, refuse.
 
 #include "integration/fixture.hpp"
 
@@ -110,7 +110,7 @@ TEST_F(BadDaysOfTheServer, P5AwayAndBackWithItsDataItStillKnowsHolderAndLine) {
     EXPECT_TRUE(h.valid());
     server.restart(true);
     {
-      // Who is not back yet when the lock becomes free is passed over.
+      // A waiter that is not back yet when the lock becomes free is passed over.
       redis_probe probe{server};
       auto const all_back = [&] {
         std::string const channels = probe.command({"PUBSUB", "CHANNELS", "conch:*"});
@@ -153,7 +153,7 @@ TEST_F(BadDaysOfTheServer, RestartedEmptyItTellsTheHolderAndServesTheLine) {
       co_await until(one, "in line");
     }
     server.restart(false);
-    // Whoever comes first has it: the waiter asks anew, or the holder learns of its loss; both within a reconnect.
+    // The first to come back has it: the waiter asks anew, or the holder learns of its loss; both within a reconnect.
     auto r = co_await h.async_lost(as_tuple);
     EXPECT_EQ(std::get<0>(r), errc::lost);
     auto const granted = [&] { return next.valid(); };

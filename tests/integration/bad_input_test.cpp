@@ -546,7 +546,7 @@ TEST_F(BadInput, AFenceAtItsLimitFailsThatLockAlone) {
     probe.command({"SET", fence_key("spoilt at last"), "2251799813685247"});
     auto r = co_await bad.async_acquire(as_tuple);
     EXPECT_SAYS(words_of(std::get<0>(r)), "spoilt at last");
-    // What is no number is written over.
+    // A value that is not a number is overwritten.
     probe.command({"SET", fence_key("spoilt at last"), "none"});
     hold h = co_await bad.async_acquire();
     EXPECT_TRUE(h.valid());

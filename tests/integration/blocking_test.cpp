@@ -53,7 +53,7 @@ template <class T>
 T soon(std::future<T>& f, std::string const& what) {
   if (f.wait_for(15s) != std::future_status::ready) {
     ADD_FAILURE() << "never seen: " << what;
-    std::abort();  // its destructor would wait for ever
+    std::abort();  // its destructor would wait forever
   }
   return f.get();
 }

@@ -1,4 +1,4 @@
-// More to do than one script does: whoever is told goes on at once, and nobody waits for a lease.
+// More to do than one script does: a client that is told continues at once, and no client waits for a lease.
 
 #include "integration/fixture.hpp"
 
@@ -12,7 +12,7 @@ class BoundedWork : public with_server<BoundedWork> {
  protected:
   static constexpr int many = 1000;
 
-  /// Clients that are dead, before everybody who comes.
+  /// Dead clients, before all new ones.
   void line_up_dead(std::string const& lock, std::string const& behind = "") {
     probe.command({"EVAL",
                    "for i = 1, " + std::to_string(many) + " do redis.call('ZADD', KEYS[1], i, 'dead' .. i .. '.1" + behind +
@@ -98,7 +98,7 @@ TEST_F(BoundedWork, AWritersReleaseLetsAllReadersIn) {
     co_await h.async_release();
     auto const all = [&] { return readers.size() == 300; };
     co_await until(all, "all readers are in");
-    EXPECT_EQ(probe.integer({"ZCARD", lock_key("book") + ":e"}), 300) << "so many have a set of ends";
+    EXPECT_EQ(probe.integer({"ZCARD", lock_key("book") + ":e"}), 300) << "this many have a set of ends";
     for (hold& one : readers) {
       EXPECT_TRUE(static_cast<bool>(one));
       co_await one.async_release();

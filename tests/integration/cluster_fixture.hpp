@@ -32,7 +32,7 @@ inline config over(cluster_set const& all, journal const* log = nullptr) { retur
 
 inline double ms(steady::duration d) { return std::chrono::duration<double, std::milli>(d).count(); }
 
-/// Asks for the lock, and returns when that stands first in line at the node. `next` must outlive the acquire.
+/// Asks for the lock, and returns when that is first in the queue at the node. `next` must outlive the acquire.
 inline asio::awaitable<void> stand_in_line(mutex m, hold& next, redis_probe& at) {
   auto const granted = [&next](error_code ec, hold got) {
     EXPECT_FALSE(ec) << ec.message();
@@ -43,7 +43,7 @@ inline asio::awaitable<void> stand_in_line(mutex m, hold& next, redis_probe& at)
   co_await until(stands, "the waiter in line");
 }
 
-/// A client each, who stand in line for one lock in the order of their numbers, and pass it on when they have it.
+/// Clients that queue for one lock in the order of their numbers, and pass it on when they have it.
 struct line_of_clients {
   /// `at`: the node that has the lock, which somebody else holds.
   asio::awaitable<void> stand(world& w, cluster_set const& all, std::string name, std::size_t count, redis_probe& at) {

@@ -83,7 +83,7 @@ TEST(ClusterMessages, A8TheMapIsAskedForOnceInEachPeriodWhileNothingMoves) {
   w.run(body);
 }
 
-/// Of 10,000 locks, those of two masters are renewed in time while the third stands still.
+/// 10,000 locks: those of two masters are renewed in time while the third is paused.
 TEST(SlowCluster, A9AMasterThatStandsStillDelaysNoRenewalOfOthers) {
   cluster_set all{{.node_timeout = 30s}};
   world w;

@@ -1,4 +1,4 @@
-// The scripts at real nodes of a Cluster: who hears, who is counted, and what a slot on its way does to them.
+// The scripts at real nodes of a Cluster: which clients receive, which are counted, and what a moving slot does to them.
 
 #include "resp/decoder.hpp"
 #include "servers/redis/codec.hpp"
@@ -166,7 +166,7 @@ TEST_F(ClusterScriptsOnTheWay, AskForThreeKeysIsForLaterAndChangesNothing) {
   EXPECT_TRUE(waiter.ask(lock, 2).starts_with("(error) TRYAGAIN"));
   EXPECT_TRUE(holder.give_back(lock, 1).starts_with("(error) TRYAGAIN"));
   EXPECT_TRUE(redis_probe{cluster.node(0)}.command({"GET", key()}).starts_with("h.1 ")) << "it is held as before";
-  EXPECT_EQ(redis_probe{cluster.node(0)}.command({"EXISTS", key(":q")}).substr(0, 11), "(error) ASK") << "nobody stands in line";
+  EXPECT_EQ(redis_probe{cluster.node(0)}.command({"EXISTS", key(":q")}).substr(0, 11), "(error) ASK") << "the queue is empty";
   cluster.move_keys(slot, 1);
   cluster.end_move(slot, 1);
   EXPECT_TRUE(holder.give_back(lock, 1).starts_with("(error) MOVED"));

@@ -1,4 +1,4 @@
-// How long the changes of a Cluster last for those who wait and hold. What is printed is the result; only what is promised is asserted.
+// How long the changes of a Cluster last for waiters and holders. What is printed is the result; only what is promised is asserted.
 
 #include "integration/cluster_fixture.hpp"
 
@@ -26,7 +26,7 @@ std::size_t channels(redis_probe& at, std::vector<std::string> const& tags) {
   return sum;
 }
 
-/// SSUBSCRIBE and the acquire are one write: whoever listens at the new master stands in its line again.
+/// SSUBSCRIBE and the acquire are one write: a client subscribed at the new master is queued there again.
 TEST(SlowCluster, A5WaitersAreInLineAgainSoonAfterTheirSubscriptionEnds) {
   constexpr std::size_t locks = 10, clients_of_each = 20, rounds = 20;
   cluster_set all{{.replicas = 3}};

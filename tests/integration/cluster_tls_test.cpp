@@ -1,4 +1,4 @@
-// A Cluster over TLS, users with the rights of the guide, clients behind NAT, and what is no Cluster.
+// A Cluster over TLS, users with the rights of the guide, clients behind NAT, and servers that are not a Cluster.
 
 #include "integration/cluster_fixture.hpp"
 #include "integration/places.hpp"

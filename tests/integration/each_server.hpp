@@ -44,7 +44,7 @@ class lock_server {
   virtual abilities can() const { return {}; }
   /// In this process, without a connection: then none of the following can be done.
   virtual bool is_here() const { return false; }
-  /// The server forgets who has the lock, and tells nobody.
+  /// The server forgets the lock's owner, and tells nobody.
   virtual void forget(std::string const&) { cannot(); }
   /// It answers nobody, and its connections stay open.
   virtual void stop() { cannot(); }

@@ -79,7 +79,7 @@ class EveryKind : public with_each_server<EveryKind, server_and_any_kind> {
 
   std::string name(std::string const& what) { return kind().name + " " + what; }
   std::string childs(std::string const& what) { return (kind().name == "mutex" ? "" : "@" + kind().name + "/") + name(what); }
-  /// Where it stands in line, and who stands in its way.
+  /// Where it is queued, and which client blocks it.
   std::string first(std::string const& what) { return name(what) + (is_multi() ? " a" : ""); }
 
   void take(client& c, std::string const& what, request r, taker handler) { start(kind().name, c, name(what), r, std::move(handler)); }
@@ -359,7 +359,7 @@ TEST_P(EveryKind, P4ThreeFrozenNextInLineCostAClaimEach) {
   w.run(body);
 }
 
-// For the PUBLISH of whoever gives it back they seem to hear. Once the first did not take it, the others are asked for exactly.
+// To the PUBLISH of a releasing client they seem subscribed. Once the first did not take it, the others are checked exactly.
 TEST_P(EveryKind, P4FiveDeadInLineCostOneClaimWhereAToolWatchesAllChannels) {
   if (!server().is_deceived_by_a_listener()) GTEST_SKIP() << "nobody is deceived by a listener there";
   auto const body = [&]() -> asio::awaitable<void> {
@@ -501,7 +501,7 @@ TEST_P(EveryKind, P5TheLineIsServedInOrderAlsoAfterAReconnect) {
       }
       if (cut) {
         server().cut();
-        // Who does not listen yet loses its turn, and is asked for again with its old ticket. What is asked for behind that comes after it.
+        // A waiter that does not listen yet loses its turn, and is asked for again with its old ticket. Later requests come after it.
         for (client& c : clients) {
           co_await connect(c);
           EXPECT_EQ(c.stats().connects, 2u);
@@ -654,7 +654,7 @@ TEST_P(EveryKind, P10OneRoundTripEachWayAndOnePushForEachThatIsWoken) {
     co_await blocker.release();
     std::size_t const woken = kind().together ? 3 : 1;
     auto const served = [&] { return holds.size() == woken; };
-    co_await until(served, "who was woken");
+    co_await until(served, "the woken waiters");
     traffic const seen = server().counted();
     EXPECT_EQ(seen.pushes, static_cast<std::int64_t>(woken));
     EXPECT_EQ(seen.requests, locks);  // the release; of several locks also the acquire of the next

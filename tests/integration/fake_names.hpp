@@ -18,9 +18,9 @@ class fake_names {
   ~fake_names();
 
   void mean(std::string const& name, std::vector<std::string> addresses);
-  /// Whoever asks for it waits until it means something.
+  /// Look-ups of it wait until it means something.
   void hang(std::string const& name);
-  /// Those that wait for it now wait until this ends. Whoever asks from now on gets the addresses.
+  /// Those that wait for it now wait until this ends. Later look-ups get the addresses.
   void strand(std::string const& name, std::vector<std::string> addresses);
   /// How many threads wait for it now.
   std::size_t waiting_for(std::string const& name) const;

@@ -1,5 +1,5 @@
-// Peers that are no lock server, or a broken one: nothing hangs, nothing crashes, and once the server is a real one
-// everybody is served.
+// Peers that are not a lock server, or a broken one: nothing hangs, nothing crashes, and once the server is a real one
+// every client is served.
 
 #include "integration/fake_server.hpp"
 

@@ -149,7 +149,7 @@ TEST(FirstErrors, ASentinelsPortAndAServersPortAsASentinelSaySo) {
   std::string const server = "127.0.0.1:" + std::to_string(set.server(0).port());
   error_code const other = first_error(quick("redis-sentinel://" + server + "?sentinelMasterId=m"));
   EXPECT_EQ(other, errc::server_refused);
-  EXPECT_WORDS(other, "this is no Sentinel; the URL of a server begins with redis://");
+  EXPECT_WORDS(other, "this is not a Sentinel; the URL of a server begins with redis://");
 }
 
 TEST(FirstErrors, UrlsThatAreNearlyRightSayWhatWasMeant) {

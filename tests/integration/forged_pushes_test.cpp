@@ -1,5 +1,5 @@
-// Somebody who may publish writes messages of its own to the clients' channels: grants, revocations, and nonsense. Without the keys it
-// knows no id, and is never believed; who can read the keys as well is believed for one claim at most, and with verify_pushes never.
+// A user that may publish writes forged messages to the clients' channels: grants, revocations, and nonsense. Without the keys it
+// knows no id, and is never believed; if it can read the keys as well, it is believed for one claim at most, and with verify_pushes never.
 
 #include "integration/family.hpp"
 #include "integration/redlock_fixture.hpp"
@@ -158,7 +158,7 @@ TEST_P(ForgedPushes, ByWhoReadsTheKeysAreBelievedForOneClaimAtMost) {  // the ru
     EXPECT_LE(s.got.fence() / 4096, fence_now() + 2'000'000) << "the resource takes the others' tokens again after a claim";
     auto const over = [&] { return !s.got.valid(); };
     co_await until(over, "found out");
-    EXPECT_TRUE(s.held.valid()) << "whoever has it in truth";
+    EXPECT_TRUE(s.held.valid()) << "the true holder";
     co_await s.held.async_release();
   };
   w.run(body);

@@ -115,7 +115,7 @@ TEST_F(Gathered, EachLockHasItsOwnAnswer) {
       if (name == "own 3") {
         EXPECT_EQ(one.ec, errc::wrong_type) << one.ec.message();
       } else if (name == "own 5") {
-        EXPECT_FALSE(one.done) << "it stands in line";
+        EXPECT_FALSE(one.done) << "it is queued";
       } else {
         EXPECT_TRUE(one.h.valid()) << name << ": " << one.ec.message();
       }

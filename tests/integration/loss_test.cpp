@@ -1,4 +1,4 @@
-// Losing a hold: who is told, when, and what it says afterwards; what ends a hold by itself.
+// Losing a hold: which callers are told, when, and what the hold reports afterwards; what ends a hold by itself.
 
 #include "integration/each_server.hpp"
 

@@ -395,7 +395,7 @@ std::vector<std::string> not_there_by(std::string const& page_name) {
   std::string const text = text_of(page_name);
   std::string const begins = "Not supported (`errc::not_supported`):";
   auto const at = text.find(begins);
-  if (at == std::string::npos) throw std::runtime_error{"docs/" + page_name + " does not say what is not there"};
+  if (at == std::string::npos) throw std::runtime_error{"docs/" + page_name + " has no list of missing features"};
   std::string const line = text.substr(at + begins.size(), text.find('\n', at) - at - begins.size());
   std::vector<std::string> all;
   for (std::size_t from = line.find('`'); from != std::string::npos;) {

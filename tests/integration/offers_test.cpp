@@ -14,7 +14,7 @@ INSTANTIATE_TEST_SUITE_P(Of, Offers, testing::ValuesIn(servers_under_test()), se
 
 TEST_P(Offers, WhatThePageSays) { expect_as_the_page_says(w, GetParam().name, steady_config(server())); }
 
-// A page of a kind of server lists what is not there: the same as the table.
+// A page of a kind of server lists the missing features: the same as the table.
 TEST_P(Offers, ThePageOfAServerSaysTheSameAsTheTable) {
   std::string const& kind = GetParam().name;
   if (kind != "postgresql" && kind != "zookeeper") GTEST_SKIP() << "it has all, or no page of its own";

@@ -1,4 +1,4 @@
-// What an operator may ask and order of any kind of lock: who has it, and to take it away.
+// What an operator may do with any kind of lock: see its holders, and take it away.
 
 #include "integration/child.hpp"
 #include "integration/family.hpp"

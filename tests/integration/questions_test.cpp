@@ -127,7 +127,7 @@ TEST(Questions, OfASentinelThatNamesNobodySayWhatItSays) {
     char const* says;
   };
   for (row const& one : {row{"$-1\r\n", errc::server_refused, "does not know this name"},
-                         row{"-ERR unknown command 'SENTINEL'\r\n", errc::server_refused, "this is no Sentinel"},
+                         row{"-ERR unknown command 'SENTINEL'\r\n", errc::server_refused, "this is not a Sentinel"},
                          row{"*2\r\n$1\r\nh\r\n$5\r\n70000\r\n", errc::protocol, "not the address of a master"},
                          row{"*2\r\n$4\r\n\x1b[2J\r\n$1\r\n7\r\n", errc::protocol, "not the address of a master"},
                          row{"-NOPERM no\r\n", errc::access_denied, "NOPERM"}}) {

@@ -114,15 +114,15 @@ TEST_P(RedlockContention, TenProcessesOfTwentyCoroutinesCountExactlyAndGiveHardl
   EXPECT_EQ(counted, grants) << "two at a time lose one";
   EXPECT_EQ(losses, 0);
   EXPECT_LT(given_back * 10, grants) << "votes given back";
-  // The tickets are the servers' time as each client knows it, and a request is a moment on its way: who asks at the same time
-  // may be served in either order. On a host that is busy a process may stand still in between.
+  // The tickets are the servers' time as each client knows it, and a request takes a moment to arrive: clients that ask at the same time
+  // may be served in either order. On a busy host a process may be paused in between.
   constexpr long same_time_us = 10'000;
   auto const real = std::count_if(overtaken_by_us.begin(), overtaken_by_us.end(), [](long us) { return us > same_time_us; });
   EXPECT_LT(real * 100, turns) << "overtakings";
   EXPECT_LT(overtaken_by_us.size() * 20, static_cast<std::size_t>(turns)) << "and those who asked at the same time";
   EXPECT_LT(unclear * 100, turns);
   EXPECT_GT(seen_waiting, 4 * turns) << "else there was nobody to overtake";
-  // All are served once before anybody is again, more or less: on a busy machine a process may stand still for a round or two.
+  // All are served once before any is served again, more or less: on a busy machine a process may be paused for a round or two.
   EXPECT_LT(worst_p99, 10 * took / rounds);
   // Nobody waits for longer than a handful of rounds of all the others.
   EXPECT_LT(longest, took);

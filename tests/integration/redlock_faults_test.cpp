@@ -115,7 +115,7 @@ TEST_P(RedlockFaults, WhileOthersWaitTheLockIsHandedOn) {
       next = std::move(got);
     });
     auto const waits = [&] { return servers.lines("a") == masters; };
-    co_await until(waits, "the second stands in line everywhere");
+    co_await until(waits, "the second is queued everywhere");
     strike();
     auto const began = steady::now();
     co_await h.async_release();
@@ -409,7 +409,7 @@ TEST_F(RedlockTroubles, AForeignKeyOnAMinorityHurtsNobody) {
   w.run(body);
 }
 
-// P11: the wait of one that waits for a majority which does not answer ends in time, and says who is silent. A silent minority makes no difference.
+// P11: a wait for a majority that does not answer ends in time, and names the silent servers. A silent minority makes no difference.
 TEST(RedlockWait, EndsInTimeAndSaysWhoIsSilent) {
   for (std::size_t const silent : {std::size_t{2}, std::size_t{3}}) {
     redlock_servers servers;

@@ -75,7 +75,7 @@ class redlock_servers {
     return n;
   }
 
-  /// On how many `clients` or more stand in line.
+  /// On how many servers `clients` or more are queued.
   std::size_t lines(std::string const& name, std::int64_t clients = 1) const {
     std::size_t n = 0;
     for (std::size_t i = 0; i < masters; ++i) {

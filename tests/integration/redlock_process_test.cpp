@@ -1,4 +1,4 @@
-// The next in line for a lock over five servers is another process, and dies or stands still just then.
+// The next in line for a lock over five servers is another process, and dies or is paused just then.
 
 #include "integration/child.hpp"
 #include "integration/redlock_fixture.hpp"
@@ -35,7 +35,7 @@ TEST_P(RedlockNextInLine, CostsAClaimAndNotALease) {
 
     child two{servers.list(), "a", lease, claim};
     auto const second_waits = [&] { return servers.lines("a", 1) == masters; };
-    co_await until(second_waits, "the other process stands in line everywhere");
+    co_await until(second_waits, "the other process is queued everywhere");
     std::optional<hold> third;
     theirs.async_acquire([&](error_code ec, hold got) {
       EXPECT_FALSE(ec) << ec.message();
@@ -67,7 +67,7 @@ TEST_P(RedlockNextInLine, CostsAClaimAndNotALease) {
     co_await until(renewed, "the third's hold is confirmed");
     EXPECT_TRUE(third->valid());
     auto const waits_again = [&] { return servers.lines("a") >= 3; };
-    co_await until(waits_again, "it stands in line again");
+    co_await until(waits_again, "it is queued again");
     std::int64_t const thirds = third->fence();
     bool const was_held = co_await third->async_release();
     EXPECT_TRUE(was_held) << "nobody else had it meanwhile";

@@ -114,7 +114,7 @@ TEST_F(Redlock, AReleaseHandsTheLockToTheNextInLineWithGreaterFences) {
       next = std::move(got);
     });
     auto const waits = [&] { return servers().lines("handed") == masters; };
-    co_await until(waits, "the second client stands in line everywhere");
+    co_await until(waits, "the second client is queued everywhere");
     std::int64_t const first = h.fence();
     bool const was_held = co_await h.async_release();
     EXPECT_TRUE(was_held);
@@ -122,8 +122,8 @@ TEST_F(Redlock, AReleaseHandsTheLockToTheNextInLineWithGreaterFences) {
     co_await until(granted, "the second has it");
     EXPECT_TRUE(next->valid());
     EXPECT_GT(next->fence(), first);
-    // On a busy machine the first votes may come long before the other servers hear of the release: they are given back, and the
-    // last may come as an answer. That nothing is given back while nobody stands still is for the simulator.
+    // On a busy machine the first votes may come long before the other servers receive the release: they are given back, and the
+    // last may come as an answer. That nothing is given back while no process is paused is for the simulator.
     EXPECT_GE(two.stats().pushes, 1u);
     co_await next->async_release();
     auto const gone = [&] { return servers().nothing_left("handed"); };
@@ -142,7 +142,7 @@ TEST_F(Redlock, AWaitEndsWhenItsTimeIsOverAndLeavesNothingBehind) {
     auto& [ec, got] = r;
     EXPECT_EQ(ec, errc::timed_out) << ec.message();
     auto const alone = [&] { return servers().lines("timed") == 0; };
-    co_await until(alone, "nobody stands in line");
+    co_await until(alone, "the queues are empty");
     co_await h.async_release();
   };
   w.run(body);

@@ -185,7 +185,7 @@ TEST_P(RedlockTroubleOfOne, DelaysNothingAndCanBeSeen) {
       next = std::move(got);
     });
     auto const waits = [&] { return lines_of_the_well("a") == masters - 1; };
-    co_await until(waits, "the second stands in line at all that are well");
+    co_await until(waits, "the second is queued at all that are well");
     auto const began = steady::now();
     co_await h.async_release();
     auto const granted = [&] { return next.has_value(); };

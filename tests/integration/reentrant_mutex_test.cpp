@@ -111,7 +111,7 @@ TEST_F(ReentrantMutex, AnotherOwnerWaitsForTheLastLevel) {
     auto const there = in_lines("two owners", 1);
     co_await until(there, "the other in line");
     co_await first.async_release();
-    reentrant_hold third = co_await m.async_acquire(me);  // past the one who waits
+    reentrant_hold third = co_await m.async_acquire(me);  // past the waiter
     EXPECT_FALSE(theirs);
     co_await second.async_release();
     EXPECT_FALSE(theirs);
@@ -138,7 +138,7 @@ TEST_F(ReentrantMutex, TheSameOwnerInAnotherProcessNestsThroughTheServer) {
       reentrant_hold mine = co_await a.async_acquire(one);
       reentrant_hold waiting;
       a.async_acquire(other, [&](error_code, reentrant_hold h) { waiting = std::move(h); });
-      reentrant_hold nested = co_await b.async_acquire(same);  // not behind the one who waits for it
+      reentrant_hold nested = co_await b.async_acquire(same);  // not behind the waiter
       EXPECT_TRUE(nested.valid());
       EXPECT_GT(nested.fence(), mine.fence());
       co_await mine.async_release();

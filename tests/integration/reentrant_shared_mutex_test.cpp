@@ -21,7 +21,7 @@ class ReentrantSharedMutex : public with_server<ReentrantSharedMutex> {
  protected:
   std::vector<std::string> both() { return {server().url(), "memory://"}; }
 
-  /// Waits until so many stand in line, wherever the lock is.
+  /// Waits until this many clients are queued, wherever the lock is.
   static asio::awaitable<void> lined_up(reentrant_shared_mutex const& m, std::uint64_t count) {
     auto const end = steady::now() + 15s;
     lock_status line = co_await m.async_inspect();

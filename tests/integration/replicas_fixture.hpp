@@ -12,7 +12,7 @@
 
 namespace conch::test {
 
-/// Until so many replicas acknowledge what is written. One that has just come does so a second later for the first time.
+/// Waits until this many replicas acknowledge what is written. A new one does so for the first time after a second.
 inline void wait_for_acknowledgements(redis_server& master, std::size_t replicas) {
   redis_probe probe{master, 10s};
   auto const end = steady::now() + 60s;

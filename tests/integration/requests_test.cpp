@@ -1,4 +1,4 @@
-// Holders that are asked to let go, and go on or release. Of each kind of lock.
+// Holders that are asked to let go, and go on or release. For each kind of lock.
 
 #include "integration/family.hpp"
 #include "integration/places.hpp"
@@ -85,7 +85,7 @@ TEST_P(Requests, ThatCameBeforeAnybodyListenedAreHeardAtOnce) {
       EXPECT_EQ(asked, 1u);
       co_await h.async_requested();
       EXPECT_TRUE(h.valid());
-      co_await h.async_requested();  // whoever listens later hears it, too
+      co_await h.async_requested();  // a later listener is told, too
     }
   };
   w.run(body);
@@ -271,7 +271,7 @@ TEST_F(RequestsOf, SeveralLocksAreHeardOfEachOfThem) {
       co_await until([&] { return heard == 2; }, "both have heard");
       EXPECT_FALSE(why);
       EXPECT_EQ(of_cancelled, asio::error::operation_aborted);
-      co_await h.async_requested();  // whoever listens later hears it, too
+      co_await h.async_requested();  // a later listener is told, too
       co_await h.holds()[1].async_requested();
       mutex const left{two, "left"};
       asked = co_await left.async_request_release(asio::use_awaitable);

@@ -1,4 +1,4 @@
-// A user who may do on the server what docs/servers/redis.md says, and no more.
+// A user with exactly the rights of docs/servers/redis.md.
 #include "integration/fixture.hpp"
 #include "integration/places.hpp"
 #include "integration/replicas_fixture.hpp"
@@ -44,7 +44,7 @@ class Rights : public with_server<Rights> {
     return c;
   }
 
-  /// With a lease so short that whoever waits asks again, which ZSCORE is for.
+  /// With a lease so short that a waiter asks again, which ZSCORE is for.
   config short_lived(std::string const& user) {
     config c = quick(url(user), 600ms);
     c.keep_alive = 300ms;
@@ -139,7 +139,7 @@ TEST_F(Rights, EverythingWorksForAUserWhoMayTouchDeclaredKeysOnly) {
     EXPECT_EQ(from_one + from_permits, 2u);
   };
   w.run(body, 60s);
-  // All that is refused is the mark of those who wait for a lock to be free, and those themselves.
+  // All that is refused is the mark of the watchers of a lock, and the watchers themselves.
   std::string const entries = probe.command({"ACL", "LOG", "100000"});
   for (auto at = entries.find("object, conch:"); at != std::string::npos; at = entries.find("object, conch:", at + 1)) {
     std::string const key = entries.substr(at + 8, entries.find(',', at + 8) - at - 8);
@@ -432,7 +432,7 @@ TEST_F(Rights, OfSomeNamesAreEnoughForThemAndForNoOther) {
   co_await pause_for(100ms);
   auto const forced = co_await first.async_force_release(as_tuple);
   look(std::get<0>(forced));
-  co_await until(over, "the end of whoever was in line when it was taken away");
+  co_await until(over, "the end of the client that was queued when it was taken away");
   co_return denied;
 }
 
@@ -462,7 +462,7 @@ TEST_F(Rights, EachOfTheGuideIsNeededAsItSays) {
     config c = short_lived(user);
     c.url.replace(c.url.rfind('/'), 2, right == "select" ? "/1" : "/0");
     client a{w.ctx.get_executor(), c}, b{w.ctx.get_executor(), c};
-    // What only a safety check needs may not be asked for the first time. And who was refused may have been a clean-up, which tells nobody.
+    // What only a safety check needs may not be asked for the first time. And the refused request may have been a clean-up, which tells nobody.
     std::set<std::string> found;
     auto const seen = [&] { return refused_commands(user).contains(right) && found.empty() == missed_by_nobody.contains(right); };
     for (int i = 0; i < 10 && !seen(); ++i) found.merge(co_await workout(a, b, user));

@@ -101,7 +101,7 @@ class RoleChange : public testing::Test {
         first = std::move(h);
       });
       // Confirmed for its lease at every server: the change of roles stops this thread for longer than a vote is good for. The hold's own deadline
-      // says that of a majority only, and where a vote runs out the first in line is asked, stands still as well, and loses its place.
+      // covers a majority only, and where a vote expires the first in the queue is asked, is paused as well, and loses its place.
       std::vector<redis_probe> at_others(others.begin(), others.end());
       auto const is_long = [&](redis_probe& at) {
         return others.empty() ||

@@ -55,7 +55,7 @@ TEST_P(Renew, ExtendsWhatIsMineAndShortensNothing) {
                      {"c.1 5 c", 90'000, "1", 90'000},
                      {"c.12 5 h", 5'000, "0", 5'000},  // of others
                      {"d.1 5 h", 5'000, "0", 5'000},
-                     {"", 5'000, "0", 5'000},        // of nobody who is known
+                     {"", 5'000, "0", 5'000},        // of no known client
                      {"a list", 5'000, "0", 5'000},  // not a lock: lost
                      {nullptr, 0, "0", -2}};         // gone
   conch::test::redis_server server;

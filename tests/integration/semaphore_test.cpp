@@ -269,7 +269,7 @@ TEST_F(Semaphore, ThePermitsOfAKilledProcessComeBackAndNoOthers) {
     client a{w.ctx.get_executor(), steady_config(server())};
     semaphore s{a, "crashed", 2};
     hold mine = co_await s.async_acquire();
-    child dead{server(), "@semaphore/crashed", 2s};  // asks for one permit; the limit is that of whoever came first
+    child dead{server(), "@semaphore/crashed", 2s};  // asks for one permit; the limit is that of the first client
     dead.wait_for("held");
     hold none = co_await s.async_try_acquire();
     EXPECT_FALSE(none);
@@ -413,11 +413,11 @@ TEST_F(Semaphore, ALimitThatWasSetCountsForAllWhateverTheyWereMadeWith) {
     client b{w.ctx.get_executor(), settings};
     semaphore old{a, "disagreed", 1};
     semaphore fresh{b, "disagreed", 3};
-    hold first = co_await old.async_acquire();  // not set: that of whoever came first
+    hold first = co_await old.async_acquire();  // not set: that of the first client
     hold none = co_await fresh.async_try_acquire();
     EXPECT_FALSE(none);
     co_await first.async_release();
-    first = co_await fresh.async_acquire();  // out of use: that of whoever comes next
+    first = co_await fresh.async_acquire();  // out of use: that of the next client
     hold second = co_await fresh.async_try_acquire();
     EXPECT_TRUE(second.valid());
     co_await first.async_release();

@@ -119,7 +119,7 @@ TEST(Sentinel, D17NobodyGoesBackToAMasterThatStoodStillAndGoesOn) {
     all.server(0).stop();
     switch_watch watch{all};
     time_point const before = kept.deadline();
-    // D16: it is in the buffer of the master that stands still.
+    // It is in the buffer of the paused master.
     std::vector<std::int64_t> granted;
     hold got;
     b.async_acquire([&](error_code ec, hold h) {
@@ -148,7 +148,7 @@ TEST(Sentinel, D17NobodyGoesBackToAMasterThatStoodStillAndGoesOn) {
       EXPECT_EQ(on_old(), 0u);
       co_await pause_for(50ms);
     }
-    EXPECT_EQ(granted.size(), 1u) << "the grant out of the buffer is nobody's";
+    EXPECT_EQ(granted.size(), 1u) << "the grant in the buffer has no owner";
     EXPECT_TRUE(got.valid());
     EXPECT_TRUE(kept.valid());
     EXPECT_EQ(holds.stats().losses + asks.stats().losses, 0u);

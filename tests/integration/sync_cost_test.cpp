@@ -253,7 +253,7 @@ TEST(SlowSyncCost, A10ReleasesAreAsQuickWhileAReplicaStandsStillAndAcquiresFailI
   };
   w.run(body, 180s);
   auto const p99 = percentile(runs, 99), p99_still = percentile(stands_still, 99), longest = percentile(others.failed, 100);
-  std::printf("releases: p50 %.3f ms, p99 %.3f ms with a replica that runs; p50 %.3f ms, p99 %.3f ms with one that stands still: %.2f of it\n",
+  std::printf("releases: p50 %.3f ms, p99 %.3f ms with a replica that runs; p50 %.3f ms, p99 %.3f ms with a paused one: %.2f of it\n",
               ms(percentile(runs, 50)), ms(p99), ms(percentile(stands_still, 50)), ms(p99_still), ms(p99_still) / ms(p99));
   std::printf("%zu acquires with .wait = 1500 ms and sync_timeout = 1000 ms failed: p50 %.0f ms, the longest %.0f ms\n", others.failed.size(),
               ms(percentile(others.failed, 50)), ms(longest));

@@ -1,4 +1,4 @@
-// config::sync_replicas: a hold is delivered, and a deadline moves, when so many replicas have it.
+// config::sync_replicas: a hold is delivered, and a deadline moves, when that many replicas have it.
 
 #include "integration/replicas_fixture.hpp"
 

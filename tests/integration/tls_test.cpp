@@ -153,7 +153,7 @@ TEST_F(Tls, AFileThatCannotBeUsedIsNamed) {
            {"tls.ca_file", [&](tls_config& t) { t.ca_file = files.path("nonsense"); }},
            {"tls.ca_path '/no/such': No such file", [](tls_config& t) { t.ca_path = "/no/such"; }},
            {"it is not a folder", [&](tls_config& t) { t.ca_path = files.certificate("ca"); }},
-           {"it is not a file", [&](tls_config& t) { t.ca_file = files.path("pipe"); }},  // to open it would wait for ever
+           {"it is not a file", [&](tls_config& t) { t.ca_file = files.path("pipe"); }},  // opening it would wait forever
            {"tls.cert_file '/no/such': No such file", [](tls_config& t) { t.cert_file = "/no/such"; }},
            {"tls.cert_file", [&](tls_config& t) { t.cert_file = files.path("nonsense"); }},
            {"the key in tls.cert_file", [&](tls_config& t) { t.cert_file = files.certificate("client"); }},

@@ -1,4 +1,4 @@
-// Those who wait until nobody has a lock, and take nothing. Of each kind of lock.
+// Watchers: they wait until a lock is free, and take nothing. For each kind of lock.
 
 #include "integration/family.hpp"
 #include "integration/places.hpp"
@@ -46,7 +46,7 @@ TEST_P(WaitFree, CompletesWhenNobodyHasTheLockAndTakesNothing) {
       EXPECT_EQ(std::get<0>(too_late), errc::timed_out) << "one question";
       EXPECT_FALSE(first.done || second.done || of_holder.done);
       lock_status const seen = co_await any.async_inspect(asio::use_awaitable);
-      EXPECT_EQ(seen.waiting, 0u) << "it is no place in line";
+      EXPECT_EQ(seen.waiting, 0u) << "it is not a place in the queue";
 
       bool const was_held = co_await h.async_release();
       EXPECT_TRUE(was_held);

@@ -72,7 +72,7 @@ place place_of(std::string_view diff) {
       ++line;
     }
   }
-  if (!found) fail("this is no unified diff that changes a line");
+  if (!found) fail("this is not a unified diff that changes a line");
   return *found;
 }
 

@@ -82,7 +82,7 @@ class maker {
     } else if (are_statements(text)) {
       c.as = form::statements;
     } else if (all.empty()) {
-      return "its text is no statement, so its replacement cannot be empty: " + on_one_line(f.text);
+      return "its text is not a statement, so its replacement cannot be empty: " + on_one_line(f.text);
     } else if (are_statements(all)) {
       return "its text is an expression, its replacement is not: " + on_one_line(f.text);
     }

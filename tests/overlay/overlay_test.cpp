@@ -109,7 +109,7 @@ TEST(Overlay, LooksOnlyIntoTheFunctionThatIsNamed) {
 }
 
 TEST(Overlay, RefusesWhatIsNeitherAnExpressionNorStatements) {
-  EXPECT_EQ(wrong("- a < b\n"), "n.faults:1: x: its text is no statement, so its replacement cannot be empty: a < b");
+  EXPECT_EQ(wrong("- a < b\n"), "n.faults:1: x: its text is not a statement, so its replacement cannot be empty: a < b");
   EXPECT_EQ(wrong("- a < b\n+ return a;\n"), "n.faults:1: x: its text is an expression, its replacement is not: a < b");
   EXPECT_EQ(wrong("- if (a < b\n+ if (true\n"), "n.faults:1: x: its brackets are not closed: if (a < b");
   EXPECT_EQ(wrong("+ true\n"), "n.faults:1: x: has no text");
@@ -172,7 +172,7 @@ TEST(OverlayImport, RefusesADiffThatChangesSeveralPlacesOrDoesNotFit) {
   EXPECT_EQ(imported("@@ -6,2 +6,2 @@\n-  if (a < b) return a;  // the smaller one\n+  return a;\n   return b;\n@@ -13,1 +13,0 @@\n-  log(total);\n"),
             "the diff changes more than one place");
   EXPECT_EQ(imported("@@ -7,1 +7,0 @@\n-  log(total);\n"), "the diff does not fit src/n.cpp");
-  EXPECT_EQ(imported(""), "this is no unified diff that changes a line");
+  EXPECT_EQ(imported(""), "this is not a unified diff that changes a line");
 }
 
 // ---- the tree -------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ class Postgresql : public testing::Test {
   static void TearDownTestSuite() { server_.reset(); }
   static postgresql_server& server() { return *server_; }
 
-  /// Two clients, so many rounds each; whoever has the lock calls `inside` with the number of its round. Nobody is in there with another, nothing is
+  /// Two clients, `rounds` rounds each; the holder calls `inside` with the number of its round. No two are inside together, nothing is
   /// lost, and tokens grow.
   asio::awaitable<void> take_turns(mutex& a, mutex& b, int rounds, std::function<void(int)> inside, std::chrono::seconds bound) {
     std::int64_t last = 0;

@@ -1,4 +1,4 @@
-// Who controls what a client runs in the schema `conch`, and who may stand in its way.
+// Which roles control what a client runs in the schema `conch`, and which can block it.
 
 #include "integration/fixture.hpp"
 #include "servers/postgresql/schema.hpp"
@@ -99,7 +99,7 @@ struct squatting {
   char const* named;       // in the error
 };
 
-/// The trap notes who has run into it.
+/// The trap records the role that ran into it.
 std::string trap(std::string const& create) {
   return "create schema m; create table m.seen(who text); grant usage on schema m to public; grant insert on m.seen to public;" + create;
 }

@@ -306,7 +306,7 @@ std::string postgresql_probe::ask(std::string const& statements) {
 
 std::int64_t postgresql_probe::notified() {
   auto* const c = static_cast<PGconn*>(connection_.get());
-  // They come in the order of the transactions' ends: behind one of its own there is nothing of before.
+  // They come in the order of the transactions' ends: after one of its own there is no earlier one.
   ask("listen conch_probe");
   ask("notify conch_probe");
   for (std::int64_t count = 0;;) {

@@ -90,7 +90,7 @@ TEST_F(PostgresqlTroubles, AUrlThatLibpqDoesNotUnderstandIsRefusedWithoutItsPass
   EXPECT_NE(what.find("hexadecimal"), std::string::npos) << what;
 }
 
-/// libpq's own choice is an open connection if the server, or whoever is in between, says that it cannot do better.
+/// libpq's own choice is an open connection if the server, or a proxy in between, claims that it cannot do better.
 TEST_F(PostgresqlTroubles, AUrlThatLeavesTheWayOpenIsWarnedOf) {
   auto const warned = [&](std::string url) {
     int count = 0;

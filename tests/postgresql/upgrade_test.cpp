@@ -1,4 +1,4 @@
-// A schema of version 0.2.0 becomes that of now while programs of 0.2.0 hold locks and wait, and they go on in it.
+// A schema of version 0.2.0 is upgraded while programs of 0.2.0 hold locks and wait, and they continue in the new one.
 
 #include "integration/fixture.hpp"
 #include "servers/postgresql/schema.hpp"
@@ -138,7 +138,7 @@ TEST_F(PostgresqlUpgrade, HoldsAndPlacesOfProgramsOf020StayAndTheProgramsGoOn) {
       last = std::move(got);
     });
     auto const both_wait = [&] { return admin.number("select count(*) from conch.line where key = " + key) == 2; };
-    co_await until(both_wait, "the client of now behind that of 0.2.0");
+    co_await until(both_wait, "the new client behind that of 0.2.0");
     waiter.notified();
     holder.release(key);
     EXPECT_EQ(owner(), waiter.id()) << "in the order in which they came";
@@ -149,14 +149,14 @@ TEST_F(PostgresqlUpgrade, HoldsAndPlacesOfProgramsOf020StayAndTheProgramsGoOn) {
     EXPECT_FALSE(last.valid());
     waiter.release(key);
     auto const is_granted = [&] { return last.valid(); };
-    co_await until(is_granted, "the client of now");
+    co_await until(is_granted, "the new client");
     EXPECT_GT(admin.number("select owner_fence from conch.lock where key = " + key), std::stoll(second_fence));
   };
   w.run(body, 60s);
   EXPECT_EQ(admin.number("select count(*) from conch.part where key = " + permits), 1);
 }
 
-/// Else it would make its own schema over that of now.
+/// Otherwise it would create its own schema over the present one.
 TEST_F(PostgresqlUpgrade, AProgramOf020ConnectsToASchemaThatWasMadeNowAndItsOrdersWork) {
   admin.ask("begin;" + std::string{postgresql::schema()} + ";commit");
   program_of_0_2_0 holder{server(), 'a'}, operator_{server(), 'b'};
@@ -172,9 +172,9 @@ TEST_F(PostgresqlUpgrade, AProgramOf020ConnectsToASchemaThatWasMadeNowAndItsOrde
   EXPECT_TRUE(operator_.run("force(" + key + ",3000,60000,0)").starts_with("{1,")) << "all owners";
 }
 
-/// Whoever changes a function for a release that has the number already leaves some databases with the old one.
+/// A changed function under a number that is already released leaves some databases with the old one.
 TEST(PostgresqlSchema, ChangesWithItsVersionOnly) {
-  std::uint64_t digest = 14695981039346656037u;  // FNV-1a, of all that is no comment
+  std::uint64_t digest = 14695981039346656037u;  // FNV-1a, of everything but comments
   std::istringstream lines{std::string{postgresql::schema()}};
   for (std::string line; std::getline(lines, line);) {
     auto const begin = line.find_first_not_of(' ');

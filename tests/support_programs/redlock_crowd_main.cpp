@@ -6,10 +6,10 @@
 // time would lose one; then it keeps the lock for BODY_US. Waits for a line of input before it begins; then writes one line:
 // GRANTS VOTES_GIVEN_BACK SCRIPTS P99_WAIT_US MAX_WAIT_US SECONDS_US LOSSES TURNS UNCLEAR SEEN_WAITING OVERTAKINGS...
 //
-// A turn is a grant by the servers, not from one coroutine to the next. At the begin of each, that is under the lock, the
-// servers are asked who stands in line. Whoever does so at a majority of them (SEEN_WAITING) with an earlier ticket than the
-// one of this turn is overtaken; by how many microseconds is written for each. A turn is unclear if no majority of them says
-// whose it is.
+// A turn is a grant by the servers, not from one coroutine to the next. At its beginning, under the lock, the
+// servers are asked for their queues. A client that is queued at a majority of them (SEEN_WAITING) with an earlier ticket than the
+// one of this turn is overtaken; OVERTAKINGS lists by how many microseconds. A turn is unclear if no majority agrees on
+// its owner.
 
 #include "support/redis_probe.hpp"
 
@@ -64,7 +64,7 @@ class onlooker {
 
   long seen_waiting = 0;
 
-  /// By how much those who wait are earlier than who has the lock; nothing if nobody is seen to have it.
+  /// By how much the tickets of waiters are earlier than the holder's; nothing if no majority shows a holder.
   std::optional<std::vector<long>> overtaken() {
     std::map<place, std::size_t> owners, waiting;
     for (auto& server : servers_) {

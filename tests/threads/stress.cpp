@@ -318,7 +318,7 @@ void stress::close_all() {
   }
   if (!wait_until([&] { return closed == stable_.size(); }, 30s)) tally_.complain("async_close did not complete");
   if (!wait_until([&] { return static_cast<std::size_t>(ended_) == actors_.size(); }, 30s)) {
-    tally_.complain(std::to_string(actors_.size() - static_cast<std::size_t>(ended_)) + " actors wait for ever");
+    tally_.complain(std::to_string(actors_.size() - static_cast<std::size_t>(ended_)) + " actors wait forever");
   }
 }
 

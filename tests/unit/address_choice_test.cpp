@@ -135,7 +135,7 @@ TEST(AddressChoice, AnAttemptEndsWithItsTime) {
   search s;
   s.begin();
   EXPECT_EQ(s.next(), "a 1666");
-  s.now += 4900ms;  // the clock of the process stood still, or it was the look-up
+  s.now += 4900ms;  // the process was paused, or the look-up was slow
   s.refused();
   EXPECT_EQ(s.next(), "b 100");
   s.silent();

@@ -31,7 +31,7 @@ struct row {
 std::vector<row> const& table() {
   static std::vector<row> const rows{
       {"a standstill from the beginning", {{0, false, action::give_back}, {0, false, action::give_up}, {0, false, action::none}}},
-      {"what the servers did before the first look is no progress",
+      {"what the servers did before the first look is not progress",
        {{9, false, action::give_back}, {9, false, action::give_up}, {10, false, action::none}}},
       {"servers that get on are waited for, however long it takes",
        {{3, false, action::give_back}, {4, false, action::late}, {5, false, action::late}, {6, false, action::late}, {6, false, action::give_up}}},

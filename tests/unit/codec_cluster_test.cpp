@@ -45,7 +45,7 @@ std::string tag_of(std::string const& name) { return std::to_string(tag_of_slot(
 std::string shard_of(std::string const& name) { return "{" + tag_of(name) + "}:%s:" + node; }
 engine::permit const a_semaphore{.kind = engine::permit_kind::semaphore, .limit = 3, .weight = 1};
 
-/// With the place that the script takes it from (lua/*.lua): behind so many keys and other arguments.
+/// With the position that the script takes it from (lua/*.lua): after this many keys and other arguments.
 TEST(ClusterCodec, TellsEachScriptThatPublishesTheChannelsOfTheSlot) {
   std::vector<protocol::renewal> const renewed{{"L", 1, 1s}};
   struct {
@@ -131,7 +131,7 @@ TEST(ClusterCodec, HearsBeforeWhatMayLeadToAPush) {
   unsigned const slot = slot_of_lock("L");
   std::vector<protocol::renewal> const items{{"L", 1, 1s}};
   EXPECT_EQ(slot_to_hear(protocol::acquire_command{"L", 1}), slot);
-  EXPECT_EQ(slot_to_hear(protocol::acquire_command{"L", 1, false}), slot) << "whoever has it may be told of an operator's force";
+  EXPECT_EQ(slot_to_hear(protocol::acquire_command{"L", 1, false}), slot) << "the holder may be told of an operator's force";
   EXPECT_EQ(slot_to_hear(protocol::renew_command{.items = items}), slot);
   EXPECT_EQ(slot_to_hear(protocol::release_command{.name = "L", .id = 1, .new_id = 2}), slot);
   EXPECT_EQ(slot_to_hear(protocol::requested_command{"L", 5}), slot);

@@ -424,7 +424,7 @@ TEST(Encode, WritesTheCommandsOfAConnection) {
   EXPECT_EQ(encoded(protocol::ping_command{}), words{"PING"});
   EXPECT_EQ(encoded(protocol::mark_command{}), (words{"PUBLISH", "conch:c1:w", ""}));
   EXPECT_EQ(encoded(protocol::wait_command{2, std::chrono::milliseconds{300}}), (words{"WAIT", "2", "300"}));
-  EXPECT_EQ(encoded(protocol::wait_command{1, {}}), (words{"WAIT", "1", "1"})) << "0 would be for ever";
+  EXPECT_EQ(encoded(protocol::wait_command{1, {}}), (words{"WAIT", "1", "1"})) << "0 would be forever";
 }
 
 TEST(Encode, WritesTheVeryBytesOfResp) {

@@ -1,4 +1,4 @@
-// Attempts to connect in a world where look-ups hang, addresses say nothing, refuse, or greet and are no masters, in whatever order: each attempt
+// Attempts to connect in a world where look-ups hang, addresses are silent, refuse, or greet and are not masters, in any order: each attempt
 // ends in its time, something is always under way, and the server is found.
 
 #include "base/random.hpp"

@@ -682,7 +682,7 @@ TEST(ConnectionFsm, EndsAConnectionOnWhichAWriteFails) {
   m.due();
   m.resolved(1);
   m.connected();
-  EXPECT_EQ(m.written(), nothing) << "behind the greeting comes nothing of before";
+  EXPECT_EQ(m.written(), nothing) << "nothing older follows the greeting";
 }
 
 // ------------------------------------------------------------------------------------------------ dropped, shut down

@@ -144,7 +144,7 @@ TEST(ConnectionFsmTls, AnAttemptIsCountedOnce) {
   EXPECT_EQ(counts(), std::pair(std::uint64_t{1}, std::uint64_t{3}));
   m.flush();
   m.fsm.failed("read: bad record", m.now, protocol::fault::tls_failed);
-  EXPECT_EQ(counts(), std::pair(std::uint64_t{1}, std::uint64_t{3})) << "that was no handshake";
+  EXPECT_EQ(counts(), std::pair(std::uint64_t{1}, std::uint64_t{3})) << "that was not a handshake";
 }
 
 TEST(ConnectionFsmTls, NothingIsCountedWithoutIt) {

@@ -321,7 +321,7 @@ TEST_F(EngineAcquire, AFenceOfWhichNoTokenCanBeMadeFailsThatLockAlone) {
     EXPECT_EQ(sent(), texts{"release L 4"});
     released();
 
-    push(77, fence);  // nobody's
+    push(77, fence);  // of no request
     EXPECT_EQ(sent(), texts{"release L 77"});
     released();
     EXPECT_TRUE(dropped().empty());

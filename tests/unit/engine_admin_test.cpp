@@ -31,7 +31,7 @@ class EngineInquiry : public engine_test, public admin_events {
     events.push_back(text);
   }
 
-  /// Of an inspect: so many have it.
+  /// The reply to an inspect: this many clients own it.
   std::vector<std::int64_t> held_by(std::int64_t n) const {
     std::vector<std::int64_t> report{server_us(), 0, n, n, 1, 0};
     report.resize(report.size() + 9 * static_cast<std::size_t>(n));
@@ -55,12 +55,12 @@ TEST_F(EngineInquiry, IsSentAtOnceAndItsAnswerHandedOn) {
   EXPECT_EQ(commands[0].retention, settings.fence_retention + settings.lease);
   answer({1, 5});
   EXPECT_EQ(received(), texts{"f ok 1"});
-  administer("nobody's", kind::force, 0);
-  administer("nobody's", kind::request, 0);
+  administer("free", kind::force, 0);
+  administer("free", kind::request, 0);
   EXPECT_EQ(sent(), (texts{"force L from 0", "request L from 0"})) << "the fence 0 is one that nobody has, and not all of them";
   answer({0, 5});
   answer({0, 5});
-  EXPECT_EQ(received(), (texts{"nobody's ok 0", "nobody's ok 0"}));
+  EXPECT_EQ(received(), (texts{"free ok 0", "free ok 0"}));
   administer("l", kind::set_limit);
   EXPECT_EQ(sent(), texts{"limit L 7"});
   answer({1, 5});
@@ -69,7 +69,7 @@ TEST_F(EngineInquiry, IsSentAtOnceAndItsAnswerHandedOn) {
   EXPECT_EQ(received(), texts{});
 }
 
-// P4: who was granted what the order has made free may be dead.
+// P4: the client that was granted what the order has made free may be dead.
 TEST_F(EngineInquiry, LooksAfterWhomAnOrderHasLetIn) {
   settings.keep_alive = 0s;
   for (bool const more : {true, false}) {

@@ -174,7 +174,7 @@ TEST_F(EngineDetach, ReleasesTheHoldIfThereIsNoAnswerInTime) {
   EXPECT_EQ(received(), texts{"a detached unreachable"});
   connect();
   settle_connection();
-  EXPECT_EQ(sent().back(), "release L 1") << "whoever heard of the error has nothing to adopt, and nobody waits for the lease";
+  EXPECT_EQ(sent().back(), "release L 1") << "a caller that got the error has nothing to adopt, and no client waits for the lease";
   released();
   expect_clean();
 }
@@ -345,7 +345,7 @@ TEST_F(EngineAdopt, WaitsForNobodyOfItsClientAndHandsOnToNobodyInMemory) {
   grant(100);
   EXPECT_EQ(received(), texts{granted("a", 100, 5)});
   ask("later");
-  EXPECT_TRUE(sent().empty()) << "behind the one that stands in line";
+  EXPECT_TRUE(sent().empty()) << "behind the one that is queued";
   release(a);
   EXPECT_EQ(sent(), texts{"release L 2"});
   push(1, 101);
@@ -418,7 +418,7 @@ TEST_F(EngineAdopt, TakesOverAPermit) {
 TEST_F(EngineAdopt, TellsTheLossOfAnotherHoldOfTheLockFirst) {
   start_connected();
   holding("old");
-  now += 45s;  // the process stands still: the network comes before the timers
+  now += 45s;  // the process is paused: the network comes before the timers
   adopt("a");
   take_sent();
   grant(200);

@@ -29,7 +29,7 @@ class EngineAttempt : public engine_test {
       f(one);
     }
   }
-  /// Of who waits for L, until the time is over.
+  /// What a waiter for L gets when its time has passed.
   std::string told_after(duration wait) {
     advance(wait);
     while (!unanswered.empty()) unanswered.front().starts_with("leave") ? removed() : answer(fault::try_later, "LOADING too late");
@@ -363,8 +363,8 @@ TEST_F(EngineAttempt, ALossSaysWhatItsCauseWas) {
               advance(1s);
             },
             ": no answer from 10.0.0.1"},
-           {"this process stood still", [&] { sleep(1600ms); }, ": this process had no time to renew it for "},
-           {"this process stood still, and is in time again",
+           {"this process was paused", [&] { sleep(1600ms); }, ": this process had no time to renew it for "},
+           {"this process was paused, and is in time again",
             [&] {
               sleep(700ms);
               advance(200ms);

@@ -96,7 +96,7 @@ TEST_F(EngineBurst, WhatCameInWhileAHandlerRanForTheTimeOfAnAnswerIsReadFirst) {
   EXPECT_EQ(dropped(), texts{"the server did not answer in time"});
 }
 
-TEST_F(EngineBurst, ButOnlyOnce) {  // P4: also if this process stands still again and again
+TEST_F(EngineBurst, ButOnlyOnce) {  // P4: also if this process is paused again and again
   start_connected();
   ask("a");
   sleep(10s);

@@ -42,7 +42,7 @@ TEST_F(EngineCancel, ByTimeOutOfAnUnwrittenRequestSaysThatTheServerIsUnreachable
 
 TEST_F(EngineCancel, OfALocalWaiterLeavesAtOnceAndTheServerHearsNothing) {
   for (cancel_type const type : every_type) {
-    for (bool const first : {false, true}) {  // of three who stand in one place of the server's line
+    for (bool const first : {false, true}) {  // of three that share one place in the server's queue
       again();
       caller& a = queued("a");
       caller& b = ask("b");
@@ -421,7 +421,7 @@ TEST_F(EngineCancel, ASingleSlowAnswerHardlyChangesWhatIsUsual) {
   EXPECT_EQ(received(), texts{"a failed unreachable"});
 }
 
-// The answers that came in while this process stood still are read before the server counts as silent.
+// The answers that came in while this process was paused are read before the server counts as silent.
 TEST_F(EngineCancel, APauseOfThisProcessIsNoSilenceOfTheServer) {
   again();
   ask("a", "L", {.wait = 1s});
@@ -526,7 +526,7 @@ TEST_F(EngineCancel, AfterATimeOutSaysWhetherTheServerHasAnsweredByThen) {
   }
 }
 
-// Found by the fuzzer: the place stayed in between for ever, and so did whoever asked after it.
+// Found by the fuzzer: the place stayed in between forever, and so did every acquire after it.
 TEST_F(EngineCancel, TotalWithAServerThatNeverComesBackKeepsNobodyWaiting) {
   for (bool const gone_before : {false, true}) {
     again();

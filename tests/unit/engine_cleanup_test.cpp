@@ -171,7 +171,7 @@ TEST_F(EngineCleanup, GoesOutOnceMoreAtTheNextRunOfTheServer) {  // P6
   expect_clean();
 }
 
-// The process stood still for longer than a lease, and the server carried out what it had written just before it went.
+// The process was paused for longer than a lease, and the server carried out what it had written just before it went.
 TEST_F(EngineCleanup, IsRepeatedAtTheNextServerWhenWhatItEndsMayHaveBeenCarriedOutLate) {  // P6
   start_connected();
   caller& a = ask("a");
@@ -340,8 +340,8 @@ TEST_F(EngineCleanup, RepeatsARefusedReleaseAtOnceWhenTheServerGrantsAgain) {  /
 
 // ---- the kick ------------------------------------------------------------------------------------------------
 
-// P4: the next in line may be dead behind a connection the server believes in. Whoever passed the lock on while more were
-// waiting looks after it when the claim is over, by the server's clock: a hundredth later by ours.
+// P4: the next in line may be dead behind a connection the server believes in. The client that passed the lock on while more were
+// waiting checks on it when the claim ends, by the server's clock: a hundredth later by ours.
 
 TEST_F(EngineCleanup, KicksAfterEveryClaimThatNobodyTook) {
   settings.keep_alive = 0s;
@@ -594,7 +594,7 @@ TEST_F(EngineCleanup, ForgetsAKickThatHasBecomePointless) {
   advance(34s);
   take_sent();
   connect();
-  EXPECT_EQ(sent(), (texts{"kill here:1", "subscribe", "prove"})) << "by now whoever waits has asked";
+  EXPECT_EQ(sent(), (texts{"kill here:1", "subscribe", "prove"})) << "by now every waiter has asked";
   settle_connection();
   expect_clean();
 }

@@ -236,7 +236,7 @@ TEST_F(EngineConnection, WithoutKillRepeatsACleanUpWhoseAnswerWasLate) {  // P6
   expect_clean();
 }
 
-// Whoever waits here asks at once, in the same place: what the release needs to know is of the id before.
+// A waiter here asks at once, in the same place: what the release needs to know belongs to the previous id.
 TEST_F(EngineConnection, WithoutKillRepeatsTheReleaseOfWhatWasTakenAway) {  // P6
   start_connected(false);
   ask("a");
@@ -268,7 +268,7 @@ TEST_F(EngineConnection, WithTheRightToKillSetsNoLimit) {
   EXPECT_EQ(take_sent()[0].not_after_us, 0);
 }
 
-// ---- who may not take part -----------------------------------------------------------------------------------
+// ---- clients that may not take part -----------------------------------------------------------------------------------
 
 TEST_F(EngineConnection, WhoIsNotHeardGetsNoLock) {
   struct {

@@ -277,7 +277,7 @@ class engine_test : public testing::Test, public acquisition_events, public wire
   void extend(caller& a, milliseconds lease) { cohort->extend(a, lease, now); }
   void cancel(caller& a, cancel_type type) { cohort->cancel(a, type, now); }
 
-  /// Lets the client see that the server answers at once, until so many requests may be in flight.
+  /// Lets the client see that the server answers at once, until this many requests may be in flight.
   void make_room(int count) {
     int const tries = 2 * count;
     for (int i = 0; i < tries; ++i) ask("room", "room " + std::to_string(i), {.once = true});

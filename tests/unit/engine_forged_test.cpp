@@ -1,4 +1,4 @@
-// Whoever may publish to a client's channel can write messages of its own: what of them is believed, and for how long.
+// A user that may publish to a client's channel can forge messages: which are believed, and for how long.
 #include "engine_fixture.hpp"
 
 #include "base/entropy.hpp"
@@ -77,7 +77,7 @@ TEST_F(EngineForged, IsFoundOutByTheFirstConfirmation) {
   EXPECT_EQ(sent(), texts{"renew L " + to_text({1, 4711})});
   renewed({0});
   EXPECT_EQ(received(), texts{"a lost lost"});
-  EXPECT_EQ(sent(), texts{"release L " + to_text({1, 4711})}) << "it stands in line still, as nobody had granted it";
+  EXPECT_EQ(sent(), texts{"release L " + to_text({1, 4711})}) << "it is still queued, since it was never granted";
 }
 
 TEST_F(EngineForged, AFenceFarAheadOfTheServersClockIsAskedAgain) {  // P2: the resource would refuse everybody for so long

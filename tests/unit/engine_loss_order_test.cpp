@@ -4,7 +4,7 @@ namespace conch::engine {
 namespace {
 
 // What is sent may be carried out, and another granted, before the engine returns: in memory at once, over a connection by
-// the thread that writes. So whoever loses the lock by it must have been told by then.
+// the thread that writes. So the client that loses the lock by it must have been told by then.
 class EngineLossOrder : public engine_test {
  public:
   void send(command const& c) override {

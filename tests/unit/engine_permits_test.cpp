@@ -110,7 +110,7 @@ TEST_F(EnginePermits, PermitsAndMutexesAreRenewedByScriptsOfTheirOwn) {
   EXPECT_EQ(received(), texts{"b lost lost"});
 }
 
-// P4: what it passed on was another permit, and whoever was next for that may be dead.
+// P4: what it passed on was another permit, and the next waiter for that may be dead.
 TEST_F(EnginePermits, AGrantDoesNotEndTheLookAfterAPermitThatWasPassedOn) {
   ask_permit("a");
   take_sent();

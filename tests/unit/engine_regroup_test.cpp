@@ -28,7 +28,7 @@ TEST_F(EngineRegroup, AReleaseAtAnotherRunOfTheServerWaitsForTheFirstInLine) {  
   expect_clean();
 }
 
-TEST_F(EngineRegroup, IsOverInTime) {  // P4: whoever is not back then is passed over
+TEST_F(EngineRegroup, IsOverInTime) {  // P4: a waiter that is not back then is passed over
   struct {
     duration outage, over;
   } const table[] = {{0ms, 200ms}, {100ms, 400ms}, {1s, 2200ms}, {1min, 3s}};
@@ -76,7 +76,7 @@ TEST_F(EngineRegroup, AHoldOfBeforeIsGivenBackPatientlyHoweverLate) {  // P5: a 
   EXPECT_FALSE(take_sent().back().patient);
 }
 
-// Whoever waits there hears of the other run when the lease of the owner is over, or from who asks for that lock.
+// A waiter there learns of the other run when the lease of the owner ends, or from a client that asks for that lock.
 TEST_F(EngineRegroup, TheFirstQuestionAboutALockIsPatientHoweverLate) {  // P5
   struct {
     duration later;
@@ -94,7 +94,7 @@ TEST_F(EngineRegroup, TheFirstQuestionAboutALockIsPatientHoweverLate) {  // P5
     sent_command last = take_sent().back();
     EXPECT_EQ(last.patient, patient);
     for (; last.patient; last = take_sent().back()) {
-      ASSERT_LT(last.at, began + 200ms) << "whoever has not come by then is passed over";
+      ASSERT_LT(last.at, began + 200ms) << "a waiter that has not come by then is passed over";
       queue(20);
       advance(30ms);
     }

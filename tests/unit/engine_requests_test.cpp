@@ -1,6 +1,6 @@
 #include "unit/engine_fixture.hpp"
 
-// Holders that are asked to let go, and those who ask.
+// Holders that are asked to let go, and the askers.
 namespace conch::engine {
 namespace {
 
@@ -37,7 +37,7 @@ TEST_F(EngineRequests, AreToldByAPushOnce) {
   ask_for_it(1);
   EXPECT_EQ(received(), texts{}) << "this grant was asked for already";
   cohort->watch_requests(a, now);
-  EXPECT_EQ(received(), texts{"a is asked for it"}) << "whoever listens later hears it, too";
+  EXPECT_EQ(received(), texts{"a is asked for it"}) << "a later listener is told, too";
   EXPECT_EQ(sent(), texts{});
 }
 

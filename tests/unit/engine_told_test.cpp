@@ -6,7 +6,7 @@ namespace {
 
 class EngineTold : public engine_test {
  protected:
-  /// When the next question is sent, counted from now; it is answered that the owner has so much left.
+  /// When the next question is sent, counted from now; the answer gives the owner's lease `left_ms`.
   duration next_question(std::int64_t left_ms) {
     time_point const from = now;
     while (on_wire.empty() && now - from < std::chrono::hours{1}) advance(5ms);
@@ -20,7 +20,7 @@ TEST_F(EngineTold, P4TheFirstInLineIsToldWhenTheLeaseOfTheNextOwnerEndsAndAsksTh
   start_connected();
   ask("c");
   take_sent();
-  queue(40'000);  // of the owner of now
+  queue(40'000);  // of the present owner
   advance(2s);
   remote->receiver().pushed(protocol::end_of_lease{"L", 1, 3s}, now);
   EXPECT_EQ(sent(), texts{}) << "to be told costs no message";
@@ -70,7 +70,7 @@ TEST_F(EngineTold, AnEndOfSomethingElseChangesNothing) {
   EXPECT_GE(next_question(20'000), 20s);
   push(1, 100);
   received();
-  remote->receiver().pushed(protocol::end_of_lease{"L", 1, 1s}, now);  // an owner waits for nobody's end
+  remote->receiver().pushed(protocol::end_of_lease{"L", 1, 1s}, now);  // an owner waits for no end of a lease
   advance(500ms);
   EXPECT_EQ(sent(), texts{});
 }
@@ -119,7 +119,7 @@ TEST_F(EngineTold, P2AnOldWordIsProvedBeforeALockIsHandedOnInMemory) {
   ask("b");
   advance(6ms);
   release(a);
-  EXPECT_EQ(received(), texts{"a released ok"}) << "who releases waits for nothing";
+  EXPECT_EQ(received(), texts{"a released ok"}) << "a client that releases waits for nothing";
   advance(1ms);
   EXPECT_EQ(sent(), texts{"renew L 1"});
   renewed({1});

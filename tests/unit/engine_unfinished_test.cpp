@@ -1,4 +1,4 @@
-// A script does so much and no more. Whoever is told that there is more to do asks again at once.
+// A script does a bounded amount of work. A client that is told that there is more to do asks again at once.
 #include "engine_fixture.hpp"
 
 namespace conch::engine {
@@ -143,7 +143,7 @@ TEST_F(EngineUnfinished, AnOrderGoesOnWhereItIsTold) {
   EXPECT_EQ(i.last, 900);
   EXPECT_EQ(i.from_us, 17);
   EXPECT_EQ(sent(), texts{"force L"});
-  disconnect();  // it means those of then: it may be repeated
+  disconnect();  // it means the owners at that time: it may be repeated
   connect();
   settle_connection();
   EXPECT_EQ(sent().back(), "force L");

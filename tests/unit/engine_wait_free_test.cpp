@@ -2,7 +2,7 @@
 
 #include <deque>
 
-// Those who wait until nobody has a lock, and take nothing.
+// Watchers: they wait until a lock is free, and take nothing.
 namespace conch::engine {
 namespace {
 

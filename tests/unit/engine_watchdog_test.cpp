@@ -40,7 +40,7 @@ TEST_F(EngineWatchdog, RenewsAfterAThirdOfTheLease) {
   EXPECT_TRUE(received().empty());
 }
 
-// The grant was asked for by one that gave up; its lease is longer than that of the first who has it, and as long as that of the next.
+// The grant was asked for by one that gave up; its lease is longer than that of the first holder, and as long as that of the next.
 TEST_F(EngineWatchdog, RenewsInTimeWhatAShorterLeaseWasHandedOnFrom) {
   settings.stop_margin = 5s;
   start_connected();
@@ -109,7 +109,7 @@ TEST_F(EngineWatchdog, KeepsTheFenceAgainAfterARenewalThatFailed) {
   EXPECT_EQ(renewal.retention, 31s);
 }
 
-// Whoever passed it on may remember fences for less.
+// The client that passed it on may keep fences for a shorter time.
 TEST_F(EngineWatchdog, KeepsTheFenceOfAGrantThatWasPushedWhenItIsConfirmed) {
   settings.keep_alive = 0s;
   start_connected();
@@ -619,7 +619,7 @@ TEST_F(EngineWatchdog, AsksAnotherServerAlsoForWhatIsNotRenewed) {  // P9
   take_sent();
   renewed({0});
   EXPECT_EQ(received(), texts{"a lost lost"});
-  EXPECT_EQ(sent(), texts{"release L 1"}) << "it may stand in line there, as before that grant";
+  EXPECT_EQ(sent(), texts{"release L 1"}) << "it may be queued there, as before that grant";
 }
 
 TEST_F(EngineWatchdog, GivesBackWhatAnotherServerHasUnderTheIdOfALostHold) {  // P6

@@ -39,7 +39,7 @@ TEST(Judge, SaysWhatToDoAboutEachFailure) {
            {errc::unreachable, "BUSY Redis is busy running a script", "SCRIPT KILL"},
            {errc::server_refused, "ERR DB index is out of range", "names a database"},
            {errc::server_refused, "the master 'm': redis-sentinel://a: does not know this name", "SENTINEL MASTERS"},
-           {errc::server_refused, "this is no Sentinel; the URL of a server begins with redis://", ""},
+           {errc::server_refused, "this is not a Sentinel; the URL of a server begins with redis://", ""},
            {errc::not_supported, "the server is not a node of a Cluster; the URL of a single server begins with redis://", ""},
        }) {
     finding const f = judge_failure("hand-over", make_error_code(one.why, one.words), "redis://h");

@@ -1,4 +1,4 @@
-// The rules of a lock that its owner may acquire again: who nests, who is refused, who asks the server, who waits, and what a level's end leaves.
+// The rules of a lock that its owner may acquire again: which acquire nests, is refused, asks the server or waits, and what a level's end leaves.
 #include "cohort/levels.hpp"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ struct a_waiter final : waiting_level {
   int wakes = 0;
 };
 
-/// An owner that has so many levels of a lock.
+/// An owner that has this many levels of a lock.
 struct an_owner {
   owner_levels levels;
   std::shared_ptr<a_hold> hold;

@@ -129,7 +129,7 @@ TEST(QuorumDetails, NobodyIsAskedBeforeAMajorityHasToldTheTime) {
   world w{3, {}, 0};
   w.ask();
   w.connect(0, 100h, true);
-  EXPECT_EQ(w.wires[0]->count("acquire"), 0u) << "one clock is no agreement about the place in line";
+  EXPECT_EQ(w.wires[0]->count("acquire"), 0u) << "one clock does not agree on a place in the queue";
   w.connect(1, 100h, true);
   for (std::size_t i : {0u, 1u}) EXPECT_EQ(w.wires[i]->count("acquire"), 1u);
 }

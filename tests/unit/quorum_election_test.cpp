@@ -116,7 +116,7 @@ TEST(QuorumElectionTime, AGrantThatIsGoodForTooShortDoesNotCount) {
   e.yes(0, at(100), 1, at(0));
   EXPECT_EQ(e.result(), verdict::open);
   e.yes(1, at(100), 2, at(95));
-  EXPECT_EQ(e.result(), verdict::out_of_reach) << "both end within min_validity, and the third alone is no quorum";
+  EXPECT_EQ(e.result(), verdict::out_of_reach) << "both end within min_validity, and the third alone is not a quorum";
 }
 
 TEST(QuorumElectionTime, EvenNumbersNeedMoreThanHalf) {

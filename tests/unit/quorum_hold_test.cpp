@@ -35,7 +35,7 @@ TEST(Quorum, AHoldIsConfirmedOnAllWithItsFenceAsFloor) {
   }
   time_point const asked = w.now;
   w.answer(0, {w.server_us(), 1, 300});
-  EXPECT_LT(a.deadline(), asked + 1s) << "one is no quorum";
+  EXPECT_LT(a.deadline(), asked + 1s) << "one is not a quorum";
   w.answer(1, {w.server_us(), 1, 300});
   EXPECT_GT(a.deadline(), asked + w.settings.lease - 1s);
 }

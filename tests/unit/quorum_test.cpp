@@ -1,4 +1,4 @@
-// A lock over several servers: every mask of what the servers may do, and who gets it.
+// A lock over several servers: every mask of what the servers may do, and which client gets it.
 #include "quorum_fixture.hpp"
 
 namespace conch::quorum::test {
@@ -48,8 +48,8 @@ TEST_P(QuorumMask, OfATryIsDecidedAtTheEarliestMomentAndLeavesNothingBehind) {
       decided = certain;
     }
     if (!decided) {
-      // Only silence is left. Of a minority: each server has its time, and no more. Of so many that nothing can be said without
-      // them: as long as for servers that are not there.
+      // Only silence is left. If a minority is silent, each server has its time, and no more. If so many are silent that nothing is decided without
+      // them: as long as for servers that are away.
       auto const missing = std::count_if(all.begin(), all.end(), [](fate f) { return f != fate::yes && f != fate::no; });
       w.advance(15ms);
       if (static_cast<std::size_t>(missing) > n - needed) {
@@ -198,8 +198,8 @@ TEST(Quorum, P11ATrySaysThatTheLockIsBusyOnlyWhereAServerHasSaidSo) {
   EXPECT_EQ(many.events, std::vector<std::string>{"busy"});
 }
 
-/// Who waits is granted with the last vote that is needed, also where that comes late, and has failed when too many servers
-/// refuse to be asked; a server that is silent, or has the lock with somebody who comes later, is waited for.
+/// A waiter is granted with the last vote that is needed, even if that comes late, and has failed when too many servers
+/// refuse to be asked; a server that is silent, or has granted the lock to a later client, is waited for.
 TEST_P(QuorumMask, OfAWaitIsDecidedAtTheEarliestMomentAndLeavesNothingBehind) {
   std::size_t const n = GetParam(), needed = majority_of(n);
   for (std::size_t mask = 0; mask < masks_of(n); ++mask) {
@@ -229,7 +229,7 @@ TEST_P(QuorumMask, OfAWaitIsDecidedAtTheEarliestMomentAndLeavesNothingBehind) {
       }
       ASSERT_NO_FATAL_FAILURE(heard(i));
     }
-    w.advance(5ms);  // nobody's patience counts here
+    w.advance(5ms);  // no client's patience counts here
     ASSERT_NO_FATAL_FAILURE(heard(n));
     for (std::size_t i = 0; i < n; ++i) {
       if (all[i] != fate::late_yes) continue;
@@ -398,7 +398,7 @@ TEST(Quorum, P4NoMajorityOfServersIsLetAlone) {
   ASSERT_NO_FATAL_FAILURE(give_back_twice(0));
   w.ask_by_a_new_connection(2);
   ASSERT_NO_FATAL_FAILURE(give_back_twice(2));
-  // All of a sudden it is free; and nobody has told us, who stand in line where that was lost.
+  // Suddenly it is free, and we were not told, since we are queued where that was lost.
   w.ask_by_a_new_connection(1);
   w.yes(1, 102);
   w.advance(20ms);
@@ -406,7 +406,7 @@ TEST(Quorum, P4NoMajorityOfServersIsLetAlone) {
   EXPECT_EQ(w.wires[2]->all.back().what, "acquire");
 }
 
-/// A majority is somebody's. Of two servers that he lacks each gives its vote to us again whenever the other rival gives it back.
+/// A rival has a majority. Each of the two servers that it lacks gives us its vote again whenever the other rival gives it back.
 TEST(Quorum, P10TwoVotesThatComeAndGoDoNotWakeEachOtherForEver) {
   world w{5};
   w.ask();
@@ -491,7 +491,7 @@ TEST(Quorum, AStrictFenceIsDeliveredWhenAMajorityHasAcceptedIt) {
   ASSERT_EQ(w.wires[0]->all.back().what, "confirm");
   EXPECT_EQ(w.wires[0]->all.back().floor, 1200);
   w.answer(0, {w.server_us(), 1, 1000});
-  EXPECT_TRUE(w.events.empty()) << "one is no quorum";
+  EXPECT_TRUE(w.events.empty()) << "one is not a quorum";
   w.answer(1, {w.server_us(), 2, 1300});
   EXPECT_TRUE(w.events.empty()) << "it had given 1300 before";
   EXPECT_EQ(w.wires[1]->all.back().floor, 1301);

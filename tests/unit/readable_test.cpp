@@ -86,7 +86,7 @@ TEST(Printable, ShowsWhatNobodyWouldSee) {
            {"\xef\xbb\xbf", "\\xef\\xbb\\xbf"},             // the mark of byte order
            {"a\xef\xb8\x8f", "a\\xef\\xb8\\x8f"},           // a selector of a variation
            {"a\xf3\xa0\x81\xa1", "a\\xf3\\xa0\\x81\\xa1"},  // a tag
-           {"\xf0\x9f\xbf\xbe", "\\xf0\\x9f\\xbf\\xbe"},    // U+1FFFE is no character
+           {"\xf0\x9f\xbf\xbe", "\\xf0\\x9f\\xbf\\xbe"},    // U+1FFFE is not a character
            {"caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\x9a", "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\x9a"},
        }) {
     EXPECT_EQ(printable(name), shown);

@@ -53,7 +53,7 @@ TEST(RedisExamination, OfWhatInfoTells) {
        }) {
     finding const f = one.judge(parse_info(std::string{"# Section\r\n"} + one.info));
     EXPECT_EQ(f.how, one.how) << f.what << ": " << f.words;
-    EXPECT_EQ(f.advice.empty(), f.how == verdict::ok) << "whoever reads it is told what to do: " << f.what;
+    EXPECT_EQ(f.advice.empty(), f.how == verdict::ok) << "it must say what to do: " << f.what;
   }
 }
 

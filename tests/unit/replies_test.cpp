@@ -174,7 +174,7 @@ TEST(Replies, OfInspections) {
   EXPECT_EQ(with_request->owners[0].asked_by, (std::array<std::uint32_t, 4>{5, 6, 7, 8}));
   EXPECT_EQ(with_request->owners[0].asked_us, clock_us);
   asked[15] = 2;
-  EXPECT_FALSE(read_inspect(sent(asked))) << "of an owner that is not there";
+  EXPECT_FALSE(read_inspect(sent(asked))) << "of a missing owner";
   asked.pop_back();
   EXPECT_FALSE(read_inspect(sent(asked))) << "half a request";
   report[5] = 'x';

@@ -87,7 +87,7 @@ TEST(SettingsPage, HasEachMemberWithItsDefaultAndNoOther) {
     }
     EXPECT_EQ(found->second.initial, initial) << name;
   }
-  for (auto const& [name, ignored] : page) EXPECT_TRUE(all.contains(name)) << name << " has a row, and is no member";
+  for (auto const& [name, ignored] : page) EXPECT_TRUE(all.contains(name)) << name << " has a row, but is not a member";
 }
 
 TEST(SettingsPage, NamesOptionsAndVariablesThatTheCommandHas) {

@@ -90,7 +90,7 @@ TEST_F(sharded_test, AHoldThatTheNewOwnerDoesNotKnowIsLostAtOnce) {
   (void)sent();
   renewed(1, {0});
   EXPECT_EQ(received(), texts{"x lost lost"});
-  EXPECT_EQ(sent(), texts{"b: release L1 4 !"}) << "it may have our place of before that grant";
+  EXPECT_EQ(sent(), texts{"b: release L1 4 !"}) << "it may still have the place that we had before that grant";
 }
 
 TEST_F(sharded_test, ARequestThatIsInFlightIsAskedAgainAndItsOldAnswerIsNotHeard) {
@@ -98,7 +98,7 @@ TEST_F(sharded_test, ARequestThatIsInFlightIsAskedAgainAndItsOldAnswerIsNotHeard
   ask("x", "L1");
   (void)sent();
   move(1, 1);
-  EXPECT_EQ(sent(), texts{"b: acquire L1 4 !"}) << "it may stand in line already";
+  EXPECT_EQ(sent(), texts{"b: acquire L1 4 !"}) << "it may be queued already";
   answer(0, fault::try_later, "MOVED 1 b");
   EXPECT_EQ(received(), texts{});
   EXPECT_EQ(sent(), texts{});
@@ -288,7 +288,7 @@ TEST_F(sharded_test, AReleaseIsNotSentOnceMoreWithAQuestionThatWasAskedMeanwhile
   grant(0, 100);
   ask("y", "L1");
   (void)sent();
-  advance(1s);  // longer than what one client may do before it stands in line again
+  advance(1s);  // longer than what one client may do before it is queued again
   release(x);
   EXPECT_EQ(sent(), texts{"a: release L1 4 again 5"});
   backend->deaf(0, 1, now);

@@ -159,7 +159,7 @@ TEST(SlotMap, WhatAnEarlierOwnerSaysLateChangesNothing) {
   w.moved(0, "b", 0);
   w.moved(0, "c", 1);
   (void)w.map.take_changes();
-  w.moved(0, "b", 0);  // the answer to a request of before
+  w.moved(0, "b", 0);  // the answer to an earlier request
   EXPECT_FALSE(w.map.take_changes());
   EXPECT_EQ(w.host(0), "c");
 }
@@ -175,7 +175,7 @@ TEST(SlotMap, AnAddressThatNobodyKnowsWaitsForTheMap) {
   w.moved(0, "new", 0);
   EXPECT_FALSE(w.asks());
   w.now += slot_map::between_urgent_requests;
-  EXPECT_TRUE(w.asks()) << "who was asked had not heard yet, and nobody has the slot for its clients";
+  EXPECT_TRUE(w.asks()) << "the node that was asked did not know yet, and its clients find no node with the slot";
   w.map.told(thirds("d"), w.now);
   w.now += 9s;
   EXPECT_FALSE(w.asks()) << "nobody names it any more";

@@ -62,7 +62,7 @@ class SyncedServer : public testing::Test, public acquisition_events, public log
   void grant(std::int64_t fence = 100) { tell({1, fence, 1'700'000'000'000'000}); }
   void tell_second(numbers const& n) { both->second().answered({fault::none, {}, n}, now); }
   void fail_second(fault what, std::string_view words) { both->second().answered({what, words, {}}, now); }
-  /// The answers to a script for so many locks, the mark and the WAIT.
+  /// The answers to a script for this many locks, the mark and the WAIT.
   void acknowledge(std::int64_t replicas, std::size_t locks = 1) {
     numbers n(locks + 1, 1);
     tell_second(n);
@@ -120,7 +120,7 @@ class SyncedServer : public testing::Test, public acquisition_events, public log
   written_wire first, second;
   std::vector<std::unique_ptr<caller>> callers;
   texts events;
-  texts observed;  // who was asked for again since replicas are missing
+  texts observed;  // the acquires that were asked for again since replicas are missing
   int unheard = 0;
   std::unique_ptr<synced_server> both;  // outlives the cohort, whose places are its own
   engine::cohort of_this_process{settings, timers, *this, stats};

@@ -219,7 +219,7 @@ TEST(Url, WhatItSaysOfTlsCountsInsteadOfTheConfiguration) {
   EXPECT_EQ(other_ca.ca_file + other_ca.ca_path, "x") << "the configuration's folder is not trusted besides";
   EXPECT_EQ(other_ca.cert_file + other_ca.key_file + other_ca.server_name, "certkeyname");
   tls_config const other_key = tls_of(parse_one("rediss://a?cert=both&sni=n"), c);
-  EXPECT_EQ(other_key.cert_file + other_key.key_file, "both") << "the key of another certificate is no help";
+  EXPECT_EQ(other_key.cert_file + other_key.key_file, "both") << "the key of another certificate does not help";
   EXPECT_EQ(other_key.ca_file + other_key.ca_path + other_key.server_name, "cafoldern");
 }
 
@@ -409,7 +409,7 @@ TEST(Url, SaysWhetherItContainsALogin) {
   EXPECT_EQ(in("redis://u@h"), "user ");
   EXPECT_EQ(in("redis://u:p@h"), "user password");
   EXPECT_EQ(in("redlock://a,:p@b"), "user password");
-  EXPECT_EQ(in("redlock://a:1,u@b:2"), "user ") << "a port is no password";
+  EXPECT_EQ(in("redlock://a:1,u@b:2"), "user ") << "a port is not a password";
   EXPECT_EQ(in("unix:///a@b:c"), "");
   EXPECT_EQ(in("unix://u:p@/a"), "user password");
   EXPECT_EQ(in("memory://a:b@c?password=x"), "");

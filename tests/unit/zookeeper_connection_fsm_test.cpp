@@ -210,7 +210,7 @@ TEST_F(ZookeeperConnection, AnAnswerThatNobodyHasAskedForEndsTheConnection) {
 
 TEST_F(ZookeeperConnection, SaysWhatAnotherKindOfServerLooksLike) {
   for (auto const& [bytes, words] :
-       {std::pair{"HTTP/1.1 400 Bad Request\r\n", "this looks like HTTP"}, std::pair{"-ERR unknown command", "it said '-ERR unknown command'"},
+       {std::pair{"HTTP/1.1 400 Bad Request\r\n", "this looks like HTTP"}, std::pair{"-ERR unknown command", "it answered '-ERR unknown command'"},
         std::pair{"\x15\x03\x03\x02\x02P and more", "begins with zookeepers://"}}) {
     want();
     fsm.life().resolved({{"1.1.1.1"}}, now);

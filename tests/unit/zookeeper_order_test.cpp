@@ -1,4 +1,4 @@
-// Who is granted in a line of ZooKeeper, and whom a place watches: tables, and thousands of random lines against a plain statement of the rule.
+// Which place is granted in a ZooKeeper queue, and which it watches: tables, and thousands of random queues against a plain statement of the rule.
 #include "servers/zookeeper/order.hpp"
 
 #include <gtest/gtest.h>
@@ -167,7 +167,7 @@ TEST(ZookeeperOrder, AnOwnerNestsWithinOneClientOnly) {
   EXPECT_EQ(judge(line, "a~e02.2-2").is, kind::waits);
   EXPECT_EQ(judge(line, "b~e01.1-3").is, kind::owner_is_away);
   EXPECT_EQ(judge(line, "b~e01.1-3").whose, "a~e01.1-1");
-  EXPECT_EQ(judge(texts{"a~e01.1-1", "a~e01.3-4"}, "a~e01.3-4").is, kind::waits) << "its own, of before";
+  EXPECT_EQ(judge(texts{"a~e01.1-1", "a~e01.3-4"}, "a~e01.3-4").is, kind::waits) << "its own, earlier one";
 }
 
 TEST(ZookeeperOrder, WhatIsNotThereHasNoTurn) {

@@ -466,7 +466,7 @@ TEST_F(ZookeeperQueue, AGrantWaitsForAProofWhenTheDeadlineIsNear) {
   stand("a", {"x.1-0000000003"}, "me.2-0000000004");
   take_told();
   advance(1s);  // nothing is answered: the pings and the write for the deadline are under way
-  now += 11s;   // and this process stands still
+  now += 11s;   // and this process is paused
   happened(event::deleted, "/conch/a/x.1-0000000003");
   EXPECT_EQ(take_told(), texts{});
 }

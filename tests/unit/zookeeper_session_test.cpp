@@ -113,7 +113,7 @@ TEST_F(ZookeeperSession, AuthenticatesOnEachConnectionAndKeepsItsNodesForItsUser
   ok();
   EXPECT_EQ(take_sent(), texts{"get /conch"});
   root();
-  EXPECT_TRUE(line->connected()) << "who may change the root was asked in this session";
+  EXPECT_TRUE(line->connected()) << "the rights of the root were read in this session";
 }
 
 TEST_F(ZookeeperSession, ARootThatAnybodyMayChangeIsRefusedToAUser) {
@@ -136,7 +136,7 @@ TEST_F(ZookeeperSession, ARootThatAnybodyMayChangeIsRefusedToAUser) {
   }
 }
 
-/// Whoever may change it can put a node in place of this client's, whose rights then count as those of its user.
+/// A user that may change it can replace this client's node by its own, whose rights then count as those of this user.
 TEST_F(ZookeeperSession, AFolderOfClientsThatAnybodyMayChangeIsRefusedToAUser) {
   for (auto const& [scheme, id] : {std::pair{"world", "anyone"}, std::pair{"ip", "10.0.0.0/8"}}) {
     for (bool const is_replaced : {false, true}) {
@@ -484,7 +484,7 @@ TEST_F(ZookeeperSession, AProofThatComesTooLateMakesNoHoldValidAgain) {
   advance(1s);
   ok();
   time_point const end = deadline();
-  now += 15s;  // this process stood still; the servers did not end the session
+  now += 15s;  // this process was paused; the servers did not end the session
   ASSERT_GT(now, end);
   timers.run(now);
   renew();

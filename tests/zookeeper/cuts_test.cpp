@@ -1,4 +1,4 @@
-// Connections that are cut or stand still at the worst of moments: nobody may hold a lock beside another, and no node may stay behind.
+// Connections that are cut or stall at the worst moments: no two clients may hold a lock, and no node may stay behind.
 #include "integration/fixture.hpp"
 #include "servers/zookeeper/names.hpp"
 #include "support/zookeeper_client.hpp"
@@ -39,7 +39,7 @@ struct cut {
   std::optional<time_point> told, granted;
 };
 
-/// A holder at one server, and somebody who waits at another. `isolate` cuts the first one off, at any moment of its heartbeat; `mend` undoes it.
+/// A holder at one server, and a waiter at another. `isolate` cuts the first one off, at any moment of its heartbeat; `mend` undoes it.
 template <class Isolate, class Mend>
 asio::awaitable<cut> lose(config holders, config others, std::string lock, unsigned seed, bool busy, Isolate isolate, Mend mend) {
   std::mt19937 random{seed};
@@ -118,7 +118,7 @@ class ZookeeperCuts : public testing::Test {
     report();
   }
 
-  /// The client's own connection stands still.
+  /// The client's own connection stalls.
   void cut_off_clients(int times) {
     for (int i = 0; i < times; ++i) {
       ensemble_->wait_until_serving();

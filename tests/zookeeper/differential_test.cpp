@@ -29,7 +29,7 @@ using namespace zookeeper;
 using namespace std::chrono_literals;
 using connection = zookeeper_differential::connection;
 
-/// Clients with sessions, who ask at random for the same few nodes.
+/// Clients with sessions, which ask at random for the same few nodes.
 class random_clients {
  public:
   random_clients(zookeeper_differential& both, std::uint64_t seed) : both_{both}, random_{seed} {}
@@ -207,7 +207,7 @@ class pings {
     for (; !end.stop_requested(); std::this_thread::sleep_for(200ms)) {
       for (auto const& one : clients_) (void)one->ping(1s);
     }
-  } catch (zookeeper_connection_ended const&) {  // whoever compares hears of it as well
+  } catch (zookeeper_connection_ended const&) {  // the comparison sees it as well
   }
 
   std::vector<std::unique_ptr<zookeeper_client>> clients_;

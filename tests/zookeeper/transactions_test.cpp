@@ -92,7 +92,7 @@ TEST(ZookeeperTransactions, P2AndP5HoldsPlacesAndTokensGoOnWhenTheNumbersOfAnEpo
       EXPECT_FALSE(ec) << ec.message();
       next = std::move(got);
     });
-    // Whoever is asked may be electing a leader.
+    // The server that is asked may be electing a leader.
     auto const line = [&]() -> std::vector<std::string> {
       try {
         zookeeper_client looking{ensemble.port(ensemble.leader()), 30s};

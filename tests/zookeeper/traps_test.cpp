@@ -12,7 +12,7 @@
 namespace conch::test {
 namespace {
 
-// B9. A client that looks up names or closes as libzookeeper does would stand still for a second and a half.
+// B9. A client that looks up names or closes as libzookeeper does would block for a second and a half.
 TEST(ZookeeperTraps, AServerThatStandsStillStopsNoOtherHandler) {
   zookeeper_ensemble server;
   world w;
@@ -91,7 +91,7 @@ TEST(ZookeeperTraps, AServerThatMayNotWriteIsNotUsed) {
   w.run(body, 200s);
 }
 
-// One of three stands still: the one of the connection, and then the one that comes first when the connection ends.
+// One of three is paused: the one of the connection, and then the one that is tried first when the connection ends.
 TEST(ZookeeperTraps, OneSilentServerOfThreeCostsNoHoldWithALeaseOfTenSeconds) {
   zookeeper_options options;
   options.servers = 3;

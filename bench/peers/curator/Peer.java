@@ -17,7 +17,7 @@ public final class Peer {
         return client;
     }
 
-    /** Curator's documentation: whoever holds a lock has to take both of these for its loss. */
+    /** Curator's documentation: a holder has to take both of these for its loss. */
     private static void tellLoss(CuratorFramework client) {
         client.getConnectionStateListenable().addListener((of, state) -> {
             if (state == ConnectionState.SUSPENDED || state == ConnectionState.LOST) {

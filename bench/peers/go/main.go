@@ -15,7 +15,7 @@ import (
 	"unsafe"
 )
 
-// How long a waiter may take after the end, where the library has a context: one that is left behind for ever is counted, not waited for.
+// How long a waiter may take after the end, where the library has a context: one that is left behind forever is counted, not waited for.
 // Longer than TryNextAfter.
 const patience = 15 * time.Second
 

@@ -33,7 +33,7 @@ void requests::end(time_point now) {
   overdue_.cancel();
   quiet_.cancel();
   if (link_.dropping() || !in_flight_.empty() || !keep_alive_.ended_idle(now - last_heard_)) return;
-  env_.log.note(false, "something on the way ends connections that are silent for " + ms_text(now - last_heard_) +
+  env_.log.note(false, "something on the network closes connections that are idle for " + ms_text(now - last_heard_) +
                            "; from now on there is a ping every " + ms_text(keep_alive_.every()));
 }
 

@@ -230,7 +230,7 @@ void connection::continue_connecting() {
         if (!ec) continue_connecting();
       }));
       return;
-    case login_guard::step::too_much: return fail("the server says more than a server that asks for a password");
+    case login_guard::step::too_much: return fail("the server sends more than a server that asks for a password");
     case login_guard::step::too_dear:
       return fail("the server asks for more than " + std::to_string(most_scram_rounds) +
                   " rounds of SCRAM, which would stop this program for long: set the password anew with a smaller scram_iterations");
@@ -238,7 +238,7 @@ void connection::continue_connecting() {
   std::size_t const before = available(socket_.native_handle());
   auto const next = PQconnectPoll(connection_.get());
   count_read(before);
-  if (unread_ > most_unread) return fail("the server says more than the greeting of a PostgreSQL server");
+  if (unread_ > most_unread) return fail("the server sends more than the greeting of a PostgreSQL server");
   poll(next);
 }
 

@@ -108,7 +108,8 @@ void questions::continue_connecting(time_point until) {
     wait(next == PGRES_POLLING_READING ? POLLIN : POLLOUT, until);
     using step = login_guard::step;
     step const seen = look_at_login(connection_.get(), guard);
-    if (seen == step::too_much || seen == step::too_dear) refuse(errc::protocol, shown_ + ": the server says more than one that asks for a password");
+    if (seen == step::too_much || seen == step::too_dear)
+      refuse(errc::protocol, shown_ + ": the server sends more than a server that asks for a password");
     if (seen == step::wait) ::poll(nullptr, 0, 5);  // for the rest of the message
     if (seen == step::wait || seen == step::nothing) {
       next = PGRES_POLLING_READING;
@@ -117,7 +118,7 @@ void questions::continue_connecting(time_point until) {
     std::size_t const before = available(PQsocket(connection_.get()));
     next = PQconnectPoll(connection_.get());
     unread_ += taken(before, available(PQsocket(connection_.get())));
-    if (unread_ > most_bytes) refuse(errc::protocol, shown_ + ": the server says more than the greeting of a PostgreSQL server");
+    if (unread_ > most_bytes) refuse(errc::protocol, shown_ + ": the server sends more than the greeting of a PostgreSQL server");
   }
 }
 

@@ -52,7 +52,7 @@ protocol::fault fault_of_hello(std::string_view words) {
 }
 
 std::string trouble_with_hello(protocol::fault what, std::string_view words) {
-  return (what == protocol::fault::malformed ? "Redis 6.2 or newer is needed, with HELLO; it says " : "") + readable(words);
+  return (what == protocol::fault::malformed ? "Redis 6.2 or newer is needed, with HELLO; the server answered: " : "") + readable(words);
 }
 
 hello_reply read_hello(std::span<resp::node const> reply) {

@@ -16,7 +16,7 @@ namespace conch::redis {
 namespace {
 
 error_code not_a_sentinel(address const& where) {
-  return make_error_code(errc::server_refused, where.shown() + ": this is no Sentinel; the URL of a server begins with redis://");
+  return make_error_code(errc::server_refused, where.shown() + ": this is not a Sentinel; the URL of a server begins with redis://");
 }
 
 /// [host, port], or null.

@@ -159,7 +159,7 @@ void connection_fsm::malformed(std::string_view why, time_point now) {
   bool const is_text = rest.size() >= 4 && std::all_of(rest.begin(), rest.begin() + 4, [](char c) { return c >= ' ' && c <= '~'; });
   std::string words = "this server does not speak ZooKeeper's protocol: " + std::string{why};
   if (rest.starts_with("HTTP")) words += "; this looks like HTTP";
-  else if (is_text) words += "; it said '" + std::string{rest} + '\'';
+  else if (is_text) words += "; it answered '" + std::string{rest} + '\'';
   broken(fault::malformed, words, now);
 }
 

@@ -95,7 +95,7 @@ finding judge_session(session_facts const& f) {
             "raise maxSessionTimeout at the servers, or set zookeeper.session_margin to their tickTime if that is less"};
   }
   if (f.given < f.lease) {
-    return {servers::verdict::warning, what, shown + ": all leases are that short, and not " + duration_text(f.lease),
+    return {servers::verdict::warning, what, shown + ": all leases are that short, instead of " + duration_text(f.lease),
             "raise maxSessionTimeout at the servers"};
   }
   return {servers::verdict::ok, what, shown, ""};

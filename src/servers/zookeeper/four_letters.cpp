@@ -58,7 +58,7 @@ class question {
       constexpr std::size_t most = 4096;
       text_.append(room_.data(), size);
       if (!ec && text_.size() < most) return read();
-      end(text_.empty() ? "it says nothing" : "");
+      end(text_.empty() ? "no answer" : "");
     });
   }
 

@@ -150,7 +150,8 @@ sentinel_talk::progress sentinel_talk::hello(message_nodes message) {
     return fail(what, trouble_with_hello(what, message[0].text));
   }
   if (!is_map(message[0])) return fail(protocol::fault::malformed, "the answer to HELLO is not a map");
-  if (field(message, 0, "mode") != "sentinel") return fail(protocol::fault::refused, "this is no Sentinel; the URL of a server begins with redis://");
+  if (field(message, 0, "mode") != "sentinel")
+    return fail(protocol::fault::refused, "this is not a Sentinel; the URL of a server begins with redis://");
   return progress::greeting;
 }
 
