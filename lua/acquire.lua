@@ -2,7 +2,7 @@
 -- KEYS lock queue fence   ARGV id mode(wait|try, with ! patient) lease claim retention ticket(0 or none: none) not_after(0 or none: none)
 -- and for a vote, which is one server's part of a lock over several: proposal, the least fence to grant (else empty, or none)
 -- and at a node of a Cluster: shard (lib/channel.lua)
--- Of one with its id only: wait 30000 3000 630000, of the defaults of conch::config.
+-- With an id only, the rest is wait 30000 3000 630000, from the defaults of conch::config.
 -- Answers FENCE, granted when the clock showed what the fence says · -NOW, granted with the fence that was proposed
 -- · {1 fence now} granted · {0 left now ticket} in line · {2 left now} busy · {3 0 now} too late to be done
 -- · {4 0 now ticket(0: a try)} not known yet, there are too many in line who do not hear: to be asked again at once

@@ -15,7 +15,7 @@ if not owners then
   return not_a_lock()
 end
 if owners.held == 0 then
-  -- A lease that has ended told nobody: who finds out tells the others.
+  -- A lease that has ended told nobody: the client that finds out tells the others.
   if redis.call('DEL', alert_key) == 1 or id == '' then
     tell_freed()
   end

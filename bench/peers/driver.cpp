@@ -227,7 +227,7 @@ class suite {
   }
 
   double sample_of_warming(double seconds) const { return seconds * scale(); }
-  /// Of the times below to those that --seconds asks for.
+  /// The factor between the times below and those that --seconds asks for.
   double scale() const { return chosen_.seconds / 0.4; }
 
   /// Each warms up first, until two samples agree, the longer the first time; then A B C A B C … `as_often`: with one task the samples differ by a

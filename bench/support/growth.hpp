@@ -28,7 +28,7 @@ namespace conch::bench {
 
 using namespace std::chrono_literals;
 
-/// Of this thread: what other programs do does not count.
+/// For this thread: what other programs do does not count.
 inline double thread_cpu_us() {
   timespec t{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);

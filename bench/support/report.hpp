@@ -62,7 +62,7 @@ class report {
   /// `of_peers`: the table says in a column of its own whose the figures are.
   explicit report(options const& chosen, bool of_peers = false);
 
-  /// Whose figures come now; at first conch's.
+  /// The library whose figures come now; at first conch.
   report& of(std::string peer);
 
   /// The median of `value`, with its quartiles.

@@ -38,7 +38,7 @@ CONCH_API void start_close(core_ptr core, duration timeout, close_handler handle
 /// runs it). Handlers run on their associated executors.
 class client {
  public:
-  using executor_type = asio::any_io_executor;  ///< Of the io_context or strand that runs the client.
+  using executor_type = asio::any_io_executor;  ///< The executor of the io_context or strand that runs the client.
 
   /// Checks the settings; does no I/O.
   /// Throws boost::system::system_error: errc::invalid_url, errc::invalid_config; what() names the member.

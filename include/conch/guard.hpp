@@ -38,7 +38,7 @@ struct write_guard {
   /// a change of any of them would end the transaction, and the end of a lease would not. Use a script there.
   CONCH_API bool owns(std::string_view value) const;
 
-  bool operator==(write_guard const&) const = default;  ///< Of the same grant of the same lock.
+  bool operator==(write_guard const&) const = default;  ///< Both are from the same grant of the same lock.
 };
 
 /// The Lua text with which a script of yours begins (behind a line `#!lua`, if it has one). It defines one local function:

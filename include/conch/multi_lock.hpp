@@ -139,7 +139,7 @@ class [[nodiscard]] multi_hold {
 /// The mutexes may be of different clients. Copies are cheap. Thread safety: as client.
 class multi_lock {
  public:
-  using executor_type = asio::any_io_executor;  ///< Of the clients.
+  using executor_type = asio::any_io_executor;  ///< The clients' executor.
   using hold_type = multi_hold;                 ///< What with_lock gives its body.
 
   /// `locks`: at least one. A name that is given twice counts once, even if the clients differ: mutexes on different
@@ -149,7 +149,7 @@ class multi_lock {
   multi_lock(multi_lock const&) = default;             ///< A move copies: one that was moved from has its mutexes still.
   multi_lock& operator=(multi_lock const&) = default;  ///< The same.
 
-  executor_type get_executor() const noexcept { return locks_->front().get_executor(); }  ///< Of its first mutex.
+  executor_type get_executor() const noexcept { return locks_->front().get_executor(); }  ///< That of its first mutex.
 
   /// Waits for all of them.
   ///

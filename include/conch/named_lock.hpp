@@ -62,7 +62,7 @@ struct lock_settings {
   duration lease;
   bool renew;
   std::optional<duration> max_hold = std::nullopt;
-  // Of the object: async_inspect reports them where the server knows nothing of the lock.
+  // From the object: async_inspect reports them where the server knows nothing of the lock.
   lock_status::kind_of_lock kind = lock_status::kind_of_lock::mutex;
   std::uint32_t limit = 1;
 };
@@ -87,9 +87,9 @@ CONCH_API void start_wait_free(settings_ptr lock, duration wait, free_handler ha
 /// The base of all kinds of locks: a name, and the functions for operators.
 class named_lock {
  public:
-  using executor_type = asio::any_io_executor;  ///< Of the client.
+  using executor_type = asio::any_io_executor;  ///< The client's executor.
 
-  CONCH_API executor_type get_executor() const noexcept;            ///< Of the client.
+  CONCH_API executor_type get_executor() const noexcept;            ///< The client's.
   std::string const& name() const noexcept { return lock_->name; }  ///< As given, 1 to 512 bytes.
 
   /// Returns the holders, since when they hold, and how many wait. It is a snapshot for people: it may be outdated when it is read.

@@ -8,14 +8,14 @@
 -- else. What is left is for the next script: the client that got the answer asks again at once.
 local most_steps = 100
 
--- Of a key whose end somebody has taken away (PERSIST), for which PTTL answers -1: it lives as long as the longest lease.
+-- For a key without an expiry (PERSIST), for which PTTL answers -1: it lives as long as the longest lease.
 local longest_lease = 86400000
 
 local function not_a_lock()
   return redis.error_reply('WRONGTYPE ' .. lock_key .. ' holds something that is not a lock')
 end
 
--- Joins the queue: at the old place if there was one, else at the end. Of two places the earlier counts: a late
+-- Joins the queue: at the old place if there was one, else at the end. If there are two, the earlier counts: a late
 -- request from before the ticket was known may have taken one at the end. The queue outlives the lock by the asker's
 -- lease, so that no waiter is forgotten when a holder dies. Answers the ticket, and whether it was not queued before.
 local function enqueue(id, ticket, lock_left, lease)

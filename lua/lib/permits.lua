@@ -185,7 +185,7 @@ local function own_part(owner_id, size, fence, state, lease, segment, for_whom)
   end
 end
 
--- What an owner is told of its part: the segment. Who asked for all that is free (a weight of 0), how much that was.
+-- What an owner is told of its part: the segment. If it asked for all that is free (a weight of 0): how much that was.
 local function told_of(owner)
   return weight == 0 and owner.weight or owner.segment
 end
@@ -227,7 +227,7 @@ local function fit(size, unwanted, start)
   return nil
 end
 
--- Of those that are first in line, and for whom there may be room.
+-- Whether one of the first in the queue, for whom there may be room, is awaited.
 local function one_is_awaited(room)
   return patient and room > 0 and awaited(id, room)
 end

@@ -15,7 +15,7 @@ local function free(was_owner)
   end
 end
 
--- Of a lock of this value; `line`: how many are in line, if that is known. Answers as lua/release.lua.
+-- Gives back a lock of this value; `line`: the length of the queue, if known. Answers as lua/release.lua.
 local function give_back(value, line)
   local was_owner, floor = 0, math.max(vote_floor or 0, ahead or 0)
   local owner, fence, state

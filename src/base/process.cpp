@@ -14,7 +14,7 @@ namespace conch {
 
 constinit std::atomic<std::uint64_t> made_here::number_of_process{1};
 
-/// Of the whole process. It is never destroyed: a child may be made while the statics are.
+/// One for the whole process. It is never destroyed: a child may be made while the statics are.
 class fork_registry {
  public:
   static fork_registry& of_this_process() {

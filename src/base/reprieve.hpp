@@ -21,7 +21,7 @@ class reprieve {
     if (late <= duration::zero() || std::exchange(given_, true)) return std::nullopt;
     return now + std::clamp(late, at_least, at_most);
   }
-  /// Of a connection with that limit for an answer. What was sent may have left this process only after the handler that ran for long.
+  /// For a connection with that limit for an answer. What was sent may have left this process only after a handler that ran long.
   std::optional<time_point> grant_connection(time_point due, duration limit, time_point now) noexcept {
     return grant(due, limit / 8, limit / 4, now);
   }

@@ -44,7 +44,7 @@ inline constexpr member_call<Member> call;
 /// Fires a callback at a time. It is a member of its owner, and leaves the queue when it is destroyed.
 class timer {
  public:
-  /// Of those that are due, a timer of an earlier rank fires first. All but the last are urgent.
+  /// Of the timers that are due, one of an earlier rank fires first. All but the last rank are urgent.
   enum class rank : std::uint8_t { first, second, last };
 
   explicit timer(callback fire, rank r = rank::last) noexcept : rank_{r}, fire_{fire} {}
@@ -58,7 +58,7 @@ class timer {
   time_point at() const noexcept { return at_; }
   void cancel() noexcept;
   bool has_rank(enum rank r) const noexcept { return rank_ == r; }
-  /// Of a timer that is not armed.
+  /// For a timer that is not armed.
   void rank_is(enum rank r) noexcept {
     BOOST_ASSERT(!armed());
     rank_ = r;

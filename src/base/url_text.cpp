@@ -21,7 +21,7 @@ int hex(char c) {
   return -1;
 }
 
-/// Of the two digits behind the '%' at this place. -1: there are none.
+/// The value of the two digits after the '%' at this place. -1: there are none.
 int decoded_at(std::string_view text, std::size_t percent) {
   if (percent + 2 >= text.size()) return -1;
   int const high = hex(text[percent + 1]), low = hex(text[percent + 2]);

@@ -19,7 +19,7 @@ namespace conch::cli {
 
 namespace {
 
-/// Of the first server that answers: of several, some may be away.
+/// From the first server that answers: some of several may be away.
 std::vector<duration> ping(connection const& servers, duration time) {
   for (std::size_t i = 0;; ++i) {
     std::string const& url = servers.servers[i];

@@ -86,7 +86,7 @@ constexpr example all_examples[]{
      "sudo conch run backup --url redis://locks.internal -- /usr/sbin/backup"},
     {command_id::run, "At most four at a time", "conch run encoders --kind semaphore=4 -- ./encode film.mkv"},
     {command_id::status, "Who holds it?", "conch status backup"},
-    {command_id::unlock, "Take it away from whoever holds it", "conch unlock backup --yes"},
+    {command_id::unlock, "Take it away from its holder", "conch unlock backup --yes"},
     {command_id::doctor, "Is the server fit? With the settings of a file", "conch doctor --config production.toml"},
 };
 

@@ -29,7 +29,7 @@ class run_locks {
   /// Called before acquire(). `told`: once, when the server has granted one, and too few of its replicas have it.
   virtual void when_short_of_replicas(std::function<void()> told) = 0;
 
-  /// Of what is held.
+  /// Whether everything is still held, and until when.
   virtual bool valid() const = 0;
   virtual time_point deadline() const = 0;
   virtual std::int64_t fence(std::string const& name) const = 0;

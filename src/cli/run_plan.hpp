@@ -51,7 +51,7 @@ class run_plan {
   run_plan(duration grace, numbers const& n) noexcept : grace_{grace}, n_{n} {}
 
   state at() const noexcept { return at_; }
-  /// Of the whole command, once at() is releasing or over.
+  /// That of the whole command, once at() is releasing or over.
   int exit_code() const noexcept { return lost_ ? n_.lost_code : code_; }
   bool lost() const noexcept { return lost_; }
 

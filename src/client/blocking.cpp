@@ -335,8 +335,8 @@ class lock_state : public std::enable_shared_from_this<lock_state> {
   ///
   /// std::lock() holds one lock and tries the next. If that is busy, it gives back what it has, locks the busy one, and tries the first. Two
   /// processes that do so in step fail together, thousands of times in a row. Therefore, if the last try of this thread failed, and the name of
-  /// this lock is greater than those of all locks that the thread holds, it queues. Of two threads that hold each other's lock just
-  /// one does: the other fails at once, and leaves its lock to the waiting one.
+  /// this lock is greater than those of all locks that the thread holds, it queues. If two threads hold each other's lock, just
+  /// one queues: the other fails at once, and leaves its lock to the waiting one.
   duration patience() const {
     using std::chrono::milliseconds;
     if (!last.failed || !runtime_->holds_only_lesser(this_thread(), name())) return duration::zero();

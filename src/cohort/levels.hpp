@@ -22,7 +22,7 @@ namespace conch::engine {
 /// As detail::level_use of the public headers.
 enum class level_use : bool { read, write };
 
-/// Whose lock: the client, the name, the kind. The kind counts: a level of a reentrant_mutex must not nest in the hold of a
+/// Identifies a lock: the client, the name, the kind. The kind counts: a level of a reentrant_mutex must not nest in the hold of a
 /// reentrant_shared_mutex of the same name.
 using level_lock = std::tuple<void const*, std::string_view, permit_kind>;
 
@@ -57,7 +57,7 @@ struct waiting_level : list_hook<waiting_level> {
 
 /// What one owner has and wants of each lock in this process. Not thread-safe: the shell locks the owner.
 ///
-/// Of a reentrant_shared_mutex one acquire of an owner asks the server at a time; that is its turn, and it ends in granted() or not_granted().
+/// For a reentrant_shared_mutex, one acquire of an owner asks the server at a time; that is its turn, and it ends in granted() or not_granted().
 /// Two holds of one owner would not show whether it reads or writes, and a reader in the server's queue would wait for its own writer.
 /// A reentrant_mutex knows no turns: the server lets its owner nest.
 class owner_levels {

@@ -7,7 +7,7 @@
 
 namespace conch::engine {
 
-/// Whose turn it is among the waiters of one client: which one is asked for, which one gets a grant, and whether it is handed on in memory.
+/// The order of the waiters of one client: which one is asked for, which one gets a grant, and whether it is handed on in memory.
 class local_line {
  public:
   local_line(cohort_environment& on, lock_entries& entries, teller& tell, watchdog& dog) noexcept

@@ -23,7 +23,7 @@ class teller {
   /// The same for one that has no entry yet.
   void refuse(acquisition& a, acquired how, error_code why, std::string_view name, time_point now);
   void observe_refusal(acquisition& a, error_code why, std::string_view name, time_point now);
-  /// Of a hold, which is released, detached or lost.
+  /// For a hold that is released, detached or lost.
   void count_end(acquisition& a, observation::kind how, std::string_view name, error_code why, time_point now);
   /// The only way to set the deadline of a hold. A later deadline is reported to all that keep a copy of it.
   void set_deadline(acquisition& a, time_point until) {

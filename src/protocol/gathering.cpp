@@ -29,7 +29,7 @@ gathering::member& gathering::next(terms const& t, std::string_view name, waitin
 
 bool gathering::add(command const& c, unsigned slot) {
   if (auto const* const a = std::get_if<acquire_command>(&c)) {
-    // Of one that is patient not even the usual case is that of the script.
+    // For one that is patient, not even the usual case is that of the script.
     if (a->with_source || a->permit != nullptr || a->patient || !a->origin.empty()) return false;
     terms const t{a->lease, a->claim, a->retention, a->proposal != 0, slot};
     waiting const w = a->wait ? waiting::yes : waiting::no;

@@ -54,7 +54,7 @@ struct waiting_state {
   time_point patient_until = time_point::min();  // asked for the first time in this run: the clients before it may still be at the earlier server
 };
 
-/// Of a place that is owned: over with the hold.
+/// Of an owned place: it ends with the hold.
 struct owned_state {
   bool renewing = false;          // a renewal is under way
   bool renewed_alone = false;     // a renewal with others failed, because of the key of one of them
@@ -91,7 +91,7 @@ class successor {
   std::vector<time_point> later_;  // in order
 };
 
-/// Of a vote (src/quorum).
+/// For a vote (src/quorum).
 struct vote_state {
   vote_terms terms;
   rival seen;                   // the client behind which it is queued

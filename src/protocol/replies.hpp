@@ -30,7 +30,7 @@ struct acquire_reply {
   std::int64_t fence = 0, segment = 0;
   std::int64_t left_ms = 0, ticket = 0;
   std::int64_t server_us = 0;  // what the server's clock showed; 0: unknown
-  /// Of a vote: the client that has the lock at that server, and its ticket.
+  /// For a vote: the client that has the lock at that server, and its ticket.
   struct owner {
     std::int64_t client, ticket;
     bool confirmed;

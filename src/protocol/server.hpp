@@ -81,7 +81,7 @@ class server final : public backend, public place_keeper {
   void prepare_close(time_point now) override;
   grant_id grant_of(engine::place const& p) const noexcept override { return made_here(p).id; }
 
-  // Of a place that is with this server.
+  // As the backend of the places at this server.
   backend& whole() noexcept override { return *this; }
   void due(place& p, time_point now) override { asks_.due(p, now); }
   void assert_consistent(place const& p) const override { on_.all.assert_consistent(p); }

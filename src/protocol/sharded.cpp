@@ -174,7 +174,7 @@ error_code sharded::too_late(engine::place const& p, time_point now) const { ret
 
 duration sharded::answers_within(engine::place const& p) const noexcept { return keeper_of(p).answers_within(p); }
 
-/// Of a server that owes an answer.
+/// For a server that owes an answer.
 error_code sharded::no_answer() const {
   error_code why;
   any_of([&](server const& s) {

@@ -104,7 +104,7 @@ std::int64_t raise_fence(lock& l, moment const& at, std::int64_t floor) {
   return before;
 }
 
-/// Of a hold that lasts long: as if its fence were granted now.
+/// For a hold that lasts long: as if its fence were granted now.
 void keep_fence(lock& l, moment const& at, std::int64_t fence) {
   us const kept = end_of_fence(at, std::max(l.fence, fence));
   l.fence_kept = l.fence < fence ? kept : std::max(l.fence_kept, kept);
@@ -115,7 +115,7 @@ void keep_fence(lock& l, moment const& at, std::int64_t fence) {
 
 std::int64_t room(lock const& l) { return l.limit - l.owners.taken(); }
 
-/// Of a lock with segments: the first one that is free and not in `unwanted`, from that place on and then from the first. 0: there is none.
+/// For a lock with segments: the first one that is free and not in `unwanted`, from that place on and then from the first. 0: there is none.
 std::int64_t free_segment(lock const& l, std::string_view unwanted, std::int64_t start) {
   std::vector<bool> refused(l.segments.size() + 1);
   for (std::size_t at = unwanted.find_first_of("0123456789"); at < unwanted.size(); at = unwanted.find_first_of("0123456789", at)) {
@@ -209,7 +209,7 @@ void tell_end(lock& l, moment const& at, ms left, int most = 3) {
   for (auto w = l.line.begin(); w != l.line.end() && most != 0; ++w, --most) at.clients.tell({.what = push::kind::ends, .to = w->who, .left = left});
 }
 
-/// Of the first `room` in line one whose client is not there, if the request is patient. nullptr: there is none.
+/// One of the first `room` in the queue whose client is not connected, if the request is patient. nullptr: there is none.
 waiter const* awaited(lock const& l, moment const& at, bool patient, sender const& me, std::int64_t room) {
   if (!patient) return nullptr;
   for (auto w = l.line.begin(); w != l.line.end() && room > 0; ++w, --room) {
@@ -309,7 +309,7 @@ std::map<std::int64_t, owner const*> owners_by_fence(lock const& l, us now) {
   return all;
 }
 
-/// Of a vote: the first 48 bits of the client, and the ticket that is in its id; 0 and 0 of any other id.
+/// For a vote: the first 48 bits of the client, and the ticket that is in its id; 0 and 0 of any other id.
 acquire_reply::owner voter_of(id const& who, bool claimed) {
   std::string_view const client = who.client();
   std::string_view const number = std::string_view{who.text}.substr(client.size() + 1);

@@ -76,7 +76,7 @@ class owners {
   by_number all_;
   by_number::node_type spare_;  // so that a lock that is taken and given back in turns does not allocate
   std::int64_t taken_ = 0;
-  // Of two or more: by noted_end, before which the lease does not end. A renewal changes nothing here.
+  // If there are two or more: by noted_end, before which the lease does not end. A renewal changes nothing here.
   std::set<std::pair<us, owner*>> ends_;
 };
 

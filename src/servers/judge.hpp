@@ -39,7 +39,7 @@ struct clocks_apart {
 /// At least one.
 clocks_apart furthest_apart(std::vector<clock_offset> const& all);
 
-/// Of several servers; of one there is nothing to compare.
+/// For several servers; with one there is nothing to compare.
 CONCH_API finding judge_clocks(std::vector<clock_offset> const& all);
 
 }  // namespace conch::servers

@@ -20,7 +20,7 @@ struct login_rules {
   bool has_sentinels = false;    // config::sentinel_username and sentinel_password count
 };
 
-/// Of the kind of server that the URL names. An unknown scheme has the rules of Redis.
+/// Those of the kind of server that the URL names. An unknown scheme has the rules of Redis.
 CONCH_API login_rules login_rules_of(std::string_view url);
 
 /// The user and password in the URL, for any of its servers.

@@ -359,7 +359,7 @@ class Page(unittest.TestCase):
             file.write(base64.b64decode(picture["data"]))
 
 
-# Of each colour of text on each ground, as WCAG 2 defines it: AA wants 4.5.
+# The contrast of each colour of text on each ground, as WCAG 2 defines it: AA wants 4.5.
 CONTRASTS = """
 const probe = document.createElement("span");
 document.body.append(probe);

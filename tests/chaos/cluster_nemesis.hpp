@@ -71,7 +71,7 @@ class cluster_nemesis final : public redis_nemesis {
   void hurt_nodes(int chance);
   std::optional<std::string> say(std::size_t node, std::vector<std::string> const& command);
   bool is_master(std::size_t node);
-  /// Of that shard; none: nobody says so at the moment.
+  /// The master of that shard; none: no node names one at the moment.
   std::optional<std::size_t> master_of(std::size_t shard);
   void kill_node(std::size_t i, std::chrono::milliseconds back_after);
   void stop_node(std::size_t i, std::chrono::milliseconds goes_on_after);

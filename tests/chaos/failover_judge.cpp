@@ -104,7 +104,7 @@ nanoseconds_of_boot failover_judge::asked(visit const& v, std::size_t promoted) 
   return never;
 }
 
-/// Of several within one look at the servers, the last.
+/// The last, if there are several within one look at the servers.
 promotion const& failover_judge::last_before(nanoseconds_of_boot t) const {
   promotion const* last = &promotions_.front();
   for (promotion const& one : promotions_) {

@@ -46,7 +46,7 @@ class failover_judge {
 
   std::size_t visits() const noexcept { return heard_; }
   std::size_t explained() const noexcept { return explained_.size(); }
-  /// Of those that are explained.
+  /// The longest of those that are explained.
   std::chrono::milliseconds longest() const noexcept { return std::chrono::milliseconds{longest_ / 1'000'000}; }
   /// The same, where both clients and the new master were well all the time.
   std::chrono::milliseconds longest_of_the_well() const noexcept { return std::chrono::milliseconds{longest_of_the_well_ / 1'000'000}; }

@@ -85,7 +85,7 @@ void sentinel_nemesis::hurt_servers(int chance) {
   }
 }
 
-/// Of those that can say something, the first two that agree; else the first.
+/// The first two that agree, of those that answer; otherwise the first.
 std::size_t sentinel_nemesis::master() {
   std::vector<std::size_t> said;
   for (std::size_t i = 0; i < set_.sentinels(); ++i) {

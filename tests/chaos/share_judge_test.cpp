@@ -11,7 +11,7 @@ namespace {
 
 constexpr int everything = 1000;
 
-/// Of one lock; each by somebody else.
+/// Visits of one lock, each by another client.
 class ShareJudge : public testing::Test {
  protected:
   visit& add(std::int64_t fence, nanoseconds_of_boot from, nanoseconds_of_boot to, int weight, int limit) {

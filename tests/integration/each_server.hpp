@@ -36,7 +36,7 @@ class lock_server {
  public:
   virtual ~lock_server() = default;
   virtual std::string url() const = 0;
-  /// Of a place where there is no such server.
+  /// The URL of a place without such a server.
   virtual std::string url_of_none() const = 0;
   virtual bool is_taken(std::string const& name) = 0;
   virtual std::int64_t in_line(std::string const& name) = 0;

@@ -15,7 +15,7 @@ namespace {
 
 struct entry {
   bool hangs = false;
-  std::size_t strands = 0;  // who asked before the last of them
+  std::size_t strands = 0;  // how many asked before the last of them
   bool frees = false;       // those, too
   std::size_t waiting = 0;
   std::vector<std::string> addresses;

@@ -137,7 +137,7 @@ class RoleChange : public testing::Test {
       // 3 ms at rest, 26 s by its safety check. The bound is for a machine that is busy with something else.
       EXPECT_LT(steady::now() - released, 5s);
       EXPECT_EQ(grants.size(), 1u);
-      EXPECT_EQ(grants[0].who, 1) << "who queued first is served first";
+      EXPECT_EQ(grants[0].who, 1) << "the first in the queue is served first";
       co_await pause_for(300ms);  // a grant of somebody else would be here
       EXPECT_EQ(grants.size(), 1u);
       EXPECT_TRUE(second.valid());

@@ -156,7 +156,7 @@ TEST_F(Semaphore, TwoThatDrainShareWhatThereIs) {
     for (int i = 0; i < 4; ++i) clients.emplace_back(w.ctx.get_executor(), quick(server()));
     std::uint32_t out = 0, most = 0;
     int ended = 0;
-    // Who finds nothing asks again: how many of the tries find something is the scheduler's affair.
+    // A client that finds nothing asks again: how many of the tries succeed depends on the scheduler.
     auto const worker = [&](client& c, bool drains) -> asio::awaitable<void> {
       semaphore s{c, "shared out", 7};
       for (int got = 0; got < 25;) {

@@ -17,7 +17,8 @@ struct files_of_both : tls_files {
   }
 };
 
-/// A master of the authority "ca" and the user "app", and a Sentinel of the authority "other" and the user "watch", who has the rights of the guide.
+/// A master of the authority "ca" and the user "app", and a Sentinel of the authority "other" and the user "watch", which has the rights of the
+/// guide.
 struct SentinelAndServer : testing::TestWithParam<std::tuple<bool, bool>> {
   bool server_over_tls() const { return std::get<0>(GetParam()); }
   bool sentinel_over_tls() const { return std::get<1>(GetParam()); }

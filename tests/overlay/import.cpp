@@ -191,7 +191,7 @@ class change {
     std::erase_if(places, [&](std::size_t at) { return at < body.from || at >= body.to; });
     return places.size() == 1;
   }
-  /// Of the function that is changed, as far as it takes to tell it from all others; empty: there is none.
+  /// The heading of the function that is changed, long enough to tell it from all others; empty: there is none.
   std::string heading() const {
     static constexpr std::string_view outer[] = {"namespace", "class", "struct", "union", "enum"};
     std::optional<span> around = brackets_around(core_);

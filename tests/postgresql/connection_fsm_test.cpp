@@ -244,7 +244,7 @@ TEST_F(PostgresqlConnection, AnAttemptThatTakesTooLongIsGivenUp) {
   EXPECT_EQ(seen.take(), failed(fault::try_later, "no answer to the greeting within connect_timeout"));
 }
 
-/// Of several hosts.
+/// With several hosts.
 class PostgresqlHosts : public PostgresqlConnection {
  protected:
   using texts = std::vector<std::string>;

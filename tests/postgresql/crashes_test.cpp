@@ -20,7 +20,7 @@ class SlowPostgresqlCrashes : public testing::TestWithParam<bool> {
       server.start();
       return;
     }
-    // Of those that hold, wait or hand on, which are all connected.
+    // One of those that hold, wait or hand on, which are all connected.
     std::string const process = postgresql_probe{server}.ask("select pid from pg_stat_activity where application_name = 'conch' limit 1");
     ASSERT_NE(process, "");
     ::kill(static_cast<pid_t>(std::stol(process)), SIGKILL);

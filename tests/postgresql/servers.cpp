@@ -48,7 +48,7 @@ class postgresql_under_test final : public lock_server {
  private:
   static std::string key(std::string const& name) { return bytes_literal("conch:{" + name + "}"); }
 
-  /// Of what inspect answers.
+  /// A number in the answer of inspect.
   std::int64_t number(std::string const& name, int which) {
     if (!is_there_) is_there_ = client_.ask("select to_regproc('conch.inspect')::text") != "";
     if (!is_there_) return 0;  // no client has made the schema yet

@@ -219,7 +219,7 @@ TEST_F(PostgresqlTroubles, ASchemaOfAnotherVersionIsUsedIfItIsNewerAndAnAdminist
   is_version(postgresql::schema_version);
 }
 
-// Of several hosts, the name of the one that is connected to means another server now. What becomes of the other names does not matter.
+// The name of the connected one of several hosts means another server now. What becomes of the other names does not matter.
 TEST_F(PostgresqlTroubles, ANameThatMovesIsFollowedThoughAnotherNameOfTheUrlIsNotFound) {
   for (bool const hangs : {false, true}) {
     fake_names names;

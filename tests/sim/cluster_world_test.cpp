@@ -104,7 +104,7 @@ class visitor {
   }
   static words renew(int name, std::string const& id) { return {"EVAL", std::string{mutated_source("renew")}, "1", key_of(name), id, "400"}; }
 
-  /// Of a grant: a number alone, or {1 fence now}.
+  /// The fence of a grant: a number alone, or {1 fence now}.
   static std::int64_t fence_of(value const& answer) { return answer.is(value::kind::integer) ? answer.integer : answer.items.at(1).integer; }
   std::int64_t owner_fence(int name) {
     keys_of_lock const keys = world_.keys_of(name);

@@ -34,7 +34,7 @@ struct kind_of_world {
 // Each world, with each kind of lock that is simulated there.
 std::span<kind_of_world const> every_world();
 
-// Of that schedule: its trace, its end, and all bytes sent.
+// The digest of that schedule: its trace, its end, and all bytes sent.
 std::uint64_t digest_of(kind_of_world const& w, std::uint64_t seed);
 
 // The digest of this many schedules of a run, as run_schedules() draws them. The same on any number of threads.

@@ -1,4 +1,4 @@
-// Of each fault of src/quorum that no judge of the simulator shows: the unit test that notices it. Without a fault all of them pass.
+// For each fault of src/quorum that no judge of the simulator shows: the unit test that notices it. Without a fault all of them pass.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-// Of each rule of src/rules, L1 to L7, what breaks it on purpose: it must be noticed from what a lock is after a request, and from what clients
+// Breaks each rule of src/rules, L1 to L7, on purpose: it must be noticed from what a lock is after a request, and from what clients
 // are told. Without a fault nothing may be.
 
 #include <gtest/gtest.h>

@@ -37,7 +37,7 @@ std::string explain(std::uint64_t seed, outcome const& found, plan_maker const& 
 // The seed of the schedule at this place in a run.
 std::uint64_t seed_at(std::uint64_t first, std::uint64_t index);
 
-// Of a test's schedules: as many as this build runs (CONCH_SIM_SHARE).
+// How many of a test's schedules this build runs (CONCH_SIM_SHARE).
 constexpr std::uint64_t share_of(std::uint64_t schedules) { return schedules / CONCH_SIM_SHARE; }
 
 // Whether this build runs all of them. Only then a test asks how often what it looks for happened: in a few schedules that is chance.
@@ -56,7 +56,7 @@ std::optional<finding> run_schedules(std::uint64_t seed, std::uint64_t first, st
 std::optional<finding> run_many(std::uint64_t seed, std::uint64_t first, std::uint64_t count, unsigned threads, mutant const* broken,
                                 std::function<void(std::uint64_t)> const& progress = {}, plan_maker const& make = make_plan);
 
-// Of the schedule in which a mutant of that world was seen before, by the table mutants/seen_in.inc. None: it does not show there any more, since a
+// The schedule in which a mutant of that world was seen before, by the table mutants/seen_in.inc. None: it does not show there any more, since a
 // change of the plans changes the schedules, and is searched for.
 std::optional<finding> find_where_seen(std::string_view world, mutant const& m, std::function<outcome(std::uint64_t)> const& run);
 

@@ -48,7 +48,7 @@ class ScriptSteps : public testing::TestWithParam<std::int64_t> {
     return reply;
   }
 
-  /// Of one script: what it answers. How many commands it called counts.
+  /// Runs one script and returns its answer, counting the commands that it called.
   value script(std::string_view name, std::vector<std::string> const& argv) {
     std::vector<std::string> words{
         "EVAL", std::string{redis::find_script(name).source}, name == "release" || name == "acquire" ? "3" : "4", key_, key_ + ":q", key_ + ":f"};
@@ -68,7 +68,7 @@ class ScriptSteps : public testing::TestWithParam<std::int64_t> {
 
   bool many() const { return GetParam() > 200; }
 
-  /// Of the largest numbers the first scripts show what there is to see.
+  /// With the largest numbers, the first scripts show enough.
   bool to_the_end() const { return GetParam() <= 10'000; }
   bool goes_on() const { return to_the_end() || scripts_ < 20; }
 

@@ -33,7 +33,7 @@ class cluster_set {
  public:
   explicit cluster_set(cluster_set_options const& o = {});
 
-  /// Of the nodes with these numbers; none: of all.
+  /// That of the nodes with these numbers; none: of all.
   std::string url(std::vector<std::size_t> const& of = {}) const;
 
   redis_server& node(std::size_t i) { return *nodes_[i]; }

@@ -25,7 +25,7 @@ class sentinel_set {
  public:
   explicit sentinel_set(sentinel_set_options const& o = {});
 
-  /// Of the Sentinels with these numbers; none: of all.
+  /// That of the Sentinels with these numbers; none: of all.
   std::string url(std::vector<std::size_t> const& of = {}) const;
 
   redis_server& server(std::size_t i) { return *servers_[i]; }

@@ -63,7 +63,7 @@ class zookeeper_ensemble {
   void start_all();
   /// How a server has ended that was started and not killed, in words; it can be started again. Empty: it has not.
   std::string ended_by_itself(std::size_t which);
-  /// Of one that does not run: it begins as a new server.
+  /// For one that does not run: it begins as a new server.
   void lose_data(std::size_t which);
   /// SIGSTOP and SIGCONT.
   void stop(std::size_t which);

@@ -211,7 +211,7 @@ TEST(Encode, LeavesOutWhatNoneOfSeveralLocksHas) {
     return words(argv.begin() + 9 + 7, argv.end());
   };
   EXPECT_EQ(words_of(r, a), (words{"c1.7", "44", "55", "c1.8", "c1.9"}));
-  // Of what had these places before nothing is left.
+  // Nothing is left of what had these places before.
   protocol::acquire_command const bare_a{.name = "a", .id = 7, .lease = 30s, .claim = 3s, .retention = 10min};
   protocol::release_command const bare_r{.name = "b", .id = 8, .lease = 30s, .claim = 3s, .retention = 10min};
   EXPECT_EQ(words_of(bare_a, bare_r), (words{"c1.7", "c1.8"}));

@@ -56,7 +56,7 @@ TEST_F(ConnectionFsmGathering, WhatIsSentInOneTurnIsOneScriptAndEachHasItsOwnAns
   give_back("c");
   ask("d");
   EXPECT_EQ(sent(), texts{"gathered 4"});
-  // Of those to acquire b and d, then of those to release a and c.
+  // The answers of those to acquire b and d, then of those to release a and c.
   m.received("*4\r\n:11\r\n*4\r\n:0\r\n:500\r\n:12\r\n:13\r\n*4\r\n:1\r\n:0\r\n:0\r\n:14\r\n-WRONGTYPE no\r\n");
   EXPECT_EQ(m.received(), (texts{"answer 1 0 0 14", "answer 11", fault_of(protocol::fault::wrong_type), "answer 0 500 12 13"}));
 }

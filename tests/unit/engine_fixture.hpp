@@ -306,7 +306,7 @@ class engine_test : public testing::Test, public acquisition_events, public wire
   }
   void grant(std::int64_t fence) { answer({1, fence, server_us()}); }
   void queue(std::int64_t left_ms, std::int64_t ticket = 77) { answer({0, left_ms, server_us(), ticket}); }
-  /// Of several tries: of those that were taken.
+  /// The answer to several tries: the fences of those that were taken.
   void taken(std::vector<std::int64_t> const& fences) {
     numbers n{server_us()};
     n.insert(n.end(), fences.begin(), fences.end());

@@ -91,7 +91,7 @@ TEST_F(EngineForged, AFenceFarAheadOfTheServersClockIsAskedAgain) {  // P2: the 
     queue(20'000);
   }
   EXPECT_EQ(stats.pushes_doubted, 3u);
-  // Of a server whose clock was set back a little, or of a quorum whose clocks differ.
+  // From a server whose clock was set back a little, or a quorum whose clocks differ.
   push({1, 4711}, clock() + 2'900'000);
   EXPECT_EQ(received(), texts{granted("a", clock() + 2'900'000)});
 }

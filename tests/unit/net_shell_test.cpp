@@ -38,7 +38,7 @@ class transport : public shell<transport> {
     asio::local::connect_pair(near_, far_);
   }
 
-  /// Of the connection with that name. All of them are due.
+  /// Begins the connection with that name. All of them are due.
   void begin(std::string const& connection) {
     timer_.expires_after(std::chrono::nanoseconds{0});
     timer_.async_wait(

@@ -1,4 +1,4 @@
-// Who writes what many have said, and when.
+// When what several parts have added is written, and which of them writes it.
 
 #include <gtest/gtest.h>
 

@@ -258,7 +258,7 @@ TEST_F(QuorumDoubles, AHoldOfTwoVotesThatProveToBeOneIsLost) {
   EXPECT_EQ(w.events, (std::vector<std::string>{"granted", "lost"}));
 }
 
-/// Of every way to be fewer servers than members: a majority of members must be won at different servers, so any two grants share a server.
+/// Every way to be fewer servers than members: a majority of members must be won at different servers, so any two grants share a server.
 TEST_F(QuorumDoubles, P1NoGrantRestsOnFewerServersThanAMajorityNeeds) {
   for (std::size_t const n : {3u, 4u, 5u}) {
     std::size_t ways = 1;

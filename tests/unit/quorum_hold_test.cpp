@@ -67,7 +67,7 @@ TEST(Quorum, AServerThatForgotIsAskedAgainWhenAMajorityHasRenewedSince) {
   w.answer(1, {w.server_us(), 1, 100});
   w.answer(2, {w.server_us(), 1, 100});
   EXPECT_EQ(w.wires[0]->count("try"), 1u);
-  EXPECT_EQ(w.wires[0]->count("acquire"), 1u) << "it is not stood in line for";
+  EXPECT_EQ(w.wires[0]->count("acquire"), 1u) << "it is not queued for";
 }
 
 TEST(Quorum, OneServerThatSaysThatAHoldLastsIsNoMajority) {
@@ -89,7 +89,7 @@ TEST(Quorum, AServerThatWasLetAloneIsAskedAgainByTheFirstRenewalOfTheHold) {
   w.ask();
   w.in_line(1, 77, 5, true);
   w.yes(0);
-  w.answer(0, {1, 0, 0, w.server_us()});  // the release: nobody else stood in line
+  w.answer(0, {1, 0, 0, w.server_us()});  // the release: nobody else was queued
   w.yes(0, 101);                          // and once more: now it is let alone for a claim at least
   w.answer(0, {1, 0, 0, w.server_us()});
   ASSERT_TRUE(w.wires[0]->unanswered.empty());
@@ -247,7 +247,7 @@ TEST(Quorum, P10ALateVoteCostsNothingBeforeTheOthersAreConfirmed) {
   for (auto const& one : w.wires) EXPECT_EQ(one->count("confirm"), 1u);
 }
 
-/// One of its servers forgot it, and another, where it stood in line, granted it only after that: somebody else could have had it.
+/// One of its servers forgot it, and another, where it was queued, granted it only after that: another client could have had it.
 TEST(Quorum, P7AVoteThatCameAfterTheReleaseDoesNotShowThatTheLockWasHeld) {
   for (bool const forgotten : {false, true}) {
     world w{5};

@@ -274,7 +274,7 @@ TEST(Quorum, AMinorityIsGivenBackWhenSomebodyElseHasTheLock) {
   w.yes(0);
   w.in_line(1, 77, 5, true);
   EXPECT_EQ(w.wires[0]->count("release"), 1u);
-  EXPECT_EQ(w.wires[0]->all.back().what, "acquire") << "and stood in line for again";
+  EXPECT_EQ(w.wires[0]->all.back().what, "acquire") << "and queued for again";
   EXPECT_NE(w.wires[0]->all.back().id, w.wires[0]->all.front().id) << "every attempt has a new id";
   EXPECT_EQ(w.wires[0]->all.back().ticket, w.wires[0]->all.front().ticket) << "the place is the ticket's";
   EXPECT_EQ(w.stats.votes_given_back, 1u);
@@ -373,7 +373,7 @@ TEST(Quorum, AVoteThatComesBackIsLetAlone) {
   w.in_line(1, 77, 5, true);
   w.yes(0);
   ASSERT_EQ(w.wires[0]->count("acquire"), 2u);
-  w.answer(0, {1, 0, 0, w.server_us()});  // the release: nobody else stood in line
+  w.answer(0, {1, 0, 0, w.server_us()});  // the release: nobody else was queued
   w.yes(0, 101);
   EXPECT_EQ(w.wires[0]->count("release"), 2u);
   EXPECT_EQ(w.wires[0]->count("acquire"), 2u) << "not asked for again at once";
@@ -391,7 +391,7 @@ TEST(Quorum, P4NoMajorityOfServersIsLetAlone) {
         if (!w.wires[1]->unanswered.empty()) w.in_line(1, 77, 5, true);
       }
       ASSERT_EQ(w.wires[i]->unanswered.front().what, "release");
-      w.answer(i, {1, 0, 0, w.server_us(i)});  // nobody else stood in line
+      w.answer(i, {1, 0, 0, w.server_us(i)});  // nobody else was queued
     }
     ASSERT_TRUE(w.wires[i]->unanswered.empty()) << "it is let alone";
   };
@@ -474,7 +474,7 @@ TEST(Quorum, AVoteThatComesBackIsLetAloneAlsoWhereTwoRivalsAreSeenByTurns) {
     if (i != 0) w.advance(4ms);  // the others are asked
     w.in_line(1, i % 2 == 0 ? 77 : 78, 5, true);
     ASSERT_EQ(w.wires[0]->unanswered.front().what, "release");
-    w.answer(0, {1, 0, 0, w.server_us()});  // nobody else stood in line
+    w.answer(0, {1, 0, 0, w.server_us()});  // nobody else was queued
   }
   EXPECT_EQ(w.wires[0]->count("release"), 3u) << "once for each of them, and then it is let alone";
   EXPECT_EQ(w.wires[0]->count("acquire"), 3u);

@@ -302,7 +302,7 @@ TEST(Rooms, TellAForbiddenInclude) {
             "");
 }
 
-/// The pages are not in the packages: who reads the words of a program has not the tree.
+/// The pages are not in the packages: readers of a program's texts do not have the tree.
 TEST(Rooms, NoMessageSendsItsReaderToAPageOfTheTree) {
   static std::regex const page{R"re("[^"\n]*docs/[^"\n]*")re"};
   std::size_t seen = 0;

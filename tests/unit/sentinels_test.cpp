@@ -168,7 +168,7 @@ TEST(Sentinels, D20ANameThatNoneKnowsIsAnErrorWhenAllThatCanBeAskedHaveSaidSo) {
   EXPECT_EQ(w.words, "redis-sentinel://s0:26379: does not know this name; s1: refused; redis-sentinel://s2:26379: does not know this name");
   EXPECT_EQ(w.says(1, "a", 0), "moved") << "it is never too late";
   EXPECT_EQ(w.where(), "a:6379");
-  EXPECT_EQ(w.knows_nothing(1), "") << "who forgets the master later does not move it";
+  EXPECT_EQ(w.knows_nothing(1), "") << "a Sentinel that forgets the master later does not move it";
   EXPECT_EQ(w.where(), "a:6379");
 }
 

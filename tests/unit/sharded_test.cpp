@@ -194,7 +194,7 @@ TEST_F(sharded_test, WhatIsInFlightOnAConnectionThatIsCutBehindAMoveIsAskedForAt
 
 class tries_in_flight : public sharded_test {
  public:
-  /// Of two locks in one script at a, and then their slot is b's.
+  /// Two locks in one script at a; then b has their slot.
   void begin() {
     start_connected();
     std::vector<named_acquisition> all;

@@ -1,4 +1,4 @@
-// What ZooKeeper's servers refuse: whom it harms, whether it is tried again, and what the caller is told.
+// What ZooKeeper's servers refuse: what it affects, whether it is tried again, and which error the caller gets.
 #include "servers/zookeeper/faults.hpp"
 #include "zookeeper_fixture.hpp"
 

@@ -51,7 +51,7 @@ class zookeeper_differential final : private sim::zookeeper_model::outside {
   connection open(std::size_t server, std::chrono::milliseconds timeout = long_session);
   /// On another connection. The former one stays, unless a server closes it.
   connection resume(connection c, std::size_t server, bool with_the_password = true);
-  /// Of a client that has seen more than there is.
+  /// As a client that has seen more than there is.
   void greet_from_the_future(std::size_t server);
   /// In one write.
   void ask(connection c, std::vector<zookeeper::request> const& all);

@@ -47,7 +47,7 @@ class ZookeeperServer : public testing::Test {
   static void TearDownTestSuite() { server_.reset(); }
 
   static std::uint16_t port() { return server_->port(0); }
-  /// Of this test only.
+  /// For this test only.
   static std::string path(std::string const& more = {}) {
     return std::string{"/"} + testing::UnitTest::GetInstance()->current_test_info()->name() + more;
   }

@@ -15,7 +15,7 @@ namespace {
 
 std::string folder_of(std::string const& lock) { return zookeeper::folder_of(zookeeper::root_of("", "conch:"), lock); }
 
-/// Of a client that waits until servers are back.
+/// The settings of a client that waits until servers are back.
 config patient(zookeeper_ensemble const& with, std::chrono::milliseconds lease) {
   config c = quick(with.url(), lease);
   c.connect_timeout = 5s;

@@ -234,7 +234,7 @@ class player {
   std::deque<conch::client> clients_;
   std::deque<conch::mutex> locks_;
   conch::hold held_;
-  std::vector<std::size_t> order_;  // of those who stood in line, as they had the lock
+  std::vector<std::size_t> order_;  // of those that were queued, as they had the lock
   std::int64_t last_fence_ = 0, first_ns_ = 0;
   std::size_t running_ = 0;
   asio::steady_timer over_{context_};

@@ -65,7 +65,7 @@ struct hold_event {
 /// Names the client of a hold that is empty: its operations complete where those of all its other holds do. 0: no client has made it.
 using client_number = std::uint64_t;
 
-/// Of the client that the hold is of; `node` must not be null.
+/// The number of the hold's client; `node` must not be null.
 CONCH_API client_number client_of(hold_node const* node) noexcept;
 
 /// The executor of that client; empty: there is no such client any more.

@@ -40,7 +40,7 @@ class asking {
   void send(place& p, bool with_source, time_point now);
   /// A request for the place is being written.
   void about_to_send(place& p, std::int64_t not_after_us);
-  /// Of a place that asks, or is in line. What was not written yet is only asked for.
+  /// For a place that asks, or is in line. What was not written yet is only asked for.
   void ask_once_more(place& p, retry_reason why, time_point now);
   void ask_because_of_push(place& p, time_point now);
   /// Its slot is no longer subscribed to.
@@ -74,7 +74,7 @@ class asking {
 
   /// Why the place has no answer; empty: only because another client has the lock.
   std::string trouble_of(place const& p) const;
-  /// Of a wait that has timed out.
+  /// For a wait that has timed out.
   error_code too_late(place const& p, time_point now) const;
 
  private:

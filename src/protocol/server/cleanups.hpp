@@ -25,7 +25,7 @@ class cleanups {
 
   /// With an id of 0 the caller sends the clean-up. Otherwise it is sent now, or on the next connection.
   cleanup& owe(place& p, grant_id id, receipt* r, time_point now);
-  /// Of a place that is with another server now. If it is under an id that is dead by then, no clean-up of it need be under way: it was not known
+  /// For a place that is with another server now. If it is under an id that is dead by then, no clean-up of it need be under way: it was not known
   /// that it would be carried out.
   void owe_where_it_went(place& p, grant_id id, acquire_reply const& reply, time_point now);
   /// A script has answered that there is more to do. A release under a dead id does it, and is repeated until nothing is left.

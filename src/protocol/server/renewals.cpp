@@ -27,7 +27,7 @@ void renewals::send(std::span<place* const> places, renewal_way way, time_point 
   }
 }
 
-/// Of a lease that ends with the deadline of the hold, at the least.
+/// What is left of a lease that ends, at the least, with the deadline of the hold.
 milliseconds renewals::lease_left(place const& p, time_point now) {
   duration const left = std::max<duration>(p.deadline - now, duration::zero());
   return whole_ms(left + drift_of(left + left / 50)) + milliseconds{1};

@@ -11,7 +11,7 @@ void server_clock::sample(time_point written, std::int64_t server_us, time_point
   if (server_us <= 0) return;
   clock_at_ = written + (now - written) / 2;
   clock_us_ = server_us;
-  // The server's clock showed server_us no earlier than `written`. Of two samples the better one is the one that puts the same server time
+  // The server's clock showed server_us no earlier than `written`. The better of two samples is the one that puts the same server time
   // later; 1 % of the time between them may be drift. If the answer in hand contradicts the old sample, the server's clock was stepped
   // since.
   time_point const expected = earliest(server_us);

@@ -54,7 +54,7 @@ class server_link {
   std::string const& trouble() const noexcept { return trouble_; }
   /// The last line of note_once on this connection.
   std::string const& noted() const noexcept { return noted_; }
-  /// Of the present or last connection.
+  /// That of the present or last connection.
   session const& of_session() const noexcept { return session_; }
   /// Counts the connections; without one it is the number of the next.
   std::uint32_t number() const noexcept { return number_; }

@@ -170,7 +170,7 @@ void connection::connect() {
   guard_ = {};
   connection_.reset(begin_connection(parameters_, {to.name, to.address, to.port}));
   if (!connection_) return fail("no memory");
-  // Of a file, where no other is known.
+  // From a file, if no other is known.
   if (char const* const password = PQpass(connection_.get()); password != nullptr && !(of_file_ == password)) of_file_ = password;
   // What ends a connection on which nothing is asked comes as a notice.
   PQsetNoticeReceiver(connection_.get(), &connection::note, this);
@@ -344,7 +344,7 @@ void connection::take_notifications(time_point now) {
   for (PGnotify* n = PQnotifies(connection_.get()); n != nullptr; n = PQnotifies(connection_.get())) {
     std::unique_ptr<PGnotify, decltype(&PQfreemem)> const freed{n, &PQfreemem};
     constexpr std::size_t frame = 11;  // letter, length, process, and the ends of two texts
-    // Of a record of TLS, at most: what has come in was counted with it.
+    // At most one TLS record: what has come in was counted with it.
     constexpr std::size_t record = 70;
     std::size_t const around = frame + (PQsslInUse(connection_.get()) == 1 ? record : 0);
     unread_ -= std::min(unread_, around + std::strlen(n->relname) + std::strlen(n->extra));
@@ -352,7 +352,7 @@ void connection::take_notifications(time_point now) {
   }
 }
 
-/// Of a statement comes a result, the end of its results, and that its transaction is committed. Only then it counts. False: the connection is
+/// A statement brings a result, the end of its results, and its commit. Only then does it count. False: the connection is
 /// broken, and nothing comes any more.
 bool connection::take_answer(time_point now) {
   result one{PQgetResult(connection_.get())};

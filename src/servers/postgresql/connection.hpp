@@ -95,7 +95,7 @@ class connection final : public transport, private net::shell<connection> {
   own_descriptor own_, of_libpq_;
   asio::steady_timer again_;
 
-  /// Of the URL.
+  /// A host of the URL.
   struct named_host {
     std::string name, address, port;
     std::unique_ptr<net::name_lookup> lookup = nullptr;  // none: there is nothing to look up

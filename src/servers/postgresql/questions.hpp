@@ -15,7 +15,7 @@
 
 namespace conch::postgresql {
 
-/// A blocking connection for tools: it neither creates the schema nor listens. Of several servers it takes the primary, or
+/// A blocking connection for tools: it neither creates the schema nor listens. From several servers it takes the primary, or
 /// else a standby. All functions throw boost::system::system_error, with a printable text.
 class questions {
  public:

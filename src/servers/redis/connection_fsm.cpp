@@ -92,7 +92,7 @@ std::optional<std::string> connection_fsm::moved_to(time_point now) {
   return there.shown();
 }
 
-/// Of the provider: for a connection that is to be made, or for the present one.
+/// From the provider: for a connection that is to be made, or for the present one.
 void connection_fsm::credentials_found(credentials found, time_point now) {
   bool const of_live = life_.is_up() && renewal_.is_asking();
   if (life_.at() != net::lifecycle::state::asking && !of_live) return;  // too late

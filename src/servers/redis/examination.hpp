@@ -49,7 +49,7 @@ struct sentinel_word {
   bool is_error = false;
 };
 finding judge_sentinels(std::vector<sentinel_word> const& all);
-/// Of a Cluster: "host:port", and how many of the 16384 slots it has.
+/// What a Cluster reports: "host:port", and how many of the 16384 slots it has.
 struct master_word {
   std::string address;
   std::size_t slots = 0;
@@ -65,7 +65,7 @@ std::vector<earlier_version> const& earlier_versions();
 /// `found`: those of which the server has run a script. `known`: it reports which scripts it has run.
 finding judge_client_versions(std::vector<std::string_view> const& found, bool known);
 
-/// Of a master and its replicas, with a lease as long as this. The end of a lease is replicated as a time of day: where a replica takes over, a
+/// For a master and its replicas, with a lease as long as this. The end of a lease is replicated as a time of day: where a replica takes over, a
 /// lock ends there by its clock. `unknown`: replicas whose clocks could not be asked for, each with the reason.
 finding judge_replica_clocks(std::vector<clock_offset> const& all, std::vector<std::string> const& unknown, duration lease);
 

@@ -26,7 +26,7 @@ class reply {
   ~reply() = default;
 
   bool is_error() const noexcept { return redis::is_error(nodes_); }
-  /// Of the whole: a string, or the words of an error.
+  /// The whole answer as one text: a string, or the text of an error.
   std::string_view text() const noexcept { return nodes_.front().text; }
   std::int64_t number() const noexcept { return nodes_.front().integer; }
   /// At least one.
@@ -59,7 +59,7 @@ class question_talk final : public dialogue {
   /// The server takes questions.
   bool is_good() const noexcept { return is_good_ && !has_ended_; }
   bool has_ended() const noexcept { return has_ended_; }
-  /// Of the connection, or the attempt to make one: which server, and why.
+  /// How the connection, or the attempt to make one, ended: which server, and why.
   protocol::fault end_fault() const noexcept { return end_fault_; }
   std::string const& end_words() const noexcept { return end_words_; }
 

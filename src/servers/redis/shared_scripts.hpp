@@ -34,7 +34,7 @@ class shared_scripts {
   void forget();
 
   // ---- what comes in
-  /// Of the next answer of the connection, which has this place: the script that it is of, or nothing if it is of one command alone. To be called
+  /// The script of the next answer of the connection, which has this place; nothing if it is of one command alone. To be called
   /// once for each.
   std::optional<script> take(std::int64_t place);
   /// The whole script is refused with `a`, which becomes the answer to each of its commands. `place`: of what is sent next.

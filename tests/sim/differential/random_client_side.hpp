@@ -183,7 +183,7 @@ class random_client_side {
     return with_nonce(7000 + last_[of] / 16 * 1000 + static_cast<std::uint64_t>(pick(0, 9) == 0 ? 999 : 0));
   }
 
-  /// Of the client that adopts.
+  /// The id of the client that adopts.
   engine::grant_id adopting_id(std::string const& of) {
     if (!options_.owners_act) return some_id(of);
     return never_used_before(last_[of]);
@@ -204,7 +204,7 @@ class random_client_side {
     return {*from.name, from.id, lease(), 0, pick(0, 2) == 0 ? std::nullopt : std::optional{from.fence + (pick(0, 5) == 0 ? pick(1, 3) : 0)}};
   }
 
-  /// Whom an order means: nobody has the fence 0.
+  /// The owner that an order means: none has the fence 0.
   std::optional<std::int64_t> some_owner(std::int64_t one_in) {
     if (pick(1, one_in) != 1) return std::nullopt;
     return pick(0, 3) == 0 ? 0 : some_fence();

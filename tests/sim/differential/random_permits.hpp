@@ -142,7 +142,7 @@ class random_permits {
             pick(0, 2) == 0 ? std::nullopt : std::optional{from.fence + (pick(0, 5) == 0 ? pick(1, 3) : 0)}};
   }
 
-  /// Whom an order means: nobody has the fence 0.
+  /// The owner that an order means: none has the fence 0.
   std::optional<std::int64_t> some_owner() {
     if (pick(0, 3) != 0) return std::nullopt;
     return pick(0, 3) == 0 ? 0 : clock_.fence();
@@ -178,7 +178,7 @@ class random_permits {
     return &permit_;
   }
 
-  /// Of the client that adopts.
+  /// The id of the client that adopts.
   engine::grant_id adopting_id(std::string const& of) {
     if (!options_.owners_act) return some_id(of);
     return never_used_before(last_[of]);

@@ -39,7 +39,7 @@ inline int free_port() {
   }
 }
 
-// Of the Redis that the text of INFO names. Valkey 9 names 7.2.4 there.
+// By the version that INFO names. Valkey 9 names 7.2.4 there.
 inline bool is_since_7_2(std::string const& info) {
   auto const at = info.find("\r\nredis_version:") + 16;
   int const major = std::stoi(info.substr(at)), minor = std::stoi(info.substr(info.find('.', at) + 1));

@@ -30,7 +30,7 @@ observer::observer(world& w, plan const& p) : world_{w}, plan_{p} {
     refuses_ = refuses_ || f.what == kind::refuse || f.what == kind::refuse_inside;
     clock_steps_ = clock_steps_ || f.what == kind::step_back || f.what == kind::step_forward || f.what == kind::failover;
   }
-  // Of a claim that an operator's script makes.
+  // That of a claim that an operator's script makes.
   shortest_validity_ = std::chrono::milliseconds{100} - protocol::drift_of(std::chrono::milliseconds{100});
   for (client_plan const& c : p.clients) {
     shortest_validity_ = std::min(shortest_validity_, c.settings.claim - protocol::drift_of(c.settings.claim));
@@ -66,7 +66,7 @@ void observer::not_handed_on_by_an_old_word(sim_acquisition const& a) const {
   }
 }
 
-/// Of what somebody forged who knows the id: nobody believes it for longer than a claim, and no token is further ahead than that.
+/// For what a stranger forged that knows the id: no client believes it for longer than a claim, and no token is further ahead than that.
 void observer::judge_forged(sim_acquisition const& a) const {
   if (forged_.empty()) return;
   nanos const claim = plan_.longest_claim();
@@ -206,13 +206,13 @@ void observer::attempt_failed(sim_acquisition const& a, bool busy, error_code co
   if (!one_attempt || a.cancelled || a.client->is_closed()) return;
   std::string const who = client_words(a) + " was told of " + lock_words(a.lock_number) + " that ";
   if (why == errc::unreachable) {
-    // Of its patience, by its own clock.
+    // Its own clock decides whether its patience has run out.
     if (a.client->local_now() - a.asked < a.client->settings().settings.offline_timeout)
       throw violation{11, who + "the server cannot be reached, at once"};
     return;
   }
   if ((!busy && why != errc::timed_out) || plan_.permits != engine::permit_kind::none) return;
-  // Of several at once, what comes behind one that is busy, or that could not be read, may be called busy for that. It is tried alone then.
+  // In a script for several, those after one that is busy, or could not be read, may be answered busy too. They are then tried alone.
   if (a.who->several != nullptr && a.who->several->trying) return;
   auto const same_client = [&](sim_acquisition const* other) { return other->client == a.client; };
   bool const neighbour = std::any_of(w.active.begin(), w.active.end(), same_client) || std::any_of(w.waiting.begin(), w.waiting.end(), same_client);
@@ -619,7 +619,7 @@ void observer::nothing_left() {
     keys.insert(keys.end(), some.begin(), some.end());
   }
   for (auto const& key : keys) {
-    // A limit that was set stays for its retention, and with it who stood in line and died.
+    // A limit that was set stays for its retention, and with it the waiters that died.
     bool const was_set = std::any_of(plan_.faults.begin(), plan_.faults.end(), [&](fault_plan const& f) {
       return f.what == fault_plan::kind::set_limit && key.name.starts_with(keys_[static_cast<std::size_t>(f.name)]);
     });

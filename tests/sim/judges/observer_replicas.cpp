@@ -124,7 +124,7 @@ void observer::told_of_switch(int client) {
   nanos const connecting = 2 * (settings.connect_timeout.count() + settings.reconnect_max.count()) + 2 * plan_.connect_time + 20 * hop +
                            (10 + static_cast<nanos>(plan_.names)) * millisecond;
   link_ptr const& l = c.connection();
-  // Whom nobody tells, and whose connection stays, is told by the first answer: that to its next renewal.
+  // A holder that is not told, and whose connection stays, learns it from the first answer: that to its next renewal.
   bool const stays = plan_.sentinels == 0 && l != nullptr && l->client_open && l->server_open && !world_.is_at_master(*l) &&
                      world_.address_of(client) != l->node && c.up();
   nanos const asks = stays ? plan_.longest_lease() : 0;

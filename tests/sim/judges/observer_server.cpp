@@ -44,7 +44,7 @@ nanos observer::last_pause_of(std::string_view id) const {
   return 0;
 }
 
-/// Of one owner at a time: its client asks for it, or has it.
+/// Does the client of this id ask for the lock, or have it?
 bool observer::is_wanted(std::string_view id, int name) const {
   return std::any_of(world_.clients().begin(), world_.clients().end(), [&](auto const& c) {
     if (!c->alive() || c->id() != client_of(id)) return false;
@@ -53,7 +53,7 @@ bool observer::is_wanted(std::string_view id, int name) const {
   });
 }
 
-/// P4: whose turn nobody heard, because its client is still connected to what is a replica now, is told, and looks for the master.
+/// P4: a waiter that did not receive its grant, because its client is still connected to what is a replica now, is told, and looks for the master.
 void observer::passed_over(std::string_view id, int name) const {
   if (!plan_.in_order) return;
   for (auto const& c : world_.clients()) {
@@ -385,7 +385,7 @@ void observer::judge_echo(step const& s, lock_state const& is) const {
     if (!c->alive() || c->id() != client_of(s.id) || c->owed() != 0) continue;
     // By a node to which the slot has come back: an earlier connection is ended by the next one, and there is none yet.
     if (plan_.shards != 0 && !c->up(s.name)) continue;
-    // Of those that a release was written for.
+    // For those that a release was written for.
     if (!is_wanted(s.id, s.name))
       throw violation{6, "a late request for " + std::string{s.id} + " was carried out, and nobody will give back what it took"};
   }
@@ -421,7 +421,7 @@ void observer::judge_new_owner(step const& s, lock_state const& is) {
     bool const asked_first = s.acquires && is.owner == s.id && s.ticket != 0 && std::tie(s.ticket, s.id) < std::tie(ticket, id);
     if (asked_first) break;
     if (receivers(id, s.name) != 0 || (comes_back(id) && is_wanted(id, s.name)))
-      throw violation{5, who + ", before " + id + " who stood in line earlier"};
+      throw violation{5, who + ", before " + id + ", which was queued earlier"};
   }
   if (is.state == 'c' && !is_told(is.owner, s.name, s.releases && s.was.owned && s.was.owner == s.id))
     throw violation{4, who + ", but nobody was told"};
@@ -458,12 +458,12 @@ void observer::judge_line(step const& s, lock_state const& is, value const& repl
   bool const enqueued = s.acquires ? s.waits && stands(is, s.id) != is.line.end() : !s.new_id.empty() && stands(is, s.new_id) != is.line.end();
   bool const refused_late = s.acquires && !reply.items.empty() && reply.items[0].integer == 3;
   if (enqueued && is.owned && !refused_late) {
-    // Of the lock as the script found it: a claim it made itself is of its own making.
+    // For the lock as the script found it: a claim that it made itself is its own doing.
     std::int64_t const lives = is.expires_ms + (is.owner == s.was.owner ? s.lease : 0);
     if (is.line_expires_ms != 0 && is.line_expires_ms < lives)
       throw violation{4, "the line for lock " + std::to_string(s.name) + " ends before its waiters' turn"};
   }
-  // Of the patient script nobody need get it: the first in line is not there yet.
+  // After a patient script it may stay free: the first in the queue is not connected yet.
   bool const awaits = (s.patient && !is.line.empty() && receivers(is.line.front().first, s.name) == 0) || told_of_more(s.acquires, s.releases, reply);
   if (!is.owned && !is.line.empty() && !refused_late && !s.together && !awaits) {
     throw violation{4, "lock " + std::to_string(s.name) + " is free although a client is queued"};

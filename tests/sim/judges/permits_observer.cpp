@@ -256,7 +256,7 @@ void permits_observer::judge_owners(permit_step const& s, permits_state const& i
                          std::all_of(is.owners.begin(), is.owners.end(), [&, mine = o.fence](auto const& x) { return x.second.fence >= mine; });
       bool const wanted = reentrant ? earlier.visited == is.map || first
                                     : o.segment == 0 || earlier.visited.find("," + std::to_string(o.segment) + ",") == std::string::npos;
-      if (wanted) throw violation{5, who + ", before " + earlier.id + " who stood in line earlier"};
+      if (wanted) throw violation{5, who + ", before " + earlier.id + ", which was queued earlier"};
     }
     if (o.segment != 0 && place != s.was.line.end() && place->visited.find("," + std::to_string(o.segment) + ",") != std::string::npos) {
       throw violation{8, who + " of segment " + std::to_string(o.segment) + ", which it did not want"};
@@ -286,7 +286,7 @@ void permits_observer::judge_places(permit_step const& s, permits_state const& i
       if (!left) throw violation{4, x.id + " was forgotten in the line"};
       if (receivers(x.id, s.name) == 0 && !(s.releases && x.id == s.id) && !is.owners.contains(x.id)) passed_over(x.id, s.name);
     } else if (still->ticket != x.ticket) {
-      // Of two places the earlier counts: a late request may have taken one at the end.
+      // The earlier of two places counts: a late request may have taken one at the end.
       bool const shown = s.acquires && x.id == s.id && s.ticket != 0 && still->ticket == s.ticket && s.ticket < x.ticket;
       if (!shown) throw violation{5, x.id + " had its ticket changed"};
     }
@@ -311,7 +311,7 @@ void permits_observer::judge_places(permit_step const& s, permits_state const& i
   if (asked_again && !s.patient && same_head && is.line.front().id != s.id && receivers(is.line.front().id, s.name) == 0) {
     throw violation{4, s.id + " asked again behind " + is.line.front().id + ", of which nobody hears, and it is in line still"};
   }
-  // Who gives back a grant that it did not want knows no limit, and if nobody owns a permit neither does the server: those in
+  // A client that gives back a grant that it did not want knows no limit, and if no permit is owned neither does the server: those in
   // line then ask by themselves.
   bool const unknown = !s.knows_limit && !is.there;
   // A patient script gives nothing to anybody while one is awaited.

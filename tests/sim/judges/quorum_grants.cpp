@@ -49,7 +49,7 @@ void quorum_world::granted(quorum_hold& h) {
     throw violation{2, who() + " with fence " + std::to_string(h.fence) + " after " + std::to_string(w.highest)};
   }
   if (h.deadline() <= h.client->local()) throw violation{3, who() + " when its validity is over"};
-  // Of a lock that is free and asked for, with nobody ill: what a claim that ran out would cost is too much.
+  // For a lock that is free and asked for, while all are well: the cost of an expired claim would be too much.
   if (calm && w.active.empty() && now_ > 200 * millisecond) {
     nanos first = now_;
     for (quorum_hold* one : w.waiting) first = std::min(first, one->asked_at);

@@ -257,7 +257,7 @@ void quorum_world::release_answered(quorum_hold& h, bool at_once, bool was_held,
   }
   if (!was_held) {
     releases.erase(at);
-    std::size_t told = 0;  // whose answer was not lost on the way
+    std::size_t told = 0;  // servers whose answer was not lost
     for (std::size_t i = 0; i < servers_.size(); ++i)
       told += (one.known >> i & 1U) != 0 && well(*h.client, static_cast<int>(i), h.released_at) ? 1 : 0;
     if (told >= needed) throw violation{8, words_of(h) + " released it in time at a majority, and was told that it had lost it"};

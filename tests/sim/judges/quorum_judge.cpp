@@ -195,9 +195,9 @@ void quorum_world::confirmed_at(int which, step const& one, nanos heard) {
   }
 }
 
-/// A vote that has just been given. What nobody has is claimed, and no longer: who dies with a minority is not waited for like a holder. A holder
-/// asks for what a server has forgotten only when a majority has confirmed the hold since, or it would not hear that it has lost it; and for as long
-/// as it holds the lock.
+/// A vote that has just been given. A free vote is claimed, and no longer: a client that dies with a minority is not waited for like a holder. A
+/// holder asks for what a server has forgotten only when a majority has confirmed the hold since, or it would not hear that it has lost it; and for
+/// as long as it holds the lock.
 void quorum_world::asked_for(int which, step const& one, seen_lock const& is) {
   if (!one.acquires || is.owner != one.id || one.was.owner == one.id) return;
   watch const& w = locks_[static_cast<std::size_t>(one.name)];

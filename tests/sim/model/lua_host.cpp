@@ -232,7 +232,7 @@ int replicate_commands(lua_State* lua) {
 
 }  // namespace
 
-// Of one interpreter. A script makes hundreds of small objects; malloc and free, which lock in a program of several
+// The memory of one interpreter. A script makes hundreds of small objects; malloc and free, which lock in a program of several
 // threads, would be a tenth of its time.
 class lua_host::memory {
  public:
@@ -525,7 +525,7 @@ void lua_host::open_libraries() {
     lua_setglobal(lua, name);
   }
 
-  // Reading a global that is not there is an error, so the globals have a metatable too.
+  // Reading an unknown global is an error, so the globals have a metatable too.
   lua_pushvalue(lua, LUA_GLOBALSINDEX);
   lua_newtable(lua);
   lua_pushcfunction(lua, missing_global);

@@ -88,7 +88,7 @@ class lua_host {
   int globals_ = 0;        // registry reference of the real globals, behind the proxy
   int error_handler_ = 0;  // likewise of the message handler
 
-  // Of the script that is running:
+  // For the script that is running:
   commands* target_ = nullptr;
   std::vector<std::string_view> argv_;
   value reply_;

@@ -45,7 +45,7 @@ class redis_model {
 
   // The server's clock. May go back.
   void set_time_us(std::int64_t unix_us);
-  /// Of this server among those of a world: the ids of its runs differ from those of others.
+  /// Distinguishes this server from others of a world: the ids of its runs differ from theirs.
   void set_number(unsigned number);
   std::int64_t time_us() const;
 
@@ -134,7 +134,7 @@ class redis_model {
   // From now on it is this node of a Cluster. It knows of no slot whose master is there: "Hash slot not served".
   void join_cluster(node self);
 
-  // Who serves the slots from first to last, as far as this node knows. Those who listen here to channels of slots that leave are told
+  // The node that serves the slots from first to last, as far as this node knows. Subscribers here to channels of slots that leave are told
   // (sunsubscribe).
   void assign_slots(int first, int last, node const& master);
 
@@ -189,7 +189,7 @@ class redis_model {
   // A string as it lies there; null if there is none. Until the next command.
   std::string const* text_at(std::string_view key, int database = 0) const;
 
-  // Of a key that is there and will end.
+  // The expiry of a key that exists and has one.
   std::optional<std::int64_t> expires_at_ms(std::string_view key, int database = 0) const;
 
   // Receivers a PUBLISH to this channel would have, or an SPUBLISH.

@@ -1,4 +1,4 @@
-// A node of a Cluster: whose slot a key is in, and what that lets a command do here. The order of the checks is that of Redis'
+// A node of a Cluster: which node has the slot of a key, and what that lets a command do here. The order of the checks is that of Redis'
 // getNodeByQuery.
 
 #include "sim/model/redis_model_impl.hpp"

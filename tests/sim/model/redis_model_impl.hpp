@@ -272,7 +272,7 @@ struct redis_model::impl {
   // To each subscriber; how many there are.
   std::size_t publish(std::string_view channel, std::string_view message);
   std::size_t publish_to_shard(std::string_view channel, std::string_view message);
-  // Of a command that has run, for the replicas.
+  // Records a command that has run, for the replicas.
   void record(redis::command const& what, std::span<std::string_view const> argv, value const& reply, int selected);
   void record_key(std::string_view key, int selected);
   std::int64_t replicas_at(std::int64_t offset) const;

@@ -35,7 +35,7 @@ struct zookeeper_transaction {
 
 class zookeeper_tree {
  public:
-  // Of a container, instead of a session.
+  // The owner of a container, instead of a session.
   static constexpr std::int64_t container = INT64_MIN;
 
   struct node {

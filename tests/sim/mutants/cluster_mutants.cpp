@@ -1,6 +1,6 @@
 #include "sim/mutants/mutants.hpp"
 
-// Of a Cluster: src/protocol/sharded, src/protocol/server/moves, src/servers/redis/topology/cluster, and what a connection to a node does beside.
+// Faults of a Cluster: src/protocol/sharded, src/protocol/server/moves, src/servers/redis/topology/cluster, and the rest of a node's connection.
 namespace conch::sim {
 
 std::span<mutant const> cluster_mutants() {
@@ -9,7 +9,7 @@ std::span<mutant const> cluster_mutants() {
       {"ask-changes-the-map", "a client that is sent to another node once goes there from then on", "P9", engine_mutant::ask_changes_the_map},
       {"try-again-is-a-refusal", "what a node puts off whose slot is on its way counts as refused", "P11", engine_mutant::try_again_is_a_refusal},
       {"slot-subscribed-last", "a client listens to a slot behind the first acquire there", "P4", engine_mutant::slot_subscribed_last},
-      {"channel-without-node", "the channel of a slot does not name its node: who listens elsewhere hears, and is not counted", "P4",
+      {"channel-without-node", "the channel of a slot does not name its node: a subscriber at another node receives, and is not counted", "P4",
        engine_mutant::channel_without_node},
       {"ids-of-each-server", "each server of a client counts ids for itself: two locks have the same", "P8", engine_mutant::ids_of_each_server},
       {"cleanups-stay", "what is to be given back stays with the former owner of its slot", "P6", engine_mutant::cleanups_stay},

@@ -1,6 +1,6 @@
 #include "sim/mutants/mutants.hpp"
 
-// Of the state machine of a connection, src/servers/redis/connection_fsm.
+// Faults of the state machine of a connection, src/servers/redis/connection_fsm.
 namespace conch::sim {
 
 std::span<mutant const> connection_mutants() {

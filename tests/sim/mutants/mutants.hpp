@@ -28,33 +28,33 @@ std::span<mutant const> all_mutants();
 std::span<mutant const> hold_mutants();
 // Likewise, of the state machine of a connection.
 std::span<mutant const> connection_mutants();
-// Of a lock over several servers: for run_quorum.
+// Faults of a lock over several servers: for run_quorum.
 std::span<mutant const> quorum_mutants();
-// Of the scripts of locks with several owners; `rule` begins with the kinds in which each shows.
+// Faults of the scripts of locks with several owners; `rule` begins with the kinds in which each shows.
 std::span<mutant const> permits_mutants();
-// Of several locks at once: for make_multi_plan.
+// Faults of several locks at once: for make_multi_plan.
 std::span<mutant const> multi_mutants();
-// Of a master with replicas: for make_replicas_plan. Some of all_mutants, which must show there, too, and some that show nowhere else.
+// Faults of a master with replicas: for make_replicas_plan. Some of all_mutants, which must show there, too, and some that show nowhere else.
 std::span<mutant const> replicas_mutants();
 // Of holds that all replicas have: for make_synced_plan.
 std::span<mutant const> synced_mutants();
-// Of a Cluster: for make_cluster_plan.
+// Faults of a Cluster: for make_cluster_plan.
 std::span<mutant const> cluster_mutants();
-// Of an ensemble of ZooKeeper: for run_zookeeper.
+// Faults of a ZooKeeper ensemble: for run_zookeeper.
 std::span<mutant const> zookeeper_mutants();
 // The same where its locks are of all kinds.
 std::span<mutant const> zookeeper_kinds_mutants();
 mutant const* find_mutant(std::string_view name);
 
-// Of this thread. Null: none.
+// For this thread. Null: none.
 void activate(mutant const* m);
 
-// Of this thread: the scripts do so little at once that a schedule of a few clients gets to where there is more to do.
+// For this thread: the scripts do so little at once that a schedule of a few clients gets to where there is more to do.
 constexpr std::int64_t small_steps = 3, small_few_owners = 2;
 void use_small_steps(bool yes);
 
-// Of the script that the argument of EVALSHA (its SHA-1) or EVAL (its source) means: the same for the
-// active mutant, or the argument.
+// The script that the argument of EVALSHA (its SHA-1) or EVAL (its source) means, as changed by the
+// active mutant; otherwise the argument.
 std::string_view mutated_script(std::string_view sha1_or_source);
 std::string_view mutated_source(std::string_view name);
 std::string_view script_name(std::string_view sha1_or_source);

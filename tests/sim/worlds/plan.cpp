@@ -335,7 +335,7 @@ plan make_plan(std::uint64_t seed) {
   }
   widen(p);
   draw_credentials(p, lease);
-  // Of a stream of its own: the schedules stay what they were.
+  // From a random stream of its own: the schedules stay what they were.
   random_source turns{~seed};
   if (turns.chance(50)) p.steps_in_one_turn = static_cast<std::size_t>(turns.between(1, 4));
   // The judge has patience with a few turns, not with hundreds.

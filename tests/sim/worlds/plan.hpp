@@ -70,7 +70,7 @@ struct operation {
     nanos after_loss = 0;
     bool abandon = false;
   };
-  int owner = 0;              // whom the levels are for; the same number in another client is another owner of a shared_mutex
+  int owner = 0;              // the owner of the levels; the same number in another client is another owner of a shared_mutex
   std::vector<level> levels;  // empty: no owner acquires, but this coroutine
 };
 
@@ -135,7 +135,7 @@ struct fault_plan {
   int client = 0;
   int name = 0;
   int variant = 0;
-  // Of a promotion. `length`: until then; `length2`: from then on until the former master is a replica.
+  // The former master of a promotion. `length`: until then; `length2`: from then on until the former master is a replica.
   enum class master_state : std::uint8_t {
     well,     // and sends its replicas all it writes, until one of them takes over
     cut_off,  // from its replicas

@@ -247,7 +247,7 @@ void make_forged(random_source& r, plan& p) {
   for (client_plan& c : p.clients) c.settings.verify_pushes = verified;
 }
 
-// Of a process that is not started again.
+// A process that is not started again.
 fault_plan make_death(random_source& r, plan& p, nanos lease, nanos span) {
   fault_plan death = make_fault(r, p, lease, span, kind::die);
   death.length = death.length2 = 0;

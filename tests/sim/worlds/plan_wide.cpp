@@ -50,7 +50,7 @@ void draw_second_cancellations(random_source& r, plan& p) {
         bool const waits = o.cancel != operation::cancels::never || o.how == operation::way::timed;
         if (!waits || !r.chance(25)) continue;
         if (o.cancel == operation::cancels::never) {
-          // Of a wait whose time is over: it is still leaving then.
+          // For a wait whose time has passed: it is still leaving then.
           o.cancel = static_cast<operation::cancels>(r.between(1, 3));
           o.cancel_after = o.patience + r.between(0, 2 * (p.latency + p.jitter));
         }

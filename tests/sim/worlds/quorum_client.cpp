@@ -345,7 +345,7 @@ void quorum_client::cancel_after(nanos delay, int which) {
       coroutine& one = coroutines_[static_cast<std::size_t>(which)];
       if (one.round != round || one.hold == nullptr || one.hold->active || !one.hold->waiting) return;
       quorum_hold& h = *one.hold;
-      // Of several the strongest counts, and terminal ones end it at once.
+      // The strongest of several counts, and terminal ones end it at once.
       if (!h.cancelled || type == engine::cancel_type::terminal) {
         h.cancelled_at = world.now();
         h.cancelled_as = type;
@@ -379,7 +379,7 @@ void quorum_client::hear(notice const& n) {
   }
 }
 
-/// Of a hold, or of what it has become: not above what all the bounds of this world reckon with.
+/// For a hold, or what it has become: not above what all the bounds of this world allow for.
 std::chrono::milliseconds quorum_client::some_lease() {
   return std::chrono::milliseconds{leases.between(std::max(world.claim, world.lease / 2), world.lease) / millisecond};
 }

@@ -71,9 +71,9 @@ class quorum_world {
     redis_model model;
     std::vector<seen_lock> locks;                                       // by name
     std::vector<id_text> forsaken;                                      // votes that ended by themselves just now
-    std::vector<id_text> denied;                                        // whose releases were, for good: their places stay in line
-    std::vector<id_text> put_off;                                       // whose releases were refused for now: they are repeated after a pause
-    std::vector<id_text> patient;                                       // whose releases wait for the next in line to connect again
+    std::vector<id_text> denied;                                        // their releases were denied for good: their places stay in the queue
+    std::vector<id_text> put_off;                                       // their releases were refused for now: they are repeated after a pause
+    std::vector<id_text> patient;                                       // their releases wait for the next in the queue to connect again
     std::map<redis_model::connection_id, std::shared_ptr<link>> links;  // of this run
     nanos disturbed = 0;                                                // the last time anything was wrong with it
     std::int64_t offset_us = 0, ppm = 0;
@@ -142,7 +142,7 @@ class quorum_world {
   void releases(struct quorum_hold& h);
   void release_answered(struct quorum_hold& h, bool at_once, bool was_held, bool failed);
 
-  // Of the schedule.
+  // The schedule.
   int servers_count = 5, names = 1;
   std::size_t needed = 3;
   bool strict = false, calm = false, fresh_rule = false, bursts = false;

@@ -34,7 +34,7 @@ class random_source {
   std::uint64_t state_;
 };
 
-/// Of the nonces in a simulated client's ids. `none`: they have none.
+/// For the nonces in a simulated client's ids. `none`: they have none.
 class sim_entropy final : public engine::entropy {
  public:
   explicit sim_entropy(std::uint64_t seed, bool none = false) : numbers_{seed}, none_{none} {}

@@ -136,7 +136,7 @@ plan make_synced_plan(std::uint64_t seed) {
   for (client_plan& c : p.clients) {
     c.settings.sync_replicas = static_cast<std::size_t>(p.replicas);
     c.settings.sync_timeout = std::max<duration>(std::min(c.settings.command_timeout, c.settings.claim / 3), std::chrono::milliseconds{1});
-    // To the second replica and back, with room: who always waits for too short a time never has a lock.
+    // To the second replica and back, with room: a client that always waits for too short a time never has a lock.
     p.replication_delay = std::min<nanos>(p.replication_delay, c.settings.sync_timeout.count() / 8);
     for (actor_plan const& actor : c.actors) {
       for (operation const& o : actor.work) p.replication_delay = std::min(p.replication_delay, o.lease / 16);
@@ -172,7 +172,7 @@ plan make_synced_permits_plan(std::uint64_t seed, engine::permit_kind kind) {
       }
     }
   }
-  // Who always waits for too short a time never has a permit. So replicas that are too slow are so for a while, and then as quick as the others: who
+  // A client that always waits for too short a time never has a permit. So slow replicas are slow for a while, and then as quick as the others: one
   // has waited meanwhile is due P4.
   p.replication_delay = std::min(r.between(0, timeout / 8), shortest / 16);
   if (r.chance(60)) {

@@ -39,7 +39,7 @@ struct sim_acquisition : engine::acquisition {
   std::uint64_t order = 0;     // of asking, in this client
   std::uint64_t serial = 0;    // of asking, in all
   nanos asked_at = 0;          // true time
-  std::string owner;           // of a reentrant lock: whom it is for
+  std::string owner;           // of a reentrant lock
   sim_level* level = nullptr;  // that waits for the answer
   sim_hold* shared = nullptr;  // what it has become for all levels of its owner
   bool waiting = false;        // not answered yet

@@ -60,7 +60,7 @@ class sim_cluster final : public protocol::wire, public protocol::shards, privat
   // Null: none of this process' connections is that.
   sim_connection* connection_of(link const& l);
   view const* view_of(link const& l) const;
-  // Of the connection to that node of the world; null: there is none.
+  // The connection to that node of the world; null: there is none.
   view const* view_of_node(std::size_t node) const;
   view& view_of_master(std::size_t number);
   link_ptr const& map_link() const { return map_link_; }

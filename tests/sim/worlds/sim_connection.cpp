@@ -268,7 +268,7 @@ void sim_connection::written_with_credentials() {
   }
 }
 
-/// Of a host with several addresses somebody is at one. At the others nobody is: they refuse, or say nothing. A look-up may say nothing, too. What is
+/// One address of a host with several has a server. At the others there is none: they refuse, or are silent. A look-up may be silent, too. What is
 /// well is tried at the latest in the attempt behind one that met silence: so the bounds of the judges count two.
 void sim_connection::look_up(time_point now) {
   if (fsm_.life().is_up()) return fsm_.life().resolved({found_}, now);

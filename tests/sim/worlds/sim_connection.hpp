@@ -63,7 +63,7 @@ class sim_connection {
   bool drop(std::string_view why);
   // The locator has another answer.
   void moved();
-  // Of a dialogue.
+  // For a dialogue.
   void say(std::string_view bytes);
   redis::address const& where() const { return fsm_.where(); }
 

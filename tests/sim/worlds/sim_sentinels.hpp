@@ -48,7 +48,7 @@ class sim_sentinels final : public redis::locator, private redis::sentinel_talk:
                 std::uint64_t seed);
   ~sim_sentinels();
 
-  // Whose address comes from here.
+  // The server whose address comes from here.
   void leads(sim_connection& to_master) { to_master_ = &to_master; }
   redis::location locate(redis::address& to, time_point now) override;
   bool end_of_turn();

@@ -18,7 +18,7 @@ inline std::int64_t number(std::string_view text) {
   return n;
 }
 
-/// Of a grant id, CLIENT.N.
+/// The client of a grant id, CLIENT.N.
 inline std::string_view client_of(std::string_view id) { return id.substr(0, id.find('.')); }
 
 /// CLIENT.TICKET of a vote's id: without the three digits of the attempt, and the nonce.

@@ -118,7 +118,7 @@ class world {
   bool is_at_master(link const& l) const { return l.node == master(nodes_[l.node].shard); }
   // It has been replaced, and takes itself for the master still.
   bool is_superseded(link const& l) const { return nodes_[l.node].takes_writes && !is_at_master(l); }
-  // Of that lock: the master whose slot it is in, or the only one.
+  // The server that decides about that lock: the master whose slot it is in, or the only one.
   std::size_t decides(int name) const { return master(shard_of(name)); }
   std::size_t shard_of(int name) const;
   std::size_t shard_of_node(std::size_t number) const { return nodes_[number].shard; }

@@ -115,7 +115,7 @@ bool world::is_changing(std::size_t of_shard) const {
          std::any_of(moves_.begin(), moves_.end(), [&](auto const& m) { return m.second.from == of_shard || m.second.to == of_shard; });
 }
 
-/// Of the connections of that client: mostly the one to the master of the lock, and sometimes that for the map.
+/// One of the connections of that client: mostly the one to the master of the lock, and sometimes that for the map.
 link_ptr world::link_for(fault_plan const& f) {
   sim_client const& c = *clients_[static_cast<std::size_t>(f.client)];
   sim_cluster const* const of = c.cluster();

@@ -54,7 +54,7 @@ bool world::is_order(std::string_view script) {
   return script == "force" || script == "inspect" || script == "permit_limit" || script == "request" || script == "watch";
 }
 
-/// Before it is carried out: whom it will concern. A replica only says what it knows.
+/// Before it is carried out: the owners that it will concern. A replica only reports what it knows.
 world::order_in_hand world::take_order(std::string_view script, std::span<std::string_view const> argv, bool at_master) {
   order_in_hand o{.script = std::string{script}, .name = 0, .number = 0, .owners = {}, .at_master = at_master};
   while (o.name < plan_.names && key_of(o.name) != argv[3]) ++o.name;
@@ -166,7 +166,7 @@ void world::clobber(fault_plan const& f) {
   std::string const key = key_of(f.name);
   int const how = f.variant % 3;
   if (how != 2) {
-    observer_->lock_tampered(f.name);  // whose it was,
+    observer_->lock_tampered(f.name);  // its owner,
     admin({"DEL", key});
     observer_->lock_tampered(f.name);  // and that nothing of it is there
   }

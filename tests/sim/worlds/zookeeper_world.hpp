@@ -98,7 +98,7 @@ class zookeeper_world final : private zookeeper_model::outside {
   void checked(zookeeper_client& c);  // after every input
   void writes(zookeeper_client& c, zookeeper::request const& r);
 
-  // Of the schedule.
+  // The schedule.
   std::uint64_t const seed;
   bool const of_all_kinds;
   int names = 1;

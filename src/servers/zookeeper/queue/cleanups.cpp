@@ -72,7 +72,7 @@ void cleanups::send_later(cleanup& c, time_point now) {
   on_.env.timers.arm(later_, now + on_.pause.next());
 }
 
-/// Of a creation that was given up: its node, or none.
+/// What came of a creation that was given up: its node, or none.
 void cleanups::came_of(std::uint64_t number, std::string node, time_point now) {
   auto const owed = by_number_.find(number);
   if (owed == by_number_.end() || !owed->second->node.empty()) return;

@@ -13,7 +13,7 @@ namespace {
 
 bool is_reentrant(standing const& s) noexcept { return s.asks.kind == engine::permit_kind::reentrant; }
 
-/// Of all places that may share a node. Hex digits, and a path.
+/// The key of all places that may share a node. Hex digits, and a path.
 std::string owner_and_lock(standing const& s) { return std::string{s.asks.owner} + s.folder; }
 
 }  // namespace

@@ -40,7 +40,7 @@ class standings {
   void pass_on_watches(standing& from, standing& to);
   /// In the order in which they came.
   std::vector<standing*> waiting_for(std::string const& path) const { return watched_.at(path); }
-  /// Nobody waits for it any more.
+  /// It is no longer waited for.
   std::vector<standing*> take_waiting(std::string const& path) { return watched_.take(path); }
 
   bool is_empty() const noexcept { return active_.empty() && resting_.empty(); }
