@@ -179,7 +179,7 @@ void local_hand_overs(counted& c, char const* what, std::size_t times, bool sing
   });
 }
 
-/// Of 100 locks that one client holds.
+/// With 100 locks that one client holds.
 void renewals(counted& c, char const* what, std::size_t times) {
   constexpr std::size_t locks = 100;
   conch::client client{c.context.get_executor(), c.settings()};

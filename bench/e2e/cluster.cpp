@@ -157,7 +157,7 @@ struct turn {
   std::vector<double> took;
 };
 
-/// Of two, each of which waits while the other has the lock.
+/// One of two, each of which waits while the other has the lock.
 asio::awaitable<void> take_turns(crew& with, conch::mutex lock, turn& of_both) {
   while (with.working()) {
     conch::hold h = co_await lock.async_acquire();

@@ -44,7 +44,7 @@ enum class condition {
   invalid_request,  ///< invalid_name, invalid_config, invalid_url, not_supported, would_deadlock: fix the call
 };
 
-CONCH_API boost::system::error_category const& error_category() noexcept;  ///< Of errc; its name is "conch".
+CONCH_API boost::system::error_category const& error_category() noexcept;  ///< That of errc; its name is "conch".
 
 CONCH_API error_code make_error_code(errc e) noexcept;  ///< An error_code without a text.
 

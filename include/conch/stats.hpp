@@ -15,7 +15,7 @@ namespace conch {
 
 /// A latency histogram with buckets of powers of two, from 1 µs to about 70 minutes.
 struct histogram {
-  static constexpr std::size_t bucket_count = 33;  ///< Of `buckets`.
+  static constexpr std::size_t bucket_count = 33;  ///< The size of `buckets`.
 
   std::array<std::uint64_t, bucket_count> buckets{};  ///< buckets[i]: up to 2^i µs; the last one: anything longer
   std::uint64_t count = 0;                            ///< of all buckets

@@ -29,7 +29,7 @@ class address_choice {
   };
 
   /// An attempt at these begins; one that is under way ends. What is known of an address is kept under its text for as long as it is in the list.
-  /// Of equal texts only the first has a turn.
+  /// Only the first of equal texts has a turn.
   CONCH_API void begin(std::vector<std::string> addresses, limits l, time_point now);
   /// False: each address has had its turn, or the time of the attempt is over.
   [[nodiscard]] CONCH_API bool next(time_point now);

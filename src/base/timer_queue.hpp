@@ -44,7 +44,7 @@ inline constexpr member_call<Member> call;
 /// Fires a callback at a time. It is a member of its owner, and leaves the queue when it is destroyed.
 class timer {
  public:
-  /// Of the timers that are due, one of an earlier rank fires first. All but the last rank are urgent.
+  /// When several timers are due, one of an earlier rank fires first. All but the last rank are urgent.
   enum class rank : std::uint8_t { first, second, last };
 
   explicit timer(callback fire, rank r = rank::last) noexcept : rank_{r}, fire_{fire} {}

@@ -7,9 +7,9 @@
 
 namespace conch::cli {
 
-/// Of `conch --help`.
+/// The text of `conch --help`.
 std::string help_of_all();
-/// Of `conch COMMAND --help`.
+/// The text of `conch COMMAND --help`.
 std::string help_of(command_entry const&);
 
 }  // namespace conch::cli

@@ -54,7 +54,7 @@ struct waiting_state {
   time_point patient_until = time_point::min();  // asked for the first time in this run: the clients before it may still be at the earlier server
 };
 
-/// Of an owned place: it ends with the hold.
+/// What an owned place has; it ends with the hold.
 struct owned_state {
   bool renewing = false;          // a renewal is under way
   bool renewed_alone = false;     // a renewal with others failed, because of the key of one of them

@@ -47,7 +47,7 @@ std::size_t sharded::number_of(neighbour const& s) const {
   return found == masters_.end() ? shards::nobody : static_cast<std::size_t>(found - masters_.begin());
 }
 
-/// Of all, also of those that this makes.
+/// Every server, including those that this creates.
 template <class F>
 void sharded::for_each(F f) {
   f(nowhere_);
@@ -128,7 +128,7 @@ void sharded::gather() {
   for_each([](server& s) { s.gather(); });
 }
 
-/// Of locks in several slots each is tried at its own master, or with those of its slot, at once.
+/// Locks in several slots are each tried at their own master, or with those of their slot, at once.
 void sharded::send_gathered(time_point now) {
   gathering_ = false;
   for_each([&](server& s) { s.send_gathered_by_slot(now); });

@@ -21,7 +21,7 @@ void minority::decide(quorum_lock& q, time_point now) {
     if (v->place.at == place::state::owned) first = std::min(first, v->since);
     stands_in_line = stands_in_line || v->place.at == place::state::in_line;
   }
-  // If the servers that are not left alone are no majority, one of the others must be asked before this can continue.
+  // If the servers that are not left alone are not a majority, one of the others must be asked before this can continue.
   bool const too_few = asked(q) < servers_.needed();
   if (first == time_point::max() || !(stands_in_line || too_few) || q.agreeing_on != 0) {
     q.ask_others_at = engine::timer_queue::never;

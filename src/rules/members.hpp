@@ -92,7 +92,7 @@ struct waiter {
   };
   wish wants() const;
 
-  /// Of equal tickets the lesser text is first.
+  /// If tickets are equal, the lesser text is first.
   friend bool operator<(waiter const& a, waiter const& b) { return a.ticket != b.ticket ? a.ticket < b.ticket : a.who.text < b.who.text; }
 };
 

@@ -551,7 +551,7 @@ TEST_F(BadInput, AFenceAtItsLimitFailsThatLockAlone) {
     hold h = co_await bad.async_acquire();
     EXPECT_TRUE(h.valid());
     co_await h.async_release();
-    // Of another type it is the lock that cannot be had.
+    // With another type the lock cannot be acquired.
     probe.command({"DEL", fence_key("spoilt at last")});
     probe.command({"RPUSH", fence_key("spoilt at last"), "x"});
     r = co_await bad.async_acquire(as_tuple);

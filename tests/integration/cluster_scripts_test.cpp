@@ -101,7 +101,7 @@ TEST_F(ClusterScripts, AReleaseReachesTheNextInLineAndNobodyElse) {
     EXPECT_TRUE(grant.ends_with(" " + key() + "]")) << grant;
     (void)waiter.give_back(lock, 2, p);
   }
-  // Of nothing there was a message for all nodes.
+  // No message went to all nodes.
   for (std::size_t i = 0; i < cluster.size(); ++i) {
     std::string const info = redis_probe{cluster.node(i)}.command({"CLUSTER", "INFO"});
     EXPECT_EQ(info.find("cluster_stats_messages_publish_sent"), std::string::npos) << info;

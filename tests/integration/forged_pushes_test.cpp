@@ -211,7 +211,7 @@ TEST_P(ForgedPushes, ARevocationByWhoReadsTheKeysEndsTheHoldAndTheNextInLineHasI
     scene s{*this};
     co_await set(s, "revoked");
     std::string const id = holding_id("revoked");
-    // Of another lock, or of another's id: nothing.
+    // For another lock, or with another's id: nothing.
     probe.command({"PUBLISH", channel_of(id), "!" + id + ' ' + lock_key("another")});
     probe.command({"PUBLISH", channel_of(id), "!" + id + "x " + lock_key(name("revoked"))});
     probe.command({"PUBLISH", channel_of(id), "!" + id.substr(0, id.find('-')) + ' ' + lock_key(name("revoked"))});

@@ -18,7 +18,7 @@ namespace {
 
 double ms(steady::duration d) { return std::chrono::duration<double, std::milli>(d).count(); }
 
-/// Of 100; the list is sorted.
+/// A percentile; the list is sorted.
 steady::duration percentile(std::vector<steady::duration>& all, std::size_t percent) {
   if (all.empty()) return {};
   std::sort(all.begin(), all.end());

@@ -20,7 +20,7 @@ inline void feed(resp::decoder& in, std::string_view bytes) {
   in.commit(bytes.size());
 }
 
-/// Of bytes that have one message. It lies in `in`.
+/// Reads bytes that hold one message. It lies in `in`.
 inline std::span<resp::node const> only_message(resp::decoder& in, std::string_view bytes) {
   feed(in, bytes);
   EXPECT_EQ(in.next(), resp::decoder::progress::message) << in.error() << " in " << bytes;

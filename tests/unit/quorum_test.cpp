@@ -48,7 +48,7 @@ TEST_P(QuorumMask, OfATryIsDecidedAtTheEarliestMomentAndLeavesNothingBehind) {
       decided = certain;
     }
     if (!decided) {
-      // Only silence is left. If a minority is silent, each server has its time, and no more. If so many are silent that nothing is decided without
+      // Only silence is left. If a minority is silent, each server has its time, and no more. If the rest cannot decide anything without
       // them: as long as for servers that are away.
       auto const missing = std::count_if(all.begin(), all.end(), [](fate f) { return f != fate::yes && f != fate::no; });
       w.advance(15ms);

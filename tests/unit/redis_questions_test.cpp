@@ -86,7 +86,7 @@ TEST(QuestionTalk, FailsWhereTheAnswersWouldBeOfNoUse) {
   EXPECT_EQ(wrong.hear("-WRONGPASS invalid username-password pair\r\n"), progress::failed);
 }
 
-/// Of long passwords only: a short one is not looked for in a server's words.
+/// Only for long passwords: a short one is not looked for in a server's texts.
 TEST(QuestionTalk, ShowsNoPasswordOfAServerThatRepeatsIt) {
   conversation c;
   address const where = server_with("u", "correct horse battery staple", 0);

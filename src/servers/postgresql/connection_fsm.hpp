@@ -21,8 +21,9 @@ namespace conch::postgresql {
 /// over all addresses of all hosts, until one is the primary. On a new connection it makes its settings, checks whether the server is one to use, and
 /// makes the schema `conch` where there is none. No I/O, no clock.
 ///
-/// Of net::steps, `write`: query(), which may be several statements; then call queried() with what the last one returns. `flush`: take_statements(),
-/// each in a transaction of its own. `read`: from now on statements go out without waiting for the answers of those before, which are reported.
+/// The actions of net::steps: `write`: query(), which may be several statements; then call queried() with what the last one returns. `flush`:
+/// take_statements(), each in a transaction of its own. `read`: from now on statements go out without waiting for the answers of those before, which
+/// are reported.
 ///
 /// Threads: the interpreter gives one input at a time, to this or to life(), and calls life().take() after each. "Locked": with the client locked.
 class connection_fsm final : net::role {

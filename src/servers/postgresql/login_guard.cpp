@@ -17,7 +17,7 @@ std::uint32_t number_at(std::string_view text, std::size_t at) noexcept {
   return n;
 }
 
-/// Of `r=NONCE,s=SALT,i=ROUNDS`. libpq reads the number with strtol(), which takes signs and blanks; conch does not.
+/// The ROUNDS of `r=NONCE,s=SALT,i=ROUNDS`. libpq reads the number with strtol(), which takes signs and blanks; conch does not.
 bool is_too_dear(std::string_view words) noexcept {
   for (std::size_t at = words.find(",i="); at != std::string_view::npos; at = words.find(",i=", at + 1)) {
     std::string_view const digits = words.substr(at + 3);

@@ -162,7 +162,7 @@ void probe::examine(tell const& to) {
   for (finding const& one : judge_schema(look_at_schema(), role)) to({}, one);
 }
 
-/// Of several answers, the one with the shortest round trip says most about the clock.
+/// Among several answers, the one with the shortest round trip says most about the clock.
 void probe::look_at_time(tell const& to) {
   std::vector<duration> trips;
   for (int i = 0; i < 20; ++i) {

@@ -51,7 +51,7 @@ void visit::run() {
   look_at_versions(server);
 }
 
-/// Of several answers, the one with the shortest round trip says most about the clock.
+/// Among several answers, the one with the shortest round trip says most about the clock.
 visit::time_asked visit::ask_for_time(questions& server) {
   time_asked all;
   for (int i = 0; i < 20; ++i) {

@@ -55,8 +55,8 @@ inline bool is_of_shares(protocol::command const& c) {
   return false;
 }
 
-/// Of shares the scripts and the SQL may say too early when the first lease ends (FIRST_END in lua/lib/permits.lua), but look if that is sooner than
-/// half a claim; and they tell those in line of it for that reason. A release in the short way does not tell the time.
+/// For shares, the scripts and the SQL may answer too early a time for the end of the first lease (FIRST_END in lua/lib/permits.lua), but look if
+/// that is sooner than half a claim; and they tell those in line of it for that reason. A release in the short way does not tell the time.
 inline void allow(protocol::command const& c, any_reply const& got, any_reply& expected) {
   auto const* const acquired = std::get_if<protocol::acquire_reply>(&got);
   if (auto* const a = std::get_if<protocol::acquire_reply>(&expected); a != nullptr && acquired != nullptr && is_of_shares(c)) {

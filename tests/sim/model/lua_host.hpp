@@ -51,7 +51,7 @@ class lua_host {
   // A real server would go on; a simulation must not hang on a script that never ends.
   static constexpr int instruction_limit = 20'000'000;
 
-  // Of math.random in a fresh server.
+  // The seed of math.random in a fresh server.
   static constexpr std::uint64_t first_random = 0x1234abcd330e;
 
   static lua_host& this_thread();

@@ -24,7 +24,7 @@ struct mutant {
 };
 
 std::span<mutant const> all_mutants();
-// Of these the ones about how a hold ends, what callers are told, and what only wide draws show.
+// Those about how a hold ends, what callers are told, and what only wide draws show.
 std::span<mutant const> hold_mutants();
 // Likewise, of the state machine of a connection.
 std::span<mutant const> connection_mutants();
@@ -36,7 +36,7 @@ std::span<mutant const> permits_mutants();
 std::span<mutant const> multi_mutants();
 // Faults of a master with replicas: for make_replicas_plan. Some of all_mutants, which must show there, too, and some that show nowhere else.
 std::span<mutant const> replicas_mutants();
-// Of holds that all replicas have: for make_synced_plan.
+// Faults of holds that all replicas have: for make_synced_plan.
 std::span<mutant const> synced_mutants();
 // Faults of a Cluster: for make_cluster_plan.
 std::span<mutant const> cluster_mutants();

@@ -173,7 +173,7 @@ plan make_synced_permits_plan(std::uint64_t seed, engine::permit_kind kind) {
     }
   }
   // A client that always waits for too short a time never has a permit. So slow replicas are slow for a while, and then as quick as the others: one
-  // has waited meanwhile is due P4.
+  // that has waited meanwhile is due P4.
   p.replication_delay = std::min(r.between(0, timeout / 8), shortest / 16);
   if (r.chance(60)) {
     p.slow_delay = r.between(timeout / 4, 2 * timeout);

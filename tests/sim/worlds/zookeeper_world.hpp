@@ -29,7 +29,7 @@ struct zookeeper_outcome {
   std::vector<std::string> trace;
   std::uint64_t grants = 0, losses = 0, expired = 0, built_anew = 0, no_place_told = 0;
   std::uint64_t calm_remote_grants = 0, calm_lists = 0, calm_creations = 0;  // with nobody ill
-  // Of locks that may have several owners.
+  // For locks that may have several owners.
   std::uint64_t beside_others = 0, in_one_node = 0;             // grants
   std::uint64_t other_kind_told = 0, owner_elsewhere_told = 0;  // refusals
 };
