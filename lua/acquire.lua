@@ -3,11 +3,11 @@
 -- and for a vote, which is one server's part of a lock over several: proposal, the least fence to grant (else empty, or none)
 -- and at a node of a Cluster: shard (lib/channel.lua)
 -- With an id only, the rest is wait 30000 3000 630000, from the defaults of conch::config.
--- Answers FENCE, granted when the clock showed what the fence says · -NOW, granted with the fence that was proposed
--- · {1 fence now} granted · {0 left now ticket} in line · {2 left now} busy · {3 0 now} too late to be done
--- · {4 0 now ticket(0: a try)} not known yet, there are too many in line who do not hear: to be asked again at once
--- In line or busy because this script passed the lock on, a fifth number: 1 if somebody waits behind its new owner
--- A vote is a claim until it is confirmed; the answers "in line" and "busy" also name the holder (see rival).
+-- Answers FENCE, granted with the time that the clock showed · -NOW, granted with the fence that was proposed
+-- · {1 fence now} granted · {0 left now ticket} queued · {2 left now} busy · {3 0 now} too late to be done
+-- · {4 0 now ticket(0: a try)} not known yet, there are too many unsubscribed waiters: ask again at once
+-- If queued or busy because this script passed the lock on, a fifth number: 1 if there are waiters behind its new owner
+-- A vote is a claim until it is confirmed; the answers "queued" and "busy" also name the holder (see rival).
 local lock_key, queue_key, fence_key = KEYS[1], KEYS[2], KEYS[3]
 local id, lease, retention, not_after, proposal = ARGV[1], ARGV[3] or '30000', ARGV[5] or '630000', ARGV[7], tonumber(ARGV[8])
 -- @include lib/clock.lua
@@ -16,7 +16,7 @@ if not_after and not_after ~= '0' and now > tonumber(not_after) then
   return {3, 0, now}
 end
 
--- Mostly nobody has it, and nobody is in line: answered before anything is made that only the other cases need.
+-- Mostly it is free, and the queue is empty: answered before anything is made that only the other cases need.
 local is_free = redis.call('EXISTS', lock_key, queue_key) == 0
 local found
 if is_free and not proposal and clock > 0 then

@@ -24,7 +24,7 @@ if owner == id then
   extend(lock_key, id, fence, state, lease)
 elseif owner and owner .. ' ' .. fence == origin then
   own(id, fence, 'h', lease) -- one step: another client that shows the same origin finds another owner
-  tell_end(queue_key, lease, 3) -- those in line know the lease of the owner before
+  tell_end(queue_key, lease, 3) -- the waiters know the lease of the previous owner
 else
   return {2, 0, now}
 end

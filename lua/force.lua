@@ -1,8 +1,8 @@
 -- Takes a lock from all its owners, or from one of them, and passes it on: for operators. An owner that loses it is told before the
 -- next one, by a push "!ID KEY". If there are many owners, one script takes only some: send it again, with what it answered.
 -- KEYS lock queue fence ends   ARGV claim retention fence(all; or that of the owner that is meant), and to continue: last from (else empty, or none); shard (lib/channel.lua)
--- Answers {from how many, now}, then if it passed it on, or there is more: {1 if somebody waits behind its new owners + 2 for more to
--- take + 4 for more to pass on (somebody is to send a release at once), kind(0: a mutex, else its letter), limit}, and for more to take {last from}: of
+-- Answers {from how many, now}, then if it passed it on, or there is more: {1 if there are waiters behind its new owners + 2 for more to
+-- take + 4 for more to pass on (send a release at once), kind(0: a mutex, else its letter), limit}, and for more to take {last from}: of
 -- owners with greater fences than `last` none is meant, and of those that are left all end after `from`
 local lock_key, queue_key, fence_key, ends_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local watchers_key, alert_key = lock_key .. ':w', lock_key .. ':a'

@@ -3,7 +3,7 @@
 -- KEYS of those to acquire the locks, then their queues, then their fences; the same of those to release
 -- ARGV how many to acquire, mode(wait|try|next: a try, and only if all before it are granted) lease claim retention votes(1, or 0) shard(lib/channel.lua, or empty)
 -- then for each to acquire: id ticket not_after, for a vote proposal, for `next` its own lease; for each to release: id new_id, for a vote floor ahead
--- Mostly none has more to say than its id: then these are left out, for all of them.
+-- Mostly none has more than its id: then these are left out, for all of them.
 -- Answers a list of what each would have been answered alone, in this order. A release may be answered {1 0 0 now} where alone it is 1.
 local KEYS, ARGV = KEYS, ARGV
 local asked, mode, lease, retention, votes = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[5], ARGV[6] == '1'
@@ -16,7 +16,7 @@ local first_key, first_argument = 3 * asked, 8 + asked * width
 
 local answers, unanswered, found_before = {}, asked, {}
 
--- Mostly nobody has any of them, and nobody is in line: that is asked of all of them at once. What follows up to the functions is for the usual
+-- Mostly all of them are free, and the queues are empty: that is asked of all at once. What follows up to the functions is for the usual
 -- cases, and makes nothing that only the others need.
 local all_free = asked == 0 or redis.pcall('EXISTS', unpack(KEYS, 1, 2 * asked)) == 0
 if all_free and ids_alone and clock > 0 then
@@ -32,7 +32,7 @@ if all_free and ids_alone and clock > 0 then
   end
 end
 
--- And mostly the owner gives back, and nobody is in line: so are these deleted.
+-- And mostly the owner gives back, and the queue is empty: so these are deleted likewise.
 local values, all_plain, deleted = {}, returned > 0, 0
 if returned > 0 then
   values = redis.pcall('MGET', unpack(KEYS, first_key + 1, first_key + returned))

@@ -2,10 +2,10 @@
 -- KEYS lock queue fence ends
 -- ARGV id mode(wait|try, with ! patient) lease claim retention ticket(0: none) not_after(0: none) kind(s|r|g|e) limit weight visited start, and at a node of a Cluster: shard (lib/channel.lua)
 -- The limit is that of the first client; it stays as long as any client owns a part. Weight 0, only in a try without segments: all that is free.
--- Answers {1 fence now segment(weight 0: how much)} granted · {0 left now ticket} in line · {2 left now} busy · {3 0 now} too late to be done
+-- Answers {1 fence now segment(weight 0: how much)} granted · {0 left now ticket} queued · {2 left now} busy · {3 0 now} too late to be done
 -- · {4 0 now ticket(0: a try)} not known yet, there was more to do than one script does: to be asked again at once
--- In line, busy or not known, a fifth number if this script passed something on: 1 if somebody waits behind its new owners
--- Granted, a fifth number 2 if there was more to do: somebody is to send a release at once
+-- If queued, busy or not known, a fifth number if this script passed something on: 1 if there are waiters behind its new owners
+-- If granted, a fifth number 2 if there was more to do: the client must send a release at once
 local lock_key, queue_key, fence_key, ends_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local wait, patient = string.sub(ARGV[2], 1, 4) == 'wait', string.sub(ARGV[2], -1) == '!'
 local id, lease, claim, retention = ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -15,7 +15,7 @@ local limit, shard = asked_limit, ARGV[13]
 -- @include lib/fence.lua
 -- @include lib/known.lua
 
--- Mostly there is room, no lease is over, and nobody is in line: answered before anything is made that only the other cases need.
+-- Mostly there is room, no lease has expired, and the queue is empty: answered before anything is made that only the other cases need.
 local nobody_waits = redis.call('EXISTS', queue_key) == 0
 if nobody_waits and not known.err and not known[2] and not_after == 0 and (known[1] or redis.call('EXISTS', lock_key) == 0) then
   local its_limit, taken, first_end, map = limit, 0, nil, kind == 'KIND_SEGMENTS' and string.rep('0', limit) or ''
@@ -93,7 +93,7 @@ if not nobody_waits then
   if wait then
     stand_in_line()
   end
-  -- A dead client at the head of the line may be too large to get its turn soon, and must not keep the others from
+  -- A dead client at the head of the queue may be too large to get its turn soon, and must not keep the others from
   -- theirs. A waiter that asks again, because a lease should have expired, finds out; nothing else is sent for it.
   while again and not patient do
     local head = redis.call('ZRANGE', queue_key, 0, 0)[1]

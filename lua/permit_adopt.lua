@@ -2,7 +2,7 @@
 -- KEYS lock queue fence ends
 -- ARGV id lease retention not_after(0: none) origin("ID FENCE", as the owner that detached it had it) kind
 -- Answers {1 fence now segment} it belongs to `id`, with the weight, fence and segment that it had · {2 0 now} it is not the origin's any more
--- · {3 0 now} too late to be done. Like a renewal it frees nothing, and so looks at nobody in line.
+-- · {3 0 now} too late to be done. Like a renewal it frees nothing, and so looks at no waiter.
 local lock_key, queue_key, fence_key, ends_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local id, lease, retention, not_after, kind = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[6]
 local from, its_fence = string.match(ARGV[5], '^(%S+) (%d+)$')

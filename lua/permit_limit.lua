@@ -1,10 +1,10 @@
 -- Sets the limit of a semaphore for all, in use or not. What is given out stays given out; what a greater limit frees goes to
--- those in line.
+-- the waiters.
 -- KEYS lock queue fence ends   ARGV claim retention limit, and to change it: by unset (else both empty, or none); shard (lib/channel.lua)
 --   by: is added to the present limit, or to `limit` if nothing is known of the lock; 0: `limit` is the new one
 --   unset: 1: does nothing if the limit was set before
--- Answers {how much is given out, now}, then if it passed something on, 1 if somebody waits behind its new owners; 2 more: there was more
--- to do than one script does, somebody is to repeat a release at once. With `by` always the third, and a fourth number: the limit from now on
+-- Answers {how much is given out, now}, then if it passed something on, 1 if there are waiters behind its new owners; 2 more: there was more
+-- to do than one script does, and the client must repeat a release at once. With `by` always the third, and a fourth number: the limit from now on
 local lock_key, queue_key, fence_key, ends_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local claim, retention, asked_limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local id, kind, weight, visited = '-', 'KIND_SEMAPHORE', '0', '-'

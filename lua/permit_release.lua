@@ -1,9 +1,9 @@
--- Gives a part of the lock back, or leaves the line; in either case what is free goes to those in line.
+-- Gives a part of the lock back, or leaves the queue; in either case what is free goes to the waiters.
 -- KEYS lock queue fence ends
 -- ARGV id keep(1: stay if granted meanwhile; with ! patient) lease claim retention kind limit weight visited rest(0: gives all back, else
 --      how much of it stays mine), and at a node of a Cluster: shard (lib/channel.lua)
 -- Answers {was_owner passed_on more_wait now}, for a patient one perhaps {3 0 1 now} as in release.lua, for a keep that found itself owner {2 fence segment(weight 0: how much) now};
--- 2 more in passed_on, and a fifth number 2 for that owner: there was more to do than one script does; somebody is to repeat a release at once
+-- 2 more in passed_on, and a fifth number 2 for that owner: there was more to do than one script does; the client must repeat a release at once
 local lock_key, queue_key, fence_key, ends_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local keep, patient = string.sub(ARGV[2], 1, 1) == '1', string.sub(ARGV[2], -1) == '!'
 local id, lease, claim, retention = ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -13,7 +13,7 @@ local freed = false
 -- @include lib/time.lua
 -- @include lib/known.lua
 
--- Mostly it is given back by its owner, no lease is over, and nobody is in line: answered before anything is made that only the other
+-- Mostly it is given back by its owner, no lease has expired, and the queue is empty: answered before anything is made that only the other
 -- cases need.
 first_heads = known[2] and rest == 0 and not keep and redis.call('ZRANGE', queue_key, 0, 1, 'WITHSCORES')
 if first_heads and not first_heads[1] then
@@ -81,7 +81,7 @@ local _, _, others, more_wait = admit(nil, 0, floor)
 if used == 0 and not (unfinished and more_wait) and redis.pcall('DEL', alert_key) == 1 then
   tell_freed()
 end
--- As in lib/release.lua: the next one now is first, or nobody looks whether a new owner has taken its part.
+-- As in lib/release.lua: the next one is first now, or nobody will check that a new owner has taken its part.
 local left = math.max(0, math.ceil((first_end - now) / 1000))
 if not mine and used > 0 and more_wait and (was_first or left <= claim) then
   tell_end(queue_key, left, was_first and 1 or 3)

@@ -3,15 +3,15 @@
 -- and for a vote: floor, the fence of the lock it was a vote for; ahead, what a fence that is given now should be above, too (else both empty, or none)
 -- and at a node of a Cluster: shard (lib/channel.lua)
 -- With an id only, the rest is 0 30000 3000 630000, from the defaults of conch::config.
--- Answers 1, it was the owner's and nobody is in line (for a vote: and no fence is to be raised) · {was_owner passed_on more_wait now}, for a keep that found itself owner {2 fence 0 now},
--- (passed_on 2: it is free, and there are more in line who do not hear than one script passes over: to be repeated at once)
--- · for a patient one {3 0 1 now}: nothing is done, the first in line is not there yet; to be repeated soon
+-- Answers 1, it was the owner's and the queue is empty (for a vote: and no fence is to be raised) · {was_owner passed_on more_wait now}, a keep that found itself owner: {2 fence 0 now},
+-- (passed_on 2: it is free, and there are more unsubscribed waiters than one script passes over: repeat at once)
+-- · for a patient one {3 0 1 now}: nothing is done, the first in the queue is not connected yet; repeat soon
 -- with new_id followed by what acquire would answer for it: 1 fence, or 0 left ticket
 local lock_key, queue_key, fence_key = KEYS[1], KEYS[2], KEYS[3]
 local mode = ARGV[2] or '0'
 local id, keep, new_id, vote_floor = ARGV[1], mode == '1' or mode == '1!', ARGV[6] ~= '' and ARGV[6] or nil, tonumber(ARGV[7])
 
--- Mostly it is given back by its owner, and nobody is in line: answered before anything is made that only the other cases
+-- Mostly it is given back by its owner, and the queue is empty: answered before anything is made that only the other cases
 -- need.
 local freed = false
 local value = redis.call('GET', lock_key)

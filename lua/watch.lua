@@ -1,5 +1,5 @@
 -- Answers whether a lock is free. If not, records that the client wants to be told when it is (lib/freed.lua).
--- KEYS lock alert watchers   ARGV id('': only goes on telling, if it is free) lease shard(lib/channel.lua)
+-- KEYS lock alert watchers   ARGV id('': only continues telling, if it is free) lease shard(lib/channel.lua)
 -- Answers {1 0 now} free · {0 left now} held: ask again after `left`, when the present leases have ended
 local lock_key, alert_key, watchers_key = KEYS[1], KEYS[2], KEYS[3]
 local id, lease, shard = ARGV[1], tonumber(ARGV[2]), ARGV[3]

@@ -1,9 +1,9 @@
--- What asks for a mutex that somebody has or waits for: for lua/acquire.lua, and for each lock of lua/gathered.lua. The caller defines
+-- Asks for a mutex that has an owner or waiters: for lua/acquire.lua, and for each lock of lua/gathered.lua. The caller defines
 -- lock_key, queue_key, fence_key, and of the request: id, wait, patient, lease, claim, retention, ticket, proposal, shard.
 -- @include lib/lock.lua
 
 -- For a vote, its holder: the first 48 bits of the client, the ticket, 1 if confirmed. A vote's id is CLIENT.N, where
--- N begins with the ticket, and three digits of the attempt. Anybody else is somebody without a ticket.
+-- N begins with the ticket, and three digits of the attempt. Any other client has no ticket.
 local function rival(answer, owner, state)
   if proposal then
     local client, owners_ticket = string.match(owner, '^(%w+)%.(%d+)%d%d%d')
@@ -18,7 +18,7 @@ end
 -- The holder of the lock that was asked for last, its remaining lease and state; and the fence of the asker's claim that has become a hold.
 local owner, left, state, confirmed
 
--- Answers for a lock of this value. Nothing: it is free, or somebody may have to be told something, and take() goes on.
+-- Answers for a lock of this value. Nothing: it is free, or some client may have to be told something, and take() continues.
 local function ask(value)
   owner, left, state, confirmed = nil, nil, nil, nil
   if value then

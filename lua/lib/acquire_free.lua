@@ -1,5 +1,5 @@
--- The rest of an acquire, behind ask() of lib/acquire.lua: of a lock that is free while somebody waits for it, and of an asker before whom the
--- first in line may not have connected again. The caller also defines floor, state_of_mine.
+-- The rest of an acquire, after ask() of lib/acquire.lua: for a lock that is free but has waiters, and for an asker before which the
+-- first in the queue may not have reconnected. The caller also defines floor, state_of_mine.
 -- @include lib/pass_on.lua
 
 local function take()

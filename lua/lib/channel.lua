@@ -1,5 +1,5 @@
--- The channel on which a client hears. The caller also defines lock_key, and shard: at a node of a Cluster the channels of the lock's slot at this
--- node, as "{TAG}:%s:NODE" with %s for the client; else nil, or empty.
+-- The channel of a client's subscription. The caller also defines lock_key, and shard: at a node of a Cluster the channels of the lock's slot at this
+-- node, as "{TAG}:%s:NODE" with %s for the client; otherwise nil, or empty.
 if shard == '' then
   shard = nil
 end

@@ -3,7 +3,7 @@
 --   fence_key  string  the highest server part of a fence
 -- @include lib/time.lua
 
--- The key of a lock that its owner gives back: it is free also where nobody can be granted it.
+-- The key of a lock that its owner gives back: it is free even if it cannot be granted.
 local gives_back
 
 local function kept(fence)
@@ -38,11 +38,11 @@ local function next_fence(floor, found)
       -- To give back must not fail for want of memory: the server refuses it only to a script that has written nothing yet. This changes nothing.
       redis.pcall('ZREM', queue_key, '')
     end
-    -- Fails once more, and ends the script with its words. Or it does not, and tells what was there.
+    -- Fails once more, and ends the script with its error. Or it does not, and returns what was there.
     before = tonumber(redis.call('SET', fence_key, digits, 'PX', kept(fence), 'GET') or 0)
   end
   if before and before >= fence then
-    fence = math.min(before + 1, 9007199254740991) -- what somebody wrote there may be beyond what a number can count
+    fence = math.min(before + 1, 9007199254740991) -- a value that another program wrote may be beyond what a number can count
     digits = text(fence)
     redis.call('SET', fence_key, digits, 'PX', kept(fence))
   end

@@ -4,7 +4,7 @@
 --   :a  string  there are some: the script that frees the lock deletes this key with it, and needs no extra command to find out
 --
 -- A release makes these two keys, and is not given them with the others: it would carry them for the few locks that have them. On a server that
--- demands each key that a script touches (Dragonfly, ElastiCache Serverless) the lock is given back all the same, and tells nobody; there they ask
+-- demands each key that a script touches (Dragonfly, ElastiCache Serverless) the lock is still given back, and no watcher is told; there they ask
 -- more often (lua/watch.lua). So the script that frees it deletes both keys, and if that is refused, the lock alone.
 -- @include lib/channel.lua
 

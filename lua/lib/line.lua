@@ -1,6 +1,6 @@
 -- What the scripts of one lock of any kind share, on top of lib/fence.lua. The caller also defines lock_key, queue_key.
 --
---   queue_key  zset    ids in line, by ticket
+--   queue_key  zset    queued ids, by ticket
 --
 -- @include lib/fence.lua
 

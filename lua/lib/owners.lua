@@ -1,8 +1,8 @@
--- The owners of a lock of any kind, for those who look at it or have something to tell them. On top of lib/lock.lua.
+-- The owners of a lock of any kind, for scripts that list them or tell them something. On top of lib/lock.lua.
 -- @include lib/part.lua
 
 -- How many there are, what they have, and `all` of them by their fences: {id, fence, state, left, weight, segment}. Of more than 1000
--- owners none is named: that would keep the server from everybody else. Answers nothing if the key holds something else.
+-- owners none is named: that would keep the server from other clients. Answers nothing if the key holds something else.
 local function owners_of(key)
   local all, held, taken, limit, kind = {}, 0, 0, 1, 0
   if redis.call('TYPE', key).ok ~= 'hash' then

@@ -13,7 +13,7 @@ local function part_text(part)
   return string.format('%d %.0f %s %.0f %d', part.weight, part.fence, part.state, part.ends, part.segment)
 end
 
--- What they have in common: "KIND LIMIT TAKEN FIRST_END SET MAP". Answers nothing if it is not that. A 0 before FIRST_END says that
+-- What they have in common: "KIND LIMIT TAKEN FIRST_END SET MAP". Answers nothing if it is not that. A 0 before FIRST_END means that
 -- all owners are in the sorted set of ends: a script of 0.1.0, which knows nothing of the set, takes it off when it writes.
 local function parse_sums(value)
   local kind, limit, taken, indexed, first_end, set, map = string.match(value or '', '^([KIND_LETTERS]) (%d+) (%d+) (0?)(%d+) ([01]) (.*)$')

@@ -3,9 +3,9 @@
 --
 --   lock_key   hash  sums "KIND LIMIT TAKEN FIRST_END SET MAP": no lease ends before FIRST_END (server time, µs); SET is 1 if the limit
 --                    was set (permit_limit.lua): then the hash outlives the owners by the retention; MAP has a character for
---                    each segment, 1 is taken (kind g), or says who owns it, whatever the process (kind e)
+--                    each segment, 1 is taken (kind g), or names its owner, whatever the process (kind e)
 --                    ID      what each owner has (lib/part.lua)
---                    walked  kinds g and e: nobody in line up to that ticket wants what is free (see admit)
+--                    walked  kinds g and e: no waiter up to that ticket wants what is free (see admit)
 --   ends_key   zset  of many owners: their ids, by a time before which the lease does not end. A renewal does not change it.
 --   queue_key  zset  "ID WEIGHT VISITED" by ticket, VISITED is - or ,SEGMENT,SEGMENT, that it does not want (kind e: for whom)
 --
@@ -31,7 +31,7 @@ local walked = tonumber(known[3] or 0)
 local function mark(segment, taken)
   if segment > 0 then
     if taken == '0' and walked > 0 then
-      redis.call('HDEL', lock_key, 'walked') -- before it is free: those in line must be looked at again, from the first
+      redis.call('HDEL', lock_key, 'walked') -- before it is free: the waiters must be looked at again, from the first
       walked = 0
     end
     map = string.sub(map, 1, segment - 1) .. taken .. string.sub(map, segment + 1)
@@ -75,8 +75,8 @@ local function take_back(owner_id, owner)
   end
 end
 
--- Ends the leases that are over, and finds out anew when the first of the others ends. FIRST_END may be earlier than that: a
--- renewal does not look at everybody. With a set of ends those before `before` are looked at, as many as the steps allow. Else all are: there
+-- Ends the expired leases, and finds out anew when the first of the others ends. FIRST_END may be earlier than that: a
+-- renewal does not look at all owners. With a set of ends those before `before` are looked at, as many as the steps allow. Otherwise all are: there
 -- are few, or it is to be made.
 local function sweep(before)
   local first
@@ -96,7 +96,7 @@ local function sweep(before)
     if used == 0 then
       return
     end
-    first = redis.call('ZRANGE', ends_key, 0, 0, 'WITHSCORES')[2] -- none: somebody has removed it
+    first = redis.call('ZRANGE', ends_key, 0, 0, 'WITHSCORES')[2] -- none: it has been removed
   end
   if first then
     first_end = tonumber(first)
@@ -185,14 +185,14 @@ local function own_part(owner_id, size, fence, state, lease, segment, for_whom)
   end
 end
 
--- What an owner is told of its part: the segment. If it asked for all that is free (a weight of 0): how much that was.
+-- What an owner is told about its part: the segment. If it asked for all that is free (a weight of 0): how much that was.
 local function told_of(owner)
   return weight == 0 and owner.weight or owner.segment
 end
 
 -- What is free for it: a segment, 0 where there are none, or nil. More than the limit counts as all of it: the limit may
 -- have been lowered since.
-local hopeless -- of kind g: for whom this script has found none; it never has more to give than before
+local hopeless -- of kind g: waiters for which this script has found none; it never has more to give than before
 local function fit(size, unwanted, start)
   if used >= limit then
     return nil
@@ -232,7 +232,7 @@ local function one_is_awaited(room)
   return patient and room > 0 and awaited(id, room)
 end
 
--- Gives what is free to the first in line for whom it is enough, as long as it is: the large request at the head is not
+-- Gives what is free to the first in the queue for which it is enough, as long as it is: the large request at the head is not
 -- overtaken, but with segments a waiter that wants none of the free ones is passed over, and with owners (kind e) all waiters
 -- of the client that has the lock come in together: one of them may wait for another. As in pass_on only those are written
 -- down as owners whose client receives the grant. Every script ends with this, whichever client it was for: what an expired lease, or a
@@ -247,7 +247,7 @@ local function admit(me, my_lease, fence)
   end
   local my_fence, my_segment, others, more = nil, nil, 0, nil
   local walked_before, passed, place, batch = walked, nil, 0, 2
-  local digits -- of a fence that nobody has been given yet
+  local digits -- of a fence that has not been granted yet
   local stop = false
   while used < limit and not stop do
     local heads = first_heads

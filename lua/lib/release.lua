@@ -1,4 +1,4 @@
--- What gives a mutex back, or leaves its line: for lua/release.lua, and for each lock of lua/gathered.lua. The caller defines
+-- Gives a mutex back, or leaves its queue: for lua/release.lua, and for each lock of lua/gathered.lua. The caller defines
 -- lock_key, queue_key, fence_key, watchers_key, alert_key, and of the request: id, keep, patient, lease, claim, retention, new_id, vote_floor, ahead, shard.
 -- @include lib/lock.lua
 -- @include lib/pass_on.lua
