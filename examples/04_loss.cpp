@@ -16,7 +16,7 @@
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
 
-// What somebody might do to a lock that seems stuck: `redis-cli DEL conch:{example:loss}`.
+// What an operator might do to a lock that seems stuck: `redis-cli DEL conch:{example:loss}`.
 void delete_the_lock(std::string const& url) {
   std::string const scheme = "redis://";
   auto const colon = url.rfind(':');

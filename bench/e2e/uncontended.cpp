@@ -184,7 +184,7 @@ void server_cost(report& out, options const& chosen, server& redis) {
   }
 }
 
-/// For how long single scripts keep the server from everybody else, in µs.
+/// For how long single scripts keep the server from other clients, in µs.
 struct script_lengths {
   samples p50, p99, longest;
 
@@ -199,7 +199,7 @@ struct script_lengths {
   }
 };
 
-/// Scripts of one lock, of many free locks, and of many of which each is passed on to somebody in line.
+/// Scripts of one lock, of many free locks, and of many of which each is passed on to a waiter.
 void script_length(report& out, options const& chosen, server& redis) {
   constexpr std::size_t coroutines = 1000;
   progress("F2 the time of a script");

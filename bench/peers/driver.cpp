@@ -297,7 +297,7 @@ class suite {
     return sum;
   }
 
-  /// Nothing of what was not measured, nor of the floor whose figures stand beside the others'.
+  /// Nothing of what was not measured, nor of the floor, whose figures are beside the others.
   void add(std::string const& figure, std::string const& name, peer const& of, samples const& value, std::string const& unit,
            std::string_view what = {}, samples const& floor = {}) {
     if (value.empty() || of.name == floor_) return;

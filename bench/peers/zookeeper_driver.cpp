@@ -147,7 +147,7 @@ class suite {
     add(all, "Jain's index of the waiters, " + name, jain, "1");
   }
 
-  /// One process holds the lock by a follower, the next one waits at the leader. Then the follower hears of its leader no more.
+  /// One process holds the lock through a follower, the next one waits at the leader. Then the follower loses its leader.
   void cut_off() {
     conch::test::zookeeper_options o;
     o.servers = 3;

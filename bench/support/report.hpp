@@ -39,7 +39,7 @@ class samples {
 };
 
 /// What figures of conch are compared with, as the tables name it. The first says what the library costs above its own protocol, and nothing about
-/// the protocol: the least that keeps a line and a fence stands beside it.
+/// the protocol: the least that keeps a queue and a fence is shown beside it.
 inline constexpr std::string_view own_scripts = "conch's own scripts, raw (overhead over the own protocol)";
 inline constexpr std::string_view least_scripts = "the least with a line and a fence";
 

@@ -32,7 +32,7 @@ double cpu_us(test::redis_probe& at) {
 
 namespace {
 
-/// What stands behind the key in a line of INFO; 0 without it.
+/// The value of the key in INFO; 0 without it.
 double value_in(std::string const& line, std::string_view key, std::size_t from) {
   auto const at = line.find(key, from);
   return at == line.npos ? 0.0 : std::strtod(line.c_str() + at + key.size(), nullptr);

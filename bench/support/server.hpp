@@ -28,7 +28,7 @@ class server {
   };
   /// Since the start or reset_stats().
   std::map<std::string, calls> commands();
-  /// For how long single scripts kept the server from everybody else, in µs, since the start or reset_stats().
+  /// For how long single scripts kept the server from other clients, in µs, since the start or reset_stats().
   struct script_times {
     double p50 = 0, p99 = 0, longest = 0;
   };

@@ -49,7 +49,7 @@ struct worker {
   int const locks;
   std::string kinds = "mutex";
   int slow_share = 60;     // one hold in this many is held long enough to be renewed
-  bool tells_all = false;  // the recorder hears of each hold from its grant to its end, and of each connection
+  bool tells_all = false;  // the recorder is told of each hold from its grant to its end, and of each connection
   bool stopping = false;
 };
 
@@ -73,7 +73,7 @@ struct use_of_hold {
 };
 
 /// One step at the guarded resource. The deadline is read before: what the hold promises at that moment must be true,
-/// however long this process is stopped before the recorder hears of it.
+/// however long this process is stopped before the recorder is told of it.
 template <class Hold>
 bool step(worker& w, use_of_hold<Hold>& v, char const* what) {
   std::int64_t const promised = in_ns(v.hold.deadline());

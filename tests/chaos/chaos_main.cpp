@@ -133,7 +133,7 @@ settings read(int argc, char** argv) {
   }
   if (s.sentinel + s.cluster + s.zookeeper > 1) throw std::invalid_argument("one of --sentinel, --cluster and --zookeeper");
   if (s.sentinel || s.cluster || s.zookeeper) {
-    s.slow_share = 15;  // mostly somebody holds a lock for long when something happens
+    s.slow_share = 15;  // mostly a client holds a lock for long when something happens
     if (!lease_is_given) s.lease = std::chrono::seconds{s.cluster ? 8 : 4};
   }
   if (s.cluster && !locks_are_given) s.locks = 6;
@@ -143,7 +143,7 @@ settings read(int argc, char** argv) {
   return s;
 }
 
-/// Judges what the recorder heard.
+/// Judges what the recorder received.
 class judge {
  public:
   judge(nemesis& n, witness& w)
@@ -313,7 +313,7 @@ int run(settings const& s) {
     if (auto const lost = w.counts()["losses told"]; lost != 0) j.violation(std::to_string(lost) + " holds were lost where nothing was");
   }
 
-  // What the killed ones had ends with its lease, the line with the leases of those who stood in it.
+  // What the killed ones had ends with its lease, the queue with the leases of its waiters.
   std::string left;
   for (auto const end = steady::now() + 3 * s.lease + 2s; steady::now() < end; std::this_thread::sleep_for(20ms)) {
     left = n.left();

@@ -175,7 +175,7 @@ bool cluster_nemesis::is_master(std::size_t node) {
 std::optional<std::size_t> cluster_nemesis::master_of(std::size_t shard) {
   std::size_t const other = shard + chaos_shards;
   bool const first = is_master(shard), second = is_master(other);
-  if (first == second) return {};  // somebody has not heard yet
+  if (first == second) return {};  // one does not know yet
   return first ? shard : other;
 }
 
@@ -262,7 +262,7 @@ void cluster_nemesis::move_a_slot() {
   if (roll(2) == 0) std::this_thread::sleep_for(milliseconds{roll(100)});
   set_.end_move(slot, *to);
   moves_.push_back({lock, *to % chaos_shards, began, boot_now()});
-  settle();  // the replicas hear of it by gossip
+  settle();  // the replicas learn of it by gossip
 }
 
 void cluster_nemesis::calm() {

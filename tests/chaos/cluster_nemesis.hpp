@@ -25,9 +25,9 @@ struct slot_move {
 };
 
 /// docs/guarantees.md, P1: as with Sentinels a promotion may lose writes. Here the former master tells its subscribers that they are none any more as
-/// soon as it hears of the promotion itself: before that it grants and renews nothing, unless it was frozen, and then for one answer. So two holds
+/// soon as it learns of the promotion itself: before that it grants and renews nothing, unless it was frozen, and then for one answer. So two holds
 /// may overlap if the shard of the lock had a promotion that may have lost something, after its begin, and until the lease of what was granted before
-/// has ended, or until the former master has gone on and has been heard.
+/// has ended, or until the former master has resumed and has been seen.
 class cluster_judge final : public failover_judge {
  public:
   struct shard_of_port {

@@ -21,7 +21,7 @@ struct promotion {
   bool lossless = false;  // its master was paused until it had everything
 };
 
-/// For so long a server, or a worker, did nothing, or its connections were cut.
+/// A time in which a server, or a worker, did nothing, or its connections were cut.
 struct standstill {
   std::string who;  // a worker, or a port
   nanoseconds_of_boot from = 0, to = 0;
@@ -30,7 +30,7 @@ struct standstill {
 /// docs/guarantees.md, P1: a promotion may lose writes. A hold that was lost so is believed in until its client has asked the new master, and what
 /// the former master grants or renews goes on until then. So two holds may overlap if they do so after the begin of a promotion that may lose
 /// something, and before the client of one of them was connected to the new master for long enough to ask. At the latest that is when the Sentinels
-/// have made a replica of the former master, and the lease that it gave is over.
+/// have made a replica of the former master, and the lease that it gave has ended.
 class failover_judge {
  public:
   /// For a client that nothing disturbs it is two round trips. This is a busy machine.

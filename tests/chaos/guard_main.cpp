@@ -1,4 +1,4 @@
-// conch-chaos-guard: holders that are stopped, or lose their lock to an operator, between the check and the write, and write all the same.
+// conch-chaos-guard: holders that are stopped, or lose their lock to an operator, between the check and the write, and still write.
 // Each writes twice: with a guard, and plainly. No guarded write may come after one of a later holder; the plain ones do.
 //
 //   conch-chaos-guard [--rounds N]     N victims of each sort and each kind of lock (default 4)

@@ -23,7 +23,7 @@ class role_watch {
   role_watch(role_watch const&) = delete;
   role_watch& operator=(role_watch const&) = delete;
 
-  /// It is about to be killed: what it is when it comes back, it has not been made by anybody.
+  /// It is about to be killed: the role in which it comes back is not a promotion.
   void forget(std::size_t server);
   std::vector<promotion> promotions();
 

@@ -172,7 +172,7 @@ std::string sentinel_nemesis::epoch() {
   return {};
 }
 
-/// Redis' own FAILOVER, to a replica and back: what it says to itself the Sentinels do not hear. They would take a master that has become a replica
+/// Redis' own FAILOVER, to a replica and back: the Sentinels are not told of it. They would take a master that has become a replica
 /// for a failed one, after 20 s.
 void sentinel_nemesis::change_roles() {
   std::size_t const at = master();

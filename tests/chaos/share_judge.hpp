@@ -11,7 +11,7 @@
 
 namespace conch::test {
 
-/// At no moment may the holds that somebody believes in want more than the limit, and a hold that excludes an earlier one has the greater fence. It
+/// The weights of all holds believed valid at one moment never exceed the limit, and a hold that excludes an earlier one has the greater fence. It
 /// knows no kinds: a mutex is 1 of 1, a reader 1 of many, a writer all of them. A hold whose process was killed tells nothing, and is not judged.
 class share_judge {
  public:
@@ -20,7 +20,7 @@ class share_judge {
   std::vector<std::string> judge();
 
   std::size_t visits() const noexcept { return heard_; }
-  /// Those that were granted while somebody else held a share of the same lock: in the last look.
+  /// Those that were granted while another client held a share of the same lock: in the last look.
   std::size_t beside_others() const noexcept { return beside_others_; }
 
  private:

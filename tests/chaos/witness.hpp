@@ -26,7 +26,7 @@ struct refusal {
   nanoseconds_of_boot other = 0;     // when the holder of the greater fence had the lock already
 };
 
-/// Somebody entered while somebody else had not left.
+/// A client entered while another had not left.
 struct overlap {
   std::string inside, entered;
   std::int64_t inside_fence = 0, entered_fence = 0;

@@ -39,7 +39,7 @@ class Command : public testing::Test {
 
   /// Asks again and again. Throws what `what` says if that does not become true within `bound`.
   static void wait_until(std::function<bool()> const& is_true, std::string const& what, std::chrono::milliseconds bound = std::chrono::seconds(60));
-  /// There is no such process, or it is a zombie of somebody else.
+  /// There is no such process, or it is a zombie of another parent.
   static bool is_gone(pid_t pid);
   void wait_until_in_line(std::string const& name, int count = 1);
   bool is_held(std::string const& name) { return probe_.integer({"EXISTS", "conch:{" + name + "}"}) != 0; }

@@ -11,7 +11,7 @@
 namespace conch::test {
 namespace {
 
-/// What a hold can be adopted by, each so that one holder keeps everybody else out.
+/// What a hold can be adopted by, each so that one holder keeps all others out.
 struct adoptable {
   std::string name;
   std::function<void(client&, std::string const&, bool once, told)> acquire;

@@ -221,7 +221,7 @@ TEST_F(BadDaysOfAProcess, AClientDestroyedBeforeItsConnectionIsUpEndsItsWaiters)
   w.run(body);
 }
 
-// The release is the first that the new server hears of anybody: none of those in line has connected again.
+// The release is the first message that the new server gets: no waiter has reconnected.
 TEST(RestartWithData, P5AfterARestartWithItsDataAllAreServedInTheirOrder) {
   for (std::string const kind : {"", "@semaphore/", "@writer/"}) {
     redis_server_options options;

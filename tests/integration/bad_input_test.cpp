@@ -483,7 +483,7 @@ TEST_F(BadInput, OneLockOfTheWrongTypeHarmsNoOther) {
   w.run(body);
 }
 
-// P9: what became of the key is known at the next renewal. Before that somebody else may take the lock.
+// P9: what became of the key is known at the next renewal. Before that another client may take the lock.
 TEST_F(BadInput, P9AKeyOfAnotherTypeIsToldAtTheNextRenewal) {
   auto const body = [&]() -> asio::awaitable<void> {
     config settings = quick(server(), 30s);

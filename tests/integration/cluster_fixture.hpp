@@ -45,7 +45,7 @@ inline asio::awaitable<void> stand_in_line(mutex m, hold& next, redis_probe& at)
 
 /// Clients that queue for one lock in the order of their numbers, and pass it on when they have it.
 struct line_of_clients {
-  /// `at`: the node that has the lock, which somebody else holds.
+  /// `at`: the node that has the lock, which another client holds.
   asio::awaitable<void> stand(world& w, cluster_set const& all, std::string name, std::size_t count, redis_probe& at) {
     for (std::size_t i = 0; i < count; ++i) {
       client& c = clients.emplace_back(w.ctx.get_executor(), over(all));

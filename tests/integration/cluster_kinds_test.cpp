@@ -73,7 +73,7 @@ TEST_P(ClusterKinds, AnOperatorAsksAndTakesItAway) {
     h.async_requested([&](error_code ec) { asked = !ec; });
     h.async_lost([&](error_code ec) { lost = !ec || ec == errc::lost; });
     mutex any{rules, name};
-    // The first question of h goes to the server by itself: the order may come before it, and is heard of all the same.
+    // The first question of h goes to the server by itself: the order may come before it, and is still noticed.
     std::size_t const told = co_await any.async_request_release();
     EXPECT_EQ(told, 1u);
     auto const heard = [&] { return asked; };

@@ -29,7 +29,7 @@ TEST(ClusterMoves, AHoldAndItsLineMoveWithTheirSlotAtOnce) {
       time_point const before = h.deadline();
       all.move_slot(slot, to);
       co_await renewed(h, before, 8s);  // the next of itself comes after 10 s
-      all.settle();                     // a slot that moves again before all have heard of it may end with nobody
+      all.settle();                     // a slot that moves again before all know of it may end without an owner
     }
     std::int64_t const fence = h.fence();
     bool const was_held = co_await h.async_release();

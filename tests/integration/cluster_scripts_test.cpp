@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 
 engine::permit const a_semaphore{.kind = engine::permit_kind::semaphore, .limit = 1, .weight = 1};
 
-/// A client at one node: what it sends with every script's source, and what it hears on a connection of its own.
+/// A client at one node: what it sends with every script's source, and what it receives on its own connection.
 class member {
  public:
   member(cluster_set& of, std::size_t node, std::string client)

@@ -104,7 +104,7 @@ TEST(ClusterTraps, D12AThousandRedirectionsAskForOneMap) {
   w.run(body, 180s);
 }
 
-/// A master is frozen with an acquire in its buffer, and carries that out when it goes on: before it hears that it is none any more.
+/// A master is frozen with an acquire in its buffer, and carries that out when it resumes: before it learns that it is no longer a master.
 void frozen_with_an_acquire(config settings, bool is_carried_out) {
   cluster_set all{{.replicas = 3, .node_timeout = 2s}};
   settings.url = all.url({1, 2});

@@ -56,7 +56,7 @@ class lock_server {
   /// From now on: what clients ask, and what these clients (their ids) are told.
   virtual void begin_to_count(std::vector<std::string> const&) { cannot(); }
   virtual traffic counted() { cannot(); }
-  /// For the rest of the test somebody listens to what all clients are told. Answers false where the server knows its clients all the same.
+  /// For the rest of the test a tool listens to all channels. Answers false where the server still knows its clients.
   virtual bool is_deceived_by_a_listener() { return false; }
 
  private:

@@ -307,7 +307,7 @@ TEST_P(EveryKind, P4AFrozenNextInLineCostsAtMostTheClaim) {
     co_await blocker.release();
     auto const granted = [&] { return next.valid(); };
     co_await until(granted, "the grant");
-    EXPECT_GE(steady::now() - began, claims ? 1400ms : 1s);  // a session is heard of in each sixth of it
+    EXPECT_GE(steady::now() - began, claims ? 1400ms : 1s);  // a session sends something in each sixth of it
     EXPECT_LT(steady::now() - began, 10s);                   // the lease is 30 s
     EXPECT_EQ(c.stats().kicks, claims ? 1u : 0u);
     frozen.cont();

@@ -752,7 +752,7 @@ TEST_F(FakeServer, P5AWaiterThatIsCutOffBehindItsGrantHasItAfterTheReconnect) {
   w.run(body);
 }
 
-/// A link that goes dead without a word: neither side hears of the other, no connection is closed.
+/// A link that goes dead silently: neither side receives anything, no connection is closed.
 TEST_F(FakeServer, ALinkThatGoesSilentIsFoundByTheNextCommandAndByTheKeepAlive) {
   std::atomic<bool> dead{false};
   fake_server fake{[&](connection& c, int number) {

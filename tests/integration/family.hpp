@@ -1,6 +1,6 @@
 #pragma once
 
-// The locks with several owners, each set up so that one holder keeps everybody else out. What then holds for a mutex must
+// The locks with several owners, each set up so that one holder keeps all others out. What then holds for a mutex must
 // hold for all of them.
 
 #include "integration/fixture.hpp"

@@ -1,5 +1,5 @@
 // What every lock with several owners shares with the mutex, on a real server. Each is set up so that one holder keeps
-// everybody else out (tests/integration/family.cpp). The rest is in every_kind_test.cpp.
+// all others out (tests/integration/family.cpp). The rest is in every_kind_test.cpp.
 
 #include "integration/family.hpp"
 

@@ -1,4 +1,4 @@
-// What somebody meets who tries the library for the first time, at real servers: each error says what to do.
+// What a newcomer to the library meets, at real servers: each error says what to do.
 
 #include "integration/sentinel_fixture.hpp"
 #include "integration/tls_fixture.hpp"
@@ -45,7 +45,7 @@ error_code short_wait(config settings, std::string_view words) {
   return ended;
 }
 
-/// A server on a port of its own that says these words: at once, or when it has heard something.
+/// A server on its own port that sends this text: at once, or when it has received something.
 class talker {
  public:
   enum class when : std::uint8_t { at_once, asked, never };

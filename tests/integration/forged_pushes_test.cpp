@@ -146,7 +146,7 @@ TEST_P(ForgedPushes, WithoutTheKeysNoneIsEverBelieved) {
   w.run(body);
 }
 
-TEST_P(ForgedPushes, ByWhoReadsTheKeysAreBelievedForOneClaimAtMost) {  // the rule of SECURITY.md for those who know the ids
+TEST_P(ForgedPushes, ByWhoReadsTheKeysAreBelievedForOneClaimAtMost) {  // the rule of SECURITY.md for users that know the ids
   auto const body = [&]() -> asio::awaitable<void> {
     scene s{*this};
     co_await set(s, "read");
@@ -278,7 +278,7 @@ TEST_F(ForgedFloods, OfGrantsThatNobodyAskedForAreGivenBackAHundredASecond) {
   w.run(body);
 }
 
-// What keeps all others out: resetchannels for everybody else. (Before 7.0 a new user may publish everywhere.)
+// What keeps all others out: resetchannels for all other users. (Before 7.0 a new user may publish everywhere.)
 TEST_F(ForgedFloods, NeedTheRightToPublish) {
   probe.command({"ACL", "SETUSER", "neighbour", "on", "nopass", "allkeys", "resetchannels", "+@all"});
   redis_probe neighbour{server()};

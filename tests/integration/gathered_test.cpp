@@ -170,7 +170,7 @@ TEST_F(Gathered, AServerThatHasForgottenTheScriptsGetsThemAgain) {
   w.run(body);
 }
 
-// A user for whom one of the keys is not.
+// A user that may not use one of the keys.
 class GatheredRights : public with_server<GatheredRights> {
  public:
   static void SetUpTestSuite() { start_server({.tcp = true}); }

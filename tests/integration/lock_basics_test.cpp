@@ -321,7 +321,7 @@ TEST_P(LockBasics, ReleasingTwiceSaysNotHeld) {
     auto r = co_await h.async_release(as_tuple);
     EXPECT_EQ(std::get<0>(r), errc::not_held);
     EXPECT_EQ(std::get<0>(r), condition::not_mine);
-    EXPECT_TRUE(theirs.valid());  // P7: not given back by somebody else's second release
+    EXPECT_TRUE(theirs.valid());  // P7: not given back by another client's second release
     EXPECT_FALSE(is_free(server(), "twice"));
     co_await theirs.async_release();
   };

@@ -38,7 +38,7 @@ struct slow_server {
               c.write(acquires ? granted : taken_back);
               continue;
             }
-            // Longer for several, and not so long that it counts as gone.
+            // Longer for several, but not long enough to count as gone.
             std::this_thread::sleep_for(pause * std::min(std::stoi(words[2]) / 3 - 1, 7));
             int const locks = std::stoi(words[2]) / 3, of_them = std::stoi(words[3 + 3 * static_cast<std::size_t>(locks)]);
             std::string answers = "*" + std::to_string(locks) + "\r\n";

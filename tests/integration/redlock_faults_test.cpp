@@ -40,7 +40,7 @@ class RedlockFaults : public testing::TestWithParam<trouble> {
   world w;
 };
 
-/// Well below any time-out that a sick server could make anybody wait for: command_timeout is 3 s here, a vote's claim 2.5 s.
+/// Well below any time-out that a sick server could make a client wait for: command_timeout is 3 s here, a vote's claim 2.5 s.
 constexpr auto at_once = 1500ms;
 
 TEST_P(RedlockFaults, BeforeTheAcquireDelaysNothing) {

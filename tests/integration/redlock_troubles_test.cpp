@@ -142,7 +142,7 @@ class RedlockTroubleOfOne : public testing::TestWithParam<illness_of_one> {
     return n;
   }
 
-  // Well below what a sick server could make anybody wait for: command_timeout is 3 s here, slow is 4 s.
+  // Well below what a sick server could make a client wait for: command_timeout is 3 s here, slow is 4 s.
   static constexpr auto at_once = 1500ms;
 
   redlock_servers servers;

@@ -42,7 +42,7 @@ class replicated_server {
     wait_for_acknowledgements(master_, all);
   }
 
-  /// The replicas hear no more of the master, and it nothing of them; clients go on.
+  /// Cuts replication both ways; the clients' connections stay.
   void isolate() {
     for (auto const& one : replicas_) {
       redis_probe probe{*one, 10s};

@@ -331,7 +331,7 @@ TEST_F(Rights, OfTheGuideGiveNothingAway) {
     std::istringstream stream{words};
     for (std::string word; stream >> word;) command.push_back(word);
     std::string const answer = curious.command(command);
-    // Some are off for everybody, and some a server of another version does not have.
+    // Some are off for every user, and some a server of another version does not have.
     EXPECT_TRUE(answer.starts_with("(error) NOPERM") || answer.find("command not allowed") != std::string::npos ||
                 answer.starts_with("(error) ERR unknown command"))
         << words << ": " << answer;
@@ -486,7 +486,7 @@ TEST_F(Rights, EachOfTheGuideIsNeededAsItSays) {
   }
 }
 
-// AUTH and HELLO are everybody's.
+// Every user may call AUTH and HELLO.
 TEST_F(Rights, OfTheGuideAreEnoughForCredentialsThatChange) {
   std::vector<std::string> rights = of_guide("renewing");
   rights.emplace_back(">other");

@@ -58,7 +58,7 @@ class pair_of_servers {
     EXPECT_EQ(probe.command({"FAILOVER", "TO", "127.0.0.1", std::to_string(second_.port())}), "OK");
     wait(second_, "role:master");
     wait(first_, "role:slave");
-    wait(first_, "master_link_status:up");  // it hears what is replicated
+    wait(first_, "master_link_status:up");  // it receives what is replicated
   }
 
  private:
@@ -119,7 +119,7 @@ class RoleChange : public testing::Test {
         };
       };
       acquire(b, take(1, second));
-      // At every server: where one of a quorum has not heard of it yet, the second in line is ahead of it there.
+      // At every server: where one of a quorum does not know of it yet, the second in the queue is ahead of it there.
       auto const in_the_first = [&] {
         return in_line(at_first, "role") == 1 && std::ranges::all_of(at_others, [](redis_probe& at) { return in_line(at, "role") == 1; });
       };
@@ -138,7 +138,7 @@ class RoleChange : public testing::Test {
       EXPECT_LT(steady::now() - released, 5s);
       EXPECT_EQ(grants.size(), 1u);
       EXPECT_EQ(grants[0].who, 1) << "the first in the queue is served first";
-      co_await pause_for(300ms);  // a grant of somebody else would be here
+      co_await pause_for(300ms);  // another client's grant would be here
       EXPECT_EQ(grants.size(), 1u);
       EXPECT_TRUE(second.valid());
       bool const was_mine = co_await second.async_release();

@@ -50,7 +50,7 @@ TEST_P(Renew, ExtendsWhatIsMineAndShortensNothing) {
     int then;
   } const cases[] = {{"c.1 5 h", 5'000, "1", 30'000},  // mine
                      {"c.1 5 h", 90'000, "1", 90'000},
-                     {"c.1 5 h", -1, "1", 30'000},     // somebody took its end away
+                     {"c.1 5 h", -1, "1", 30'000},     // its expiry was removed
                      {"c.1 5 c", 5'000, "1", 30'000},  // a claim, which becomes a hold
                      {"c.1 5 c", 90'000, "1", 90'000},
                      {"c.12 5 h", 5'000, "0", 5'000},  // of others

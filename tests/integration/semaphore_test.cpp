@@ -229,7 +229,7 @@ TEST_F(Semaphore, P5ALargeRequestIsNotOvertakenBySmallOnes) {
     t.async_acquire(1, [&](error_code, hold h) { small = std::move(h); });
     auto const second = [&] { return in_line(probe, "large") == 2; };
     co_await until(second, "the small one behind it");
-    co_await one.async_release();  // two free: enough for the small one, which must wait all the same
+    co_await one.async_release();  // two free: enough for the small one, which must still wait
     hold tried = co_await s.async_try_acquire();
     EXPECT_FALSE(tried);
     EXPECT_EQ(in_line(probe, "large"), 2);
@@ -291,7 +291,7 @@ TEST_F(Semaphore, P4ADeadLargeRequestAtTheHeadDoesNotStopTheLineForLong) {
     client a{w.ctx.get_executor(), settings};
     semaphore s{a, "dead giant", 3};
     hold held = co_await s.async_acquire(2);
-    // Stands in line, and its connection is gone: nobody hears on its channel.
+    // Is queued, and its connection is gone: its channel has no subscriber.
     probe.integer({"ZADD", queue_key("dead giant"), "1", "ghost.1 3 -"});
     hold small = co_await s.async_acquire(1);  // while `held` is held, and renewed
     EXPECT_TRUE(small.valid());

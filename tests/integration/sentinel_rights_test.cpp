@@ -93,7 +93,7 @@ TEST(SentinelRights, EachOfTheGuideIsNeededAsItSays) {
     EXPECT_FALSE(s.ec) << what << ": " << s.ec.message();
     EXPECT_EQ(s.epoch_known, what != "sentinel|master") << what;
     EXPECT_EQ(s.others_known, what != "sentinel|sentinels") << what;
-    // Redis lets everybody say these, and conch pings no Sentinel.
+    // Redis lets every user send these, and conch pings no Sentinel.
     bool const never_refused = what == "hello" || what == "auth" || what == "ping";
     std::string const object = what == "&+switch-master" ? "+switch-master" : what;
     EXPECT_EQ(s.refused_by_first, never_refused ? std::set<std::string>{} : std::set<std::string>{object}) << what;

@@ -185,7 +185,7 @@ TEST_F(LyingSentinels, D18TheFirstThatTellsOfASwitchIsEnoughAndD19AnOlderEpochIs
     co_await until(both, "both asked");
 
     second.say(6, b.port());
-    second.tell_of_a_switch();  // the first has heard of nothing
+    second.tell_of_a_switch();  // the first has noticed nothing
     auto const there = [&] { return connections(b, "conch") == 1 && connections(a, "conch") == 0; };
     co_await until(there, "the connection to the other master");
     auto const lost = [&] { return !at_a.valid(); };

@@ -240,7 +240,7 @@ TEST_F(SharedMutex, ADowngradeOfWhatIsNotAWritersHoldSaysSo) {
     EXPECT_EQ(std::get<0>(answer), errc::not_held);
     hold h = co_await m.async_acquire();
     probe.command({"DEL", lock_key("not a writer")});
-    answer = co_await m.async_downgrade(h, as_tuple);  // the first to hear of it
+    answer = co_await m.async_downgrade(h, as_tuple);  // the first to be told
     EXPECT_EQ(std::get<0>(answer), errc::lost);
     auto const told = co_await h.async_lost(as_tuple);
     EXPECT_EQ(std::get<0>(told), errc::lost);

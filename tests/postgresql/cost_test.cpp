@@ -418,7 +418,7 @@ TEST_F(SlowPostgresqlCost, ManyCyclesWithAutovacuumLeaveTheTablesSmallAndTheLock
   EXPECT_LT(p50(old), 1.5 * p50(young));
 }
 
-/// A report or a backup that takes long: dead rows stay for as long as it lasts. Shows the price, and that it is over with it.
+/// A report or a backup that takes long: dead rows stay for as long as it lasts. Shows the price, and that it ends with it.
 TEST_F(SlowPostgresqlCost, ABusyLockUnderAnOldSnapshot) {
   int const cycles = 8000;
   postgresql_probe report{server};

@@ -118,7 +118,7 @@ TEST_F(PostgresqlFunctions, AWaiterWithoutAConnectionIsPassedOver) {
   EXPECT_EQ(one.ask("select owner from conch.lock where key = 'passed'"), "c.1");
 }
 
-/// A release has read the line, and waits for the row: somebody with an earlier place comes back to the line in that moment.
+/// A release has read the queue, and waits for the row: a client with an earlier place comes back to the queue at that moment.
 TEST_F(PostgresqlFunctions, P5AReleaseSeesWhoComesIntoTheLineWhileItWaitsForTheRow) {
   postgresql_probe b{server()}, c{server()}, look{server()};
   b.ask("select conch.hear('b')");

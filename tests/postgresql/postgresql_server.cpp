@@ -249,7 +249,7 @@ void postgresql_server::fail(std::string const& what) const {
 
 namespace {
 
-/// Debian has it in a folder that is not in everybody's PATH.
+/// Debian has it in a folder that is not in every PATH.
 constexpr char const* pool_program = "/usr/sbin/pgbouncer";
 
 }  // namespace

@@ -158,7 +158,7 @@ TEST(ClusterWorld, ASlotThatMovesKeyByKeyTakesItsFenceAndItsLineAlong) {
   }
   v.at(62 * millisecond, [&] {
     EXPECT_EQ(v.in().decides(0), in_shard);
-    // The former owner has not heard that it is over.
+    // The former owner does not know yet that it has ended.
     EXPECT_EQ(v.ask(0, {"GET", key_of(0)}).error_code(), "ASK");
     EXPECT_EQ(v.owner_fence(0), fence);
     value const waits = v.follow(in_shard, visitor::acquire(0, "a.2", "wait!"));
@@ -206,7 +206,7 @@ TEST(ClusterWorld, AFailoverInGoodOrderKeepsAll) {
   visitor v{p};
   std::int64_t fence = 0;
   v.at(millisecond, [&] { fence = visitor::fence_of(v.follow(0, visitor::acquire(0, "a.1", "try"))); });
-  // The last thing before it, and long before the replica would have heard of it.
+  // The last thing before it, and long before the replica would have known of it.
   v.at(30 * millisecond - 1, [&] {
     EXPECT_EQ(v.in().decides(0), in_shard);
     EXPECT_FALSE(v.follow(0, visitor::release(0, "a.1")).is_error());

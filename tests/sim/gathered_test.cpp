@@ -28,7 +28,7 @@ using std::chrono::milliseconds;
 constexpr auto& clients = random_gathering::clients;
 constexpr char const* states[] = {"granted", "queued", "busy", "too late", "released", "fault"};
 
-/// A server with some clients, of which some hear.
+/// A server with some clients, of which some are subscribed.
 class one_server {
  public:
   one_server() : admin_{model_.connect("10.0.0.1:1")} {

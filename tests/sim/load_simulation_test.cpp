@@ -102,7 +102,7 @@ class LoadSimulation : public engine_test {
     for (int i = 0; i < count; ++i) ask("burst", "burst" + std::to_string(i), w);
   }
 
-  /// How often the callers have heard what begins like this.
+  /// How often the callers have received an error that begins like this.
   int told(std::string_view what) const {
     return static_cast<int>(std::count_if(told_.begin(), told_.end(), [&](std::string const& one) { return one.starts_with(what); }));
   }

@@ -14,7 +14,7 @@ TEST(ReplicasSimulation, SchedulesBreakNoPromise) {
   if (found) FAIL() << found->what.words << "\nseed " << found->seed << "\n" << explain(found->seed, found->what, make_replicas_plan);
 }
 
-/// Its time was over when the server had been silent for 119 ms, and it was cancelled 1 ms later. The answer came before that was told.
+/// Its time had passed when the server had been silent for 119 ms, and it was cancelled 1 ms later. The answer came before that was reported.
 TEST(ReplicasSimulation, P11AWaitThatIsCancelledAfterASilenceIsToldOfThatSilence) {
   outcome const o = run_plan(make_replicas_plan(16120787969124422707U));
   EXPECT_FALSE(o.failed()) << o.words;

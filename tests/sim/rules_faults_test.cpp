@@ -56,7 +56,7 @@ class judge_of_rules {
     return std::holds_alternative<protocol::limit_command>(c) || (r != nullptr && !r->patient);
   }
 
-  /// Those whom the answer, or a push, tells that they have the lock.
+  /// The clients that the answer, or a push, tells that they have the lock.
   static std::set<std::string> told(protocol::command const& c, std::string const& client, rules_server::outcome const& seen) {
     std::set<std::string> all;
     for (seen_grant const& g : seen.pushes) {

@@ -22,7 +22,7 @@ namespace {
 constexpr std::int64_t start_us = 1'700'000'000'000'000;
 constexpr std::int64_t fence_epoch_us = 1'577'836'800'000'000;
 
-/// 100 steps of five commands: to let somebody in counts as three and calls ten, an order takes it from 100 and may let others in as well.
+/// 100 steps of five commands: admitting a client counts as three and calls ten, an order takes it from 100 and may let others in as well.
 /// What belongs to no step is less than 60.
 constexpr std::uint64_t most_commands = 100 * 5 + 100 / 3 * 10 + 60;
 
@@ -96,7 +96,7 @@ class ScriptSteps : public testing::TestWithParam<std::int64_t> {
     run(me_, {"PEXPIRE", key_ + ":q", "3600000"});
   }
 
-  /// As the scripts leave a semaphore with that many owners: the first `over` of them are over in 3 s, the others in an hour.
+  /// As the scripts leave a semaphore with that many owners: the first `over` of them expire in 3 s, the others in an hour.
   void owners(std::int64_t over) {
     std::int64_t const count = GetParam();
     for (std::int64_t i = 0; i < count; ++i) {

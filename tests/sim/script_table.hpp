@@ -101,7 +101,7 @@ struct row {
   command call;           // by client a
   std::string answer;
   std::string left;         // KEY=VALUE (TTL in ms), by key, one to a line
-  std::string pushes = "";  // to whom: what, one to a line
+  std::string pushes = "";  // receiver: what, one to a line
 };
 
 class server_of_row {

@@ -21,7 +21,7 @@ class certificates {
   /// A certificate of that authority. `names` as in openssl: "DNS:a.test,IP:127.0.0.1"; empty: it has only its common name, `name`.
   void signed_by(std::string const& authority, std::string const& name, std::string const& names);
 
-  /// The same, and its time is over.
+  /// The same, but expired.
   void expired(std::string const& authority, std::string const& name, std::string const& names);
 
   /// One that no authority has signed.

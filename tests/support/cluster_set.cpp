@@ -41,7 +41,7 @@ cluster_set::cluster_set(cluster_set_options const& o) {
   for (std::size_t i = o.masters; i < empty_from; ++i) {
     std::size_t const master = (i - o.masters) % o.masters;
     auto const end = steady::now() + patience;
-    // It must have heard of the master.
+    // It must know the master.
     while (probe(i).command({"CLUSTER", "REPLICATE", id(master)}) != "OK") {
       if (steady::now() > end) throw std::runtime_error{"a node never knew its master"};
       std::this_thread::sleep_for(10ms);
@@ -76,7 +76,7 @@ void cluster_set::start(cluster_set_options const& o) {
       nodes_.push_back(std::make_unique<redis_server>(s));
     } catch (std::runtime_error const&) {
       if (attempt == attempts) throw;
-      continue;  // somebody else has taken the port of the bus
+      continue;  // another program has taken the port of the bus
     }
     buses_.push_back(bus);
     probes_.emplace_back();
@@ -145,7 +145,7 @@ void cluster_set::end_move(unsigned slot, std::size_t to) {
   // The target first: for a moment both say that it has the slot, rather than neither.
   must_be_ok(probe(to).command({"CLUSTER", "SETSLOT", std::to_string(slot), "NODE", id(to)}), "NODE");
   must_be_ok(probe(from).command({"CLUSTER", "SETSLOT", std::to_string(slot), "NODE", id(to)}), "NODE");
-  // As redis-cli tells the others: they would hear of it by gossip, and of a move that follows perhaps before. A replica refuses.
+  // As redis-cli tells the others: they would learn of it by gossip, and perhaps earlier of a move that follows. A replica refuses.
   for (std::size_t i = 0; i < size(); ++i) {
     if (i != from && i != to && node(i).pid() != 0) (void)probe(i).command({"CLUSTER", "SETSLOT", std::to_string(slot), "NODE", id(to)});
   }

@@ -17,7 +17,7 @@ struct cluster_set_options {
   std::size_t replicas = 0;
   /// Masters without slots, behind all others.
   std::size_t empty = 0;
-  /// All connections of clients and between nodes are over TLS; `arguments` name the certificate.
+  /// All connections of clients and between nodes use TLS; `arguments` name the certificate.
   bool tls = false;
   /// A machine that is busy with something else must not look like a node that is down.
   std::chrono::milliseconds node_timeout = std::chrono::seconds{5};

@@ -179,7 +179,7 @@ TEST_F(ConnectionFsmMoving, BeforeItIsWantedAndBehindItsEndNothingHappens) {
   EXPECT_EQ(moved(), nothing);
 }
 
-/// Is good when it hears "good", and fails when it hears "bad".
+/// Is good when it receives "good", and fails when it receives "bad".
 struct scripted_dialogue : dialogue {
   std::string begin(address const& to, std::string const& client_name) override { return "hello " + to.host + " from " + client_name; }
   progress received(std::span<resp::node const> message, bool is_push, time_point) override {

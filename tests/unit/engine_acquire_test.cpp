@@ -290,7 +290,7 @@ TEST_F(EngineAcquire, TakesNothingFromAnswersThatMakeNoSense) {
   }
 }
 
-// P11: somebody has spoilt the key of its fence. The grant is given back, and nobody else notices.
+// P11: another program has spoilt the key of its fence. The grant is given back, and no other lock is affected.
 TEST_F(EngineAcquire, AFenceOfWhichNoTokenCanBeMadeFailsThatLockAlone) {
   for (std::int64_t const fence : {fence_limit, std::int64_t{1} << 53, std::int64_t{0}}) {
     start_connected();

@@ -1,4 +1,4 @@
-// Questions and orders that concern no place of this client: asked, repeated, ended; and what a revocation by somebody else does.
+// Questions and orders that concern no place of this client: asked, repeated, ended; and what a revocation by another client does.
 #include "unit/engine_fixture.hpp"
 
 #include <algorithm>
@@ -155,7 +155,7 @@ TEST_F(EngineInquiry, IsRepeatedAfterAReconnectIfThatHasTheEffectOfOnce) {
   administer("limit", kind::set_limit);
   take_sent();
   disconnect();
-  EXPECT_EQ(received(), texts{"all unreachable"});  // it may have been carried out, and somebody else may have the lock by now
+  EXPECT_EQ(received(), texts{"all unreachable"});  // it may have been carried out, and another client may have the lock by now
   administer("later", kind::force);
   connect("1");
   settle_connection();

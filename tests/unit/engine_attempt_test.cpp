@@ -301,7 +301,7 @@ TEST_F(EngineAttempt, TimeOutsSayWhatTheServerSaidLast) {
 
   start_connected();
   queued("a", "L", {.wait = 1s});
-  EXPECT_EQ(told_after(1s), "timed out after 1 s waiting for lock \"L\"");  // somebody has it, and that is all
+  EXPECT_EQ(told_after(1s), "timed out after 1 s waiting for lock \"L\"");  // the lock is just held
 }
 
 TEST_F(EngineAttempt, ALossSaysWhetherThisProcessHadNoTime) {

@@ -505,7 +505,7 @@ TEST_F(EngineCancel, PartialAfterTotalNoLongerWantsAGrant) {
   }
 }
 
-// P11: the server was silent when the time was over. What the cancellation finds counts, not what was found then; and not what comes later.
+// P11: the server was silent when the time had passed. What the cancellation finds counts, not what was found then; and not what comes later.
 TEST_F(EngineCancel, AfterATimeOutSaysWhetherTheServerHasAnsweredByThen) {
   for (cancel_type const type : {cancel_type::partial, cancel_type::terminal}) {
     for (bool const answers : {false, true}) {

@@ -146,7 +146,7 @@ TEST_F(EngineCleanup, ReleasesOnlyOnce) {  // P7
   EXPECT_TRUE(sent().empty());
 }
 
-// The lease is over, but the request may still lie in some buffer of the connection before: until that has been ended
+// The lease has ended, but the request may still lie in some buffer of the previous connection: until that has been ended
 // nobody can say that it will not be carried out.
 TEST_F(EngineCleanup, GoesOutOnceMoreWhenNobodyWaitsForItAnyMore) {  // P6
   drop_while_away(1ms);
@@ -362,7 +362,7 @@ TEST_F(EngineCleanup, KicksAfterEveryClaimThatNobodyTook) {
   }
   advance(4s);
   take_sent();
-  answer({0, 0, 0, server_us()});  // somebody has it
+  answer({0, 0, 0, server_us()});  // it is held
   advance(1min);
   EXPECT_TRUE(sent().empty());
   expect_clean();
@@ -422,7 +422,7 @@ TEST_F(EngineCleanup, KicksWhenItStoodInLineInTheMeantimeAndLeft) {
   expect_clean();
 }
 
-// The one it was granted to gave no sign, somebody came, and found the lock free: that passed it on to the next.
+// The new owner gave no sign, and a client found the lock free: that passed it on to the next.
 TEST_F(EngineCleanup, KicksWhenAQuestionPassedItOn) {
   settings.keep_alive = 0s;
   for (bool const once : {true, false}) {
@@ -509,8 +509,8 @@ TEST_F(EngineCleanup, KicksAfterALeaveThatPassedOn) {
   expect_clean();
 }
 
-// A question may have passed the lock on, and its asker leaves the line before that claim is over. Its leave is repeated later in any case,
-// because an earlier connection may still act; to look after the next owner it is repeated when the claim is over, and not a claim after the leave.
+// A question may have passed the lock on, and its asker leaves the queue before that claim ends. Its leave is repeated later in any case,
+// because an earlier connection may still act; to check on the next owner it is repeated when the claim ends, and not a claim after the leave.
 TEST_F(EngineCleanup, IsRepeatedInTimeToLookAfterWhomAQuestionPassedTheLockOnTo) {  // P4
   settings.keep_alive = 0s;
   settings.command_timeout = 9s;
@@ -626,7 +626,7 @@ TEST_F(EngineCleanup, SendsAKickAgainWithItsSource) {
   expect_clean();
 }
 
-// ---- what is owed does not stand in the way --------------------------------------------------------------------
+// ---- clean-ups do not block requests --------------------------------------------------------------------
 
 TEST_F(EngineCleanup, DoesNotHinderTheNextAcquireOfTheSameLock) {
   start_connected();

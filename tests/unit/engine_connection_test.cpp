@@ -55,7 +55,7 @@ TEST_F(EngineConnection, PicksEverythingUpInTheOneRightOrder) {
   auto const all = take_sent();
   texts order;
   for (auto const& c : all) order.push_back(c.text);
-  EXPECT_EQ(order, (texts{"kill here:1", "subscribe", "prove",              // nothing old may act or hear any more
+  EXPECT_EQ(order, (texts{"kill here:1", "subscribe", "prove",              // nothing old may act or receive any more
                           "renew H2 2 H1 1",                                // the earliest deadline first
                           "release G1 4", "release F 6",                    // clean-ups
                           "acquire Q1 3", "leave G2 5", "acquire Q2 7"}));  // what waits, with its id and its place

@@ -80,7 +80,7 @@ TEST_F(EngineForged, IsFoundOutByTheFirstConfirmation) {
   EXPECT_EQ(sent(), texts{"release L " + to_text({1, 4711})}) << "it is still queued, since it was never granted";
 }
 
-TEST_F(EngineForged, AFenceFarAheadOfTheServersClockIsAskedAgain) {  // P2: the resource would refuse everybody for so long
+TEST_F(EngineForged, AFenceFarAheadOfTheServersClockIsAskedAgain) {  // P2: the resource would refuse all clients for that long
   start_connected();
   queued("a");
   advance(10s);

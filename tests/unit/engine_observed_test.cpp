@@ -1,4 +1,4 @@
-// What the cohort says to those who look on (config::observer): each acquire and each hold from its begin to its one end.
+// What the cohort reports to config::observer: each acquire and each hold from its beginning to its one end.
 #include "engine_fixture.hpp"
 
 #include <map>

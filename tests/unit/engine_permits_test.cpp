@@ -1,4 +1,4 @@
-// Locks with several owners: every acquire stands in the server's line by itself.
+// Locks with several owners: every acquire has its own place in the server's queue.
 #include "unit/engine_fixture.hpp"
 
 namespace conch::engine {
@@ -114,7 +114,7 @@ TEST_F(EnginePermits, PermitsAndMutexesAreRenewedByScriptsOfTheirOwn) {
 TEST_F(EnginePermits, AGrantDoesNotEndTheLookAfterAPermitThatWasPassedOn) {
   ask_permit("a");
   take_sent();
-  answer({0, 30'000, server_us(), 77, 1});  // in line, and it passed on another permit, for which somebody waits
+  answer({0, 30'000, server_us(), 77, 1});  // queued, and it passed on another permit, which has waiters
   advance(1s);
   push_permit(1, 101);
   EXPECT_EQ(received(), texts{granted("a", 101)});

@@ -147,7 +147,7 @@ TEST_F(EnginePush, WhoIsAskedTwiceAndFailsOnceIsCleanedUpAfterTheSecondQuestion)
   EXPECT_EQ(sent(), (texts{"acquire L 1", "acquire L 1"})) << "a safety check, and once more for the late push";
   answer(fault::wrong_type, "WRONGTYPE");
   EXPECT_EQ(received(), texts{"a failed wrong_type"});
-  // Somebody takes the foreign key away: the second question is granted, to nobody.
+  // The foreign key is removed: the second question is granted, to nobody.
   EXPECT_EQ(sent(), texts{"release L 1"});
   grant(101);
   released();
@@ -325,7 +325,7 @@ TEST_F(EnginePush, WhoseClaimPassedBeforeTheQuestionArrivedIsLost) {  // P9
   take_sent();
   push(1, 100);
   EXPECT_EQ(received(), texts{granted("a", 100)});
-  // The question found somebody else as owner, and put us in line again under an id that is dead by now.
+  // The question found another owner, and queued us again under an id that is dead by now.
   queue(30'000);
   EXPECT_EQ(received(), texts{"a lost lost"});
   EXPECT_EQ(sent(), texts{"release L 1"});

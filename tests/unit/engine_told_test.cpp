@@ -44,7 +44,7 @@ TEST_F(EngineTold, P4NobodySleepsForLongerThanTenClaimsWhateverItIsTold) {
     start_connected();
     ask("c");
     take_sent();
-    queue(left_ms);  // as where the server's clock has gone back, or somebody has taken the end of the key away
+    queue(left_ms);  // as when the server's clock has gone back, or the key's expiry was removed
     EXPECT_LE(next_question(30'000), 10 * settings.claim + settings.claim + 10ms) << left_ms;
   }
 }

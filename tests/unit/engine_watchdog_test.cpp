@@ -220,7 +220,7 @@ TEST_F(EngineWatchdog, AsksAgainSoonWhenARenewalFailed) {
   }
 }
 
-// A server refuses a script as a whole if one of its keys is denied to the user, or locked by somebody else.
+// A server refuses a script as a whole if one of its keys is denied to the user, or locked by another session.
 TEST_F(EngineWatchdog, OneKeyThatIsRefusedCostsOneHold) {
   settings.keep_alive = 0s;
   start_connected();

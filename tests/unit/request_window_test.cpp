@@ -109,7 +109,7 @@ TEST(RequestWindow, GoesOnHoweverSlowTheServerIs) {  // P4: four of them take as
   EXPECT_GE(s.in_time, 240u);
 }
 
-TEST(RequestWindow, ADistantServerIsNotTakenForASlowOne) {  // the way takes longer than a quarter of the lease, and got so long later
+TEST(RequestWindow, ADistantServerIsNotTakenForASlowOne) {  // the network takes longer than a quarter of the lease, and became that slow later
   busy_server s;
   s.run(1s);
   s.way = 400ms;

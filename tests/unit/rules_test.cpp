@@ -239,7 +239,7 @@ TEST(Rules, ForceTellsTheOwnersAndPassesOn) {
   EXPECT_EQ(force(t.l, t.at("operator"), {.name = "lock", .fence = 7}).count, 0);
 }
 
-// L1 to L7 for requests in any order, a clock that steps back now and then, and clients that hear or not.
+// L1 to L7 for requests in any order, a clock that steps back now and then, and clients that are subscribed or not.
 class RulesHold : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(RulesHold, AfterEachRequest) {

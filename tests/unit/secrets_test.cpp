@@ -25,7 +25,7 @@ TEST(Secrets, AreHiddenInEverySpellingOfAServer) {
            "ERR unknown command 'HELLO', with args beginning with: '3' 'AUTH' 'default' 'MY-P@ss/word  \"7\\'"s,  // Redis
            "invalid option 'MY-P@ss/word\\r\\n\\\"7\\\\'"s,                                                       // quoted by Redis
            "no user my-p@SS/word here"s,                                                                          // in another case
-           "could not translate host name \"ss/word\""s,                                                          // what stands behind an '@'
+           "could not translate host name \"ss/word\""s,                                                          // what follows an '@'
            "redis://u:MY-P%40ss%2Fword@h"s,
            "redis://u:MY-P%40ss%2fword@h"s,
            "MY-P%2540ss%252Fword"s,          // once and twice encoded

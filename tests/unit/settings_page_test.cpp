@@ -47,7 +47,7 @@ std::map<std::string, row> rows() {
   return found;
 }
 
-/// A default as it stands in the header, in the words of the page.
+/// A default from the header, in the words of the page.
 std::string in_words(std::string const& code) {
   static std::map<std::string, std::string> const units{{"milliseconds", "ms"}, {"seconds", "s"}, {"minutes", "min"}};
   static std::map<std::string, std::string> const words{{"{}", "empty"}, {"nullptr", "empty"}, {"std::nullopt", "empty"}, {"duration::zero()", "0"}};

@@ -183,7 +183,7 @@ TEST(ZookeeperJute, ReadsEveryFieldOfAStat) {
 }
 
 TEST(ZookeeperJute, ReadsNames) {
-  // Its own client asks for the stat too; that stands behind the names, and is left alone as anything there.
+  // Its own client asks for the stat too; that follows the names, and is ignored like anything there.
   auto const [header, got] = answer(
       "0000008000000007000000000000000600000000000000030000000c612d303030303030303030310000000c612d3030303030303030303200000004726f6f7400000000000000"
       "020000"

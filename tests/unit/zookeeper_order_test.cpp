@@ -360,7 +360,7 @@ TEST(ZookeeperOrder, NobodyMissesItsTurnAndNobodyTakesItTooEarly) {
     played_line line{any_line(random, false), random};
     line.check();
     while (!line.empty() && !::testing::Test::HasFatalFailure()) {
-      line.remove(line.one_of(round % 2 == 0));  // a hold that ends; or anybody who leaves, or dies
+      line.remove(line.one_of(round % 2 == 0));  // a hold that ends; or any client that leaves, or dies
       line.check();
     }
     ASSERT_FALSE(::testing::Test::HasFatalFailure()) << "round " << round;

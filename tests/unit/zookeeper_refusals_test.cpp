@@ -9,7 +9,7 @@ namespace {
 
 class ZookeeperRefusals : public zookeeper_test {
  protected:
-  ZookeeperRefusals() { settings.reconnect_max = 100ms; }  // no heartbeat is due until it is over
+  ZookeeperRefusals() { settings.reconnect_max = 100ms; }  // no heartbeat is due until it has passed
 
   /// "held" is held in all that follows.
   void be_open_and_hold() {

@@ -434,7 +434,7 @@ TEST_F(ZookeeperSession, LooksForAnotherServerWhenThereIsNoAnswer) {
   EXPECT_EQ(logged, (texts{"connected to zookeeper://a:2181", "lost the connection to zookeeper://a:2181: no answer for 3000 ms"}));
 }
 
-TEST_F(ZookeeperSession, AServerThatIsAnsweringHasTimeForAllThatWasAsked) {  // P11: the last stands behind all others
+TEST_F(ZookeeperSession, AServerThatIsAnsweringHasTimeForAllThatWasAsked) {  // P11: the last is queued behind all others
   hold();
   for (int i = 0; i < 5; ++i) line->ask(at("b" + std::to_string(i)), true, 12s, now);
   for (int i = 0; i < 8; ++i) {

@@ -183,7 +183,7 @@ zookeeper_differential::connection zookeeper_differential::greet(std::size_t ser
            std::to_string(r.password.size());
   };
   std::optional<connect_response> of_real;
-  // A server that has not heard of what the client has seen closes the connection; a little later it has.
+  // A server that does not know yet what the client has seen closes the connection; a little later it knows.
   bool const is_from_future = modelled.last_seen == INT64_MAX;
   for (auto const until = std::chrono::steady_clock::now() + patience; !of_real && std::chrono::steady_clock::now() < until;) {
     o.real = std::make_unique<zookeeper_client>(ensemble_.port(real_at_[server]));

@@ -23,7 +23,7 @@ class zookeeper_difference : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Everything that a connection hears is put into words, and compared in its order: answers with their errors, transactions, nodes and owners;
+/// Everything that a connection receives is put into words, and compared in its order: answers with their errors, transactions, nodes and owners;
 /// watch events; the end of the connection. Left out is what may differ:
 ///
 /// - the numbers of sessions and transactions, which are counted from the first of this comparison on, and clocks;
@@ -60,7 +60,7 @@ class zookeeper_differential final : private sim::zookeeper_model::outside {
   void expire(connection c, std::string const& node);
   /// All that the others were told meanwhile.
   void compare_all();
-  /// Behind its answer that server has heard of all that was asked before. A sync does not wait for anything at the leader, which may itself be
+  /// After its answer that server knows all that was asked before. A sync does not wait for anything at the leader, which may itself be
   /// behind what a follower has told its clients; a write does.
   zookeeper::request barrier(connection c) const;
 

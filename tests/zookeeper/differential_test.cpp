@@ -4,7 +4,7 @@
 // - a sequence near 2^31, to which no client brings a folder;
 // - requests behind the end of a session on the same connection: whether they are still refused one by one is a race in the server;
 // - more than one request on a connection whose session is on another one by now: the server closes it behind the first write, and carries out none
-//   of the others, but counts those of which it has heard by then;
+//   of the others, but counts those that it knows by then;
 // - an authentication together with other requests: the server answers it before them, or not;
 // - characters above U+009F that a path may not have: conch writes none;
 // - how long a server takes for anything, but for the end of a session: of that only the order is compared.
@@ -115,7 +115,7 @@ class random_clients {
     auto const count = chance(70) ? 1 : random_.between(2, 8);
     for (std::int64_t i = 0; i < count; ++i) {
       all.push_back(draw());
-      // A follower reads what it has: first it is to hear of what others have written.
+      // A follower reads what it has: first it has to receive what others have written.
       if (i == 0 && both_.servers() > 1 && !is_write(all.back())) all.insert(all.begin(), both_.barrier(c));
     }
     both_.ask(c, all);
@@ -193,7 +193,7 @@ std::uint64_t number(char const* name, std::uint64_t otherwise) {
 }
 
 /// Asks each server something five times a second, on connections of its own. ZooKeeper 3.6.0 to 3.8.0 can leave a commit lying until that server
-/// hears of anything else (ZOOKEEPER-4537), and here one client asks, and then waits for the answer.
+/// receives anything else (ZOOKEEPER-4537), and here one client asks, and then waits for the answer.
 class pings {
  public:
   explicit pings(zookeeper_ensemble const& all) {

@@ -26,7 +26,7 @@ void freeze(tcp_proxy& p) {
   p.set(tcp_proxy::towards::client, nothing);
 }
 
-/// Goes on with a session. A server that has not heard of what the client has seen closes the connection; a little later it has.
+/// Resumes a session. A server that does not know yet what the client has seen closes the connection; a little later it knows.
 std::unique_ptr<zookeeper_client> go_on(std::uint16_t port, zookeeper_client::resumption const& with) {
   for (auto const until = steady::now() + 60s;;) {
     auto c = std::make_unique<zookeeper_client>(port);
@@ -331,8 +331,8 @@ TEST_F(ZookeeperEnsemble, ShowsBySyncAndListWhetherACreateWasDone) {
   RecordProperty("creates_done", done);
 }
 
-/// A create that the leader has taken, and of which no follower hears yet; meanwhile the session goes to the leader. A sync there waits for what the
-/// session itself has asked for, also by a follower, and for nothing else (`forward_learner_requests_to_commit_processor_disabled` would change
+/// A create that the leader has taken, and that no follower has received yet; meanwhile the session goes to the leader. A sync there waits for what
+/// the session itself has asked for, also by a follower, and for nothing else (`forward_learner_requests_to_commit_processor_disabled` would change
 /// that).
 TEST_F(ZookeeperEnsemble, WaitsInASyncAtTheLeaderForWhatTheSessionHasAskedForBefore) {
   zookeeper_client other{ensemble_->port(followers_[1]), 60s};

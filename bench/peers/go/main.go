@@ -49,7 +49,7 @@ type task struct {
 	waits []float64
 }
 
-// run acquires and releases until the time is over, and once more.
+// run acquires and releases until the time has passed, and once more.
 func (t *task) run(l lock, patient context.Context, until time.Time, body time.Duration, contended bool) {
 	for {
 		begin := time.Now()

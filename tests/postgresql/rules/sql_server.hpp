@@ -260,7 +260,7 @@ class sql_server {
     std::string name;
     auto const p = postgresql::read_push(payload, {client, "conch:"}, name);
     if (!p) out.wrong = "no notification of conch: " + payload;
-    // A grant is for clients that hear it only. All else is notified to whom it may concern.
+    // A grant goes only to clients that are connected. All else is notified without a check.
     if (p && (std::holds_alternative<protocol::pushed_grant>(*p) || listens_.contains(client))) out.pushes.push_back(seen(client, *p));
   }
 
@@ -392,7 +392,7 @@ std::string difference(Side& side, sql_server& sql, Reference& reference, int st
       if (auto* const release = std::get_if<protocol::release_command>(&command); release != nullptr && release->patient) release->new_id = 0;
     }
     if (std::string how = compare(command, client); !how.empty()) return how;
-    // Every third client does what it should with a grant that it hears of: it confirms it, before the claim is over.
+    // Every third client does what it should with a grant that it receives: it confirms it, before the claim ends.
     seen_grants const heard = std::move(pushes);
     for (seen_grant const& g : heard) {
       if (g.fence <= 0 || g.fence % 3 != 0) continue;

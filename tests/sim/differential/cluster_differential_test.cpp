@@ -178,7 +178,7 @@ class both_clusters {
     wait_until(what, [&] { return admin(at, {"CLUSTER", "INFO"}).text.find(what) != std::string::npos; });
   }
 
-  /// A slot that goes back before the others have heard of its new owner's epoch may be taken from it by an old message of theirs.
+  /// A slot that goes back before the others know its new owner's epoch may be taken from it by an old message of theirs.
   void agree_on(std::size_t owner) {
     wait_until("one epoch, the new owner's", [&] {
       std::string const of_owner = admin(owner, {"CLUSTER", "INFO"}).text, of_other = admin(1 - owner, {"CLUSTER", "INFO"}).text;

@@ -30,7 +30,7 @@ class differential {
     for (auto& pair : pairs_) {
       connect(pair);
     }
-    // Expired keys shall wait for somebody to touch them, as they do in the model.
+    // Expired keys have to stay until a command touches them, as they do in the model.
     real_only({"DEBUG", "SET-ACTIVE-EXPIRE", "0"});
   }
 

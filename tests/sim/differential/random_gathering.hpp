@@ -15,7 +15,7 @@
 
 namespace conch::sim {
 
-/// What clients might ask in one turn, also for what they never had, and what somebody else might do to the keys.
+/// What clients might ask in one turn, also for what they never had, and what another program might do to the keys.
 class random_gathering {
  public:
   using milliseconds = std::chrono::milliseconds;
@@ -49,7 +49,7 @@ class random_gathering {
 
   static std::string key(std::string_view name, std::string_view suffix) { return "conch:{" + std::string{name} + "}" + std::string{suffix}; }
 
-  /// Commands of somebody else.
+  /// Commands of another program.
   std::vector<std::vector<std::string>> tampering(milliseconds life) {
     if (!chance(15)) return {};
     std::string_view const name = names[pick(0, 3)];

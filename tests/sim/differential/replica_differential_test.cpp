@@ -1,5 +1,5 @@
 // A master and its replica: two real servers, and two models with the stream of effects between them. What the scripts lean on when
-// roles change: what redis.set_repl keeps back, who hears a PUBLISH, what a replica refuses, and who stays connected.
+// roles change: what redis.set_repl keeps back, which clients receive a PUBLISH, what a replica refuses, and which stay connected.
 
 #include <array>
 #include <memory>
@@ -117,7 +117,7 @@ class both_pairs {
     return own;
   }
 
-  /// What its listener hears next is the same, and this. All messages are different.
+  /// What its listener receives next is the same, and this. All messages are different.
   void hears(std::size_t at, std::string const& message) {
     auto const real = listens_[at]->read();
     ASSERT_TRUE(real) << "no longer connected";
@@ -174,7 +174,7 @@ words script(std::string body) { return {"EVAL", std::move(body), "0"}; }
 
 TEST(Replica, HearsWhatIsPublishedUnlessItIsKeptBack) {
   both_pairs both;
-  // The replica's listener is not counted, and hears it.
+  // The replica's listener is not counted, but receives it.
   EXPECT_EQ(both.same(0, script("return redis.call('PUBLISH', 'ch', 'one')")), ":1");
   both.hears(0, "one");
   both.hears(1, "one");

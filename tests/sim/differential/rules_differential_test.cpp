@@ -100,7 +100,7 @@ void compare(Side& side, int steps, std::map<std::string, int>& happened) {
 
 // ---- scripts that do a little at once, repeated until they report that all is done ------------------------------------------------------------
 
-/// The next command of a client whom this answer, and these pushes, have told that there is more to do. Nothing: it is finished.
+/// The next command of a client that this answer, or these pushes, told that there is more to do. Nothing: it is finished.
 struct next_command {
   std::string client;
   std::optional<protocol::command> command;

@@ -28,12 +28,12 @@ class rules_server {
     seen_grants pushes;
   };
 
-  /// Not at once: what is over stays until a command looks at it, and may be there again when the clock goes back.
+  /// Not at once: what has expired stays until a command looks at it, and may be there again when the clock goes back.
   explicit rules_server(bool at_once = true) : ends_at_once{at_once} {}
 
   void at(std::int64_t now_us) {
     now_us_ = now_us;
-    // As the server that it is compared with: what is over must not come back when the clock does.
+    // As the server that it is compared with: what has expired must not come back when the clock does.
     for (auto& [name, l] : locks) {
       if (ends_at_once) rules::end_what_is_over(l, now_us);
     }
@@ -294,7 +294,7 @@ inline compared_state read_state(scripted_server& server, std::string const& key
 }
 
 /// What may differ between a lock and what the server has of it: numbers of fences; how long a limit that was set is remembered, and with it the
-/// line; which watchers were told already; and who in line was found not to hear.
+/// queue; which watchers were told already; and which waiters were found unsubscribed.
 inline void copy_what_may_differ(compared_state const& from, rules::lock& to, std::int64_t now) {
   auto const end = [&](std::int64_t left) { return left < 0 ? 0 : (now / 1000 + left + 1) * 1000; };
   for (auto const& [id, fence] : from.fences) {

@@ -49,8 +49,8 @@ bool observer::is_forged(sim_acquisition const& a) const {
   return !forged_.empty() && !a.client->settings().settings.verify_pushes && forged_.contains(owner_id(a));
 }
 
-/// P2: what the server has lost is not handed on in memory once somebody else may have been granted the lock. A client that has not heard of the loss
-/// goes by the server's last word, for 5 ms.
+/// P2: what the server has lost is not handed on in memory once another client may have been granted the lock. A client that does not know of the
+/// loss goes by the server's last word, for 5 ms.
 void observer::not_handed_on_by_an_old_word(sim_acquisition const& a) const {
   lock_watch const& w = locks_[static_cast<std::size_t>(a.lock_number)];
   std::int64_t const fence = a.fence / hand_offs_per_grant;
@@ -330,7 +330,7 @@ void observer::lost(sim_acquisition& a) {
     c.open_ids_.erase(a.id);
   }
   lock_state const is = look(a.lock_number);
-  // Nobody need know of a change of master before the news has reached it, and whom it asks for the way.
+  // A client need not know of a change of master before the news has reached it, and the Sentinels that it asks.
   link_ptr const by = plan_.shards != 0 ? c.keeper_of(a) : nullptr;
   bool const by_a_former_master = by != nullptr && world_.is_superseded(*by);
   needless_loss(a, is_disowned(a) || revoked_falsely_.contains(owner_id(a)) || by_a_former_master,
@@ -584,7 +584,7 @@ void observer::nothing_owned_by_the_living() {
       if (!c->alive() || rewound || spoilt(name) || denied_until_ >= 0) continue;
       auto const mine = [&](std::string const& id) { return id.substr(0, id.find('.')) == c->id(); };
       // While a server is away, a place in its line outlives the patience of a clean-up: it is given back when it is
-      // pushed, or passed over. Where the push went to a connection that was gone, it is over with its claim.
+      // pushed, or passed over. Where the push went to a connection that was gone, it ends with its claim.
       bool const a_claim = away && is.state == 'c';
       // What was let go ends with its lease, if nobody takes it over.
       bool const let_go = detached_.contains(is.owner);

@@ -84,7 +84,7 @@ class observer {
     int name = -1;       // less than 0: none
     std::size_t of = 1;  // how many calls the script carries out
     bool owned = false;
-    bool alerted = false;  // the key is there that says that somebody waits
+    bool alerted = false;  // the key exists that marks watchers
     std::vector<std::string> watchers{};
   };
   freeing about_to_free(std::span<std::string_view const> argv) const;
@@ -96,7 +96,7 @@ class observer {
   virtual void limit_set(int, std::int64_t, bool, bool) {}    // or perhaps set, when the script failed
   void told_of_force(sim_acquisition const* a) const;
   void misdescribed(std::string const& id) { misdescribed_.insert(id); }        // as a permit that it is not; nobody believes that
-  void forged(std::string const& id) { forged_.insert(id); }                    // a grant, by somebody who knows the id
+  void forged(std::string const& id) { forged_.insert(id); }                    // a grant, by a stranger that knows the id
   void revoked_falsely(std::string const& id) { revoked_falsely_.insert(id); }  // likewise
   virtual void fence_spoilt(int name);                                          // by an operator, or mended
   virtual void clock_shows(std::int64_t ms);                                    // of the server
@@ -234,7 +234,7 @@ class observer {
   std::unordered_set<std::string> forged_, revoked_falsely_, misdescribed_;
   std::unordered_set<std::string> taken_away_;            // "ID FENCE" of what an operator took, or wrote over
   std::unordered_set<std::string> detached_;              // ids that their clients have let go, and "ID FENCE"
-  std::unordered_map<std::string, std::string> adopted_;  // by origin: by whom
+  std::unordered_map<std::string, std::string> adopted_;  // by origin: the adopters
 
  private:
   // What was handed to a client that may be dead, while more were waiting.
@@ -279,7 +279,7 @@ class observer {
     std::map<int, time_point> slice_began;  // by client
     hand_over passed;
 
-    // When who of those that ask or hold last did anything, and anybody but him.
+    // When each of those that ask or hold last did anything, and when any other did.
     static constexpr nanos never = -1'000'000 * second;
     std::uint64_t last_to_stir = 0;
     nanos last_stir = never, stir_of_others = never;

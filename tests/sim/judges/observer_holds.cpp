@@ -49,7 +49,7 @@ std::optional<nanos> observer::well_since(sim_client const& c, int name) const {
   return since;
 }
 
-/// Since when nothing keeps the client from renewing a hold of that lease. A first connection to what is a replica now hears of it from the second
+/// Since when nothing keeps the client from renewing a hold of that lease. A first connection to what is a replica now is told so by the second
 /// one: that is refused its next renewal, connects anew, and waits for 100 ms before the first one is dropped.
 std::optional<nanos> observer::well_since(sim_client const& c, int name, std::chrono::milliseconds lease) const {
   auto well = well_since(c, name);
@@ -109,7 +109,7 @@ void observer::needless_loss(sim_acquisition const& a, bool disowned, bool serve
   if (!well) return;
   nanos const hop = plan_.latency + plan_.jitter + plan_.timer_lateness;
   nanos const longest_pause = std::max<nanos>(plan_.longest_lease() / 30, 20 * millisecond);
-  // A deadline counts from before a renewal was written, and is heard of one WAIT later. The next renewal comes after a third of the lease, and may
+  // A deadline counts from before a renewal was written, and is reported one WAIT later. The next renewal comes after a third of the lease, and may
   // find a batch under way: three WAITs must fit between that third and the margin before the end, a quarter (3 / (3/4 - 1/3) = 7.2).
   if (plan_.synced && a.lease.count() * millisecond < 8 * time_of_a_wait()) return;
   nanos const acknowledged = plan_.synced ? c.settings().settings.sync_timeout.count() + 2 * time_of_a_wait() : 0;
@@ -194,7 +194,7 @@ void observer::failed(sim_acquisition const& a, error_code const& why) {
   } else if (why == errc::wrong_type) {
     must(spoilt(a.lock_number), "nobody has written anything else to its key");
   } else if (why == errc::access_denied) {
-    // The connection that was denied something is used until somebody asks.
+    // The connection that was denied something is used until a client asks.
     must(denied_since(c, a.asked_at) || (denied_until_ >= 0 && c.up_since() <= denied_until_), "nobody has denied it anything");
   } else if (why == errc::server_refused) {
     must(refuses_ || denied_since(c, a.asked_at), "the server refused nothing");
@@ -242,7 +242,7 @@ void observer::order_failed(sim_client const& c, std::string const& who, int nam
 
 void observer::told_busy(int name, std::string_view id) { busy_at_[{name, std::string{client_of(id)}}] = world_.now(); }
 
-/// P11: a try finds a lock busy because a script said so, or because somebody of this process has it or asks for it.
+/// P11: a try finds a lock busy because a script said so, or because another acquire of this process has it or asks for it.
 void observer::found_busy(sim_acquisition const& a) {
   if (a.who->several != nullptr) return;  // what comes behind one that is busy is called busy
   auto const told = busy_at_.find({a.lock_number, a.client->id()});

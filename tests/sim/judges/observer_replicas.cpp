@@ -114,7 +114,7 @@ void observer::connected(sim_client& c) {
   });
 }
 
-/// So the exception is over a connection and two round trips after the client has heard of the change, or the former master has.
+/// So the exception is over a connection and two round trips after the client has learned of the change, or the former master has.
 void observer::told_of_switch(int client) {
   if (!only_roles_change()) return;
   sim_client const& c = *world_.clients()[static_cast<std::size_t>(client)];

@@ -1,4 +1,4 @@
-// Holders that are asked to let go: they hear of it if they listen, and only if somebody asks.
+// Holders that are asked to let go: they are told if they listen, and only if a client asks.
 #include "sim/judges/observer.hpp"
 #include "sim/worlds/sim_client.hpp"
 #include "sim/worlds/words.hpp"
@@ -45,7 +45,7 @@ void observer::heard_of_requests(sim_acquisition const& a) const {
   if (a.listens_since < 0 || a.told_of_request || a.at != phase::holding) return;
   auto const asked = requests_.find(owner_id(a));
   if (asked == requests_.end() || asked->second > world_.now()) return;
-  if (plan_.has({fault_plan::kind::deny})) return;  // it may be connected and hear nothing
+  if (plan_.has({fault_plan::kind::deny})) return;  // it may be connected and receive nothing
   sim_client const& c = *a.client;
   auto const well = well_since(c, a.lock_number);
   if (!well) return;

@@ -73,7 +73,7 @@ bool observer::is_current(link const& l) const {
   return std::any_of(world_.clients().begin(), world_.clients().end(), [&](auto const& c) { return c->alive() && c->has(l); });
 }
 
-/// Questions of a new connection are under way before it hears that it may not subscribe.
+/// Questions of a new connection are under way before it learns that it may not subscribe.
 bool observer::may_not_know_yet(link const& l) const {
   if (denied_until_ < 0) return false;
   sim_client const& c = *world_.clients()[static_cast<std::size_t>(l.client)];
@@ -376,7 +376,7 @@ void observer::judge_renewal(step const& s, lock_state const& is, value const& r
 // P6: what arrives late, by a connection its client has left, must not take what nobody will give back.
 void observer::judge_echo(step const& s, lock_state const& is) const {
   if (clobbers_ || clock_steps_ || denied_until_ >= 0) return;
-  if (plan_.shards != 0 && !s.late) return;  // its slot had moved, and is back: what was asked for meanwhile is over, and the answer tells of it
+  if (plan_.shards != 0 && !s.late) return;  // its slot had moved, and is back: what was asked for meanwhile has ended, and the answer reports it
   auto const stands = [&](lock_state const& l) {
     return (l.owned && l.owner == s.id) || std::any_of(l.line.begin(), l.line.end(), [&](auto const& e) { return e.first == s.id; });
   };

@@ -50,7 +50,7 @@ void observer::freed(freeing const& by, value const& reply) {
   bool const alert = alerted(by.name);
   std::size_t const most = std::max<std::size_t>((plan_.small_steps ? static_cast<std::size_t>(small_steps) : 100) / by.of, 1);
   if (!alert && by.watchers.empty()) return;  // what has told of them is gone before them
-  // Their time was over by the server's clock, which then went back: of the two keys, the server had come to know that of the first only.
+  // Their time had passed by the server's clock, which then went back: of the two keys, the server had come to know that of the first only.
   if (!by.alerted && plan_.has({fault_plan::kind::step_back, fault_plan::kind::failover})) return;
   if (!alert || by.watchers.size() - left.size() < most)
     throw violation{4, "lock " + std::to_string(by.name) + " is free, and " + left.front() + ", which waits for that, is not told"};
@@ -79,7 +79,7 @@ void observer::watcher_ended(sim_order const& one, std::string const& who, error
     throw violation{11, who + " was told that the lock is free, which it has not been since"};
 }
 
-/// P4: the push is heard.
+/// P4: the push is received.
 void observer::watcher_hears(sim_order const& one) const {
   if (one.answered || one.what != engine::admin_request::kind::wait_free) return;
   auto const told = told_free_at_.find(one.client->id() + "." + engine::to_text(one.id));

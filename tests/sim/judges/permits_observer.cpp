@@ -173,7 +173,7 @@ void permits_observer::judge_sums(permit_step const& s, permits_state const& is)
     if (is.map[static_cast<std::size_t>(o.segment - 1)] != '1') throw violation{1, "a segment with an owner counts as free"};
   }
   (void)now;
-  // A limit that was lowered takes nothing from anybody, but nobody gets more.
+  // A lowered limit takes nothing from owners, but no client gets more.
   auto const is_new = [&](auto const& one) {
     if (s.adopts && one.first == s.id) return false;
     auto const before = s.was.owners.find(one.first);
@@ -291,7 +291,7 @@ void permits_observer::judge_places(permit_step const& s, permits_state const& i
       if (!shown) throw violation{5, x.id + " had its ticket changed"};
     }
   }
-  // A grant that somebody forged is given back as what it said it was, which need not be what is in line.
+  // A forged grant is given back as what it claimed to be, which need not be what is queued.
   bool const as_forged = misdescribed_.contains(std::string{s.id});
   // So is a grant that nobody waits for any more. What was asked for under its id may be in line again after a failover that lost that it was
   // granted.
@@ -314,7 +314,7 @@ void permits_observer::judge_places(permit_step const& s, permits_state const& i
   // A client that gives back a grant that it did not want knows no limit, and if no permit is owned neither does the server: those in
   // line then ask by themselves.
   bool const unknown = !s.knows_limit && !is.there;
-  // A patient script gives nothing to anybody while one is awaited.
+  // A patient script grants nothing while one is awaited.
   bool const awaits = s.patient && std::any_of(is.line.begin(), is.line.end(), [&](waiter const& x) { return receivers(x.id, s.name) == 0; });
   bool const unfinished = told_of_more(s.acquires, s.releases, reply);
   if (!too_late && !unknown && !awaits && !unfinished) judge_line(s.name, is);
@@ -346,7 +346,7 @@ void permits_observer::judge_hand_overs(permit_step const& s) {
   if (w.passed.empty() || s.was.line.empty()) return;
   // What the expired leases free, the earliest first: which of them makes room for a queued client?
   std::int64_t const now = world_.server_us(world_.now());
-  // The hash is gone when all of its owners' leases are over.
+  // The hash is gone when all of its owners' leases have ended.
   permits_state left = s.was.there ? s.was : w.last;
   left.line = s.was.line;
   std::vector<std::pair<std::int64_t, std::string>> over;
@@ -562,7 +562,7 @@ void permits_observer::backed(sim_acquisition const& a) {
   if (until > over) throw violation{3, who + " for " + std::to_string((until - over) / microsecond) + " us longer than the server keeps it"};
 }
 
-/// When there was last more for those in line: a permit that was given back, or was over.
+/// When there was last more for the waiters: a permit that was given back, or expired.
 void permits_observer::note_moves(permit_step const& s, permits_state const& is) {
   permit_watch& w = watches_[static_cast<std::size_t>(s.name)];
   for (auto const& [id, o] : s.was.owners) {

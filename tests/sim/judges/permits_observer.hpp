@@ -88,7 +88,7 @@ class permits_observer final : public observer {
     std::vector<hand_over> passed;
     permits_state last;  // as the last script left it
     std::vector<sim_acquisition*> active, waiting;
-    nanos moved_at = 0;  // when somebody last became an owner, or ceased to be one
+    nanos moved_at = 0;  // when a client last became an owner, or ceased to be one
     std::int64_t highest_written = 0;
     std::int64_t kept_until_ms = 0;  // until then, by the server's clock, that is not forgotten
     std::int64_t disowned = 0;

@@ -65,7 +65,7 @@ void quorum_world::granted(quorum_hold& h) {
   // Nor do those count that asked when only the first servers had reported their time.
   constexpr nanos all_connected = 200 * millisecond;
   if (calm && h.fence % 4096 == 0 && h.asked_at > all_connected) {
-    // What the two clients' ideas of the servers' clocks may differ by: half a round trip, and drift since they last heard.
+    // What the two clients' ideas of the servers' clocks may differ by: half a round trip, and drift since their last answers.
     nanos const allowance = 4 * (latency + jitter) + lease / 50;
     auto const queued_at = [](quorum_client const& c, engine::place const& p) { return c.owner->ticket_of(p) * microsecond; };
     for (auto const& c : clients_) {
@@ -133,7 +133,7 @@ void quorum_world::answered(quorum_hold& h, bool failed, bool no_attempt, std::s
   nanos const others = h.serial == w.last_to_stir ? w.stir_of_others : w.last_stir;
   stirs(h);
   auto const who = [&h] { return "client " + std::to_string(h.client->number); };
-  // P11: what is not had was somebody's, and servers that are there can be reached.
+  // P11: a lock that was not granted had an owner, and servers that are up can be reached.
   if (slow && failed) throw violation{11, "an acquire of " + who() + " failed although nobody is ill: " + words};
   nanos const settled = 2 * claim + 30 * (latency + jitter + slowest());
   if ((calm || slow) && !no_attempt && w.present.empty() && others + settled < h.asked_at) {

@@ -139,7 +139,7 @@ void quorum_world::told_in_time(quorum_hold& h) {
   time_point const now = c.local();
   if (h.deadline() != h.seen_deadline) {
     h.seen_deadline = h.deadline();
-    h.full = h.seen_deadline > now + duration{claim};  // a claim is never good for so long
+    h.full = h.seen_deadline > now + duration{claim};  // a claim is never good for that long
     duration const left = h.seen_deadline - h.granted;
     if (h.granted_at == now_) h.brief = left < duration{24 * (latency + jitter) + (calm ? 0 : 60 * millisecond)};
     if (h.full) h.brief = false;
@@ -208,7 +208,7 @@ void quorum_world::writes(quorum_client& c, protocol::acquire_command const& wha
   for (auto const& one : c.coroutines_) {
     quorum_hold const* const h = one.hold.get();
     if (h == nullptr || h->name != name) continue;
-    // A vote that a hold lacks is asked for with its own ticket, also when it is over and not yet given back.
+    // A vote that a hold lacks is asked for with its own ticket, even when it has ended and is not yet given back.
     bool const waits = h->waiting && !h->cancelled && !h->once && h->until > c.local();
     if (!waits) return;
     if (first == nullptr || h->serial < first->serial) first = h;

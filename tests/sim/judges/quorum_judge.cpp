@@ -43,7 +43,7 @@ void quorum_world::patrol(int which) {
 
 void quorum_world::forsaken(int which, id_text const& id, nanos since) {
   server& s = *servers_[static_cast<std::size_t>(which)];
-  if (std::erase(s.forsaken, id) == 0) return;  // somebody has spoken of it after all
+  if (std::erase(s.forsaken, id) == 0) return;  // another client has reported it after all
   if (s.set_back) return;                       // what was long over may be there again
   if (std::find(s.denied.begin(), s.denied.end(), id) != s.denied.end()) return;
   for (auto const& c : clients_) {
@@ -196,7 +196,7 @@ void quorum_world::confirmed_at(int which, step const& one, nanos heard) {
 }
 
 /// A vote that has just been given. A free vote is claimed, and no longer: a client that dies with a minority is not waited for like a holder. A
-/// holder asks for what a server has forgotten only when a majority has confirmed the hold since, or it would not hear that it has lost it; and for
+/// holder asks for what a server has forgotten only when a majority has confirmed the hold since, or it would not learn that it has lost it; and for
 /// as long as it holds the lock.
 void quorum_world::asked_for(int which, step const& one, seen_lock const& is) {
   if (!one.acquires || is.owner != one.id || one.was.owner == one.id) return;

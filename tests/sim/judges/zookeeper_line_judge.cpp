@@ -128,7 +128,7 @@ void zookeeper_line_judge::built_anew(nanos now) {
   birth_ = -1;
 }
 
-/// The first in line is of another kind, or somebody stands before it in another client for the same owner.
+/// The first in line is of another kind, or another client of the same owner is before it.
 std::vector<std::string> zookeeper_line_judge::who_refuses(zookeeper_line_node const& n) const {
   std::vector<std::string> found;
   for (zookeeper_line_node const& one : line_) {

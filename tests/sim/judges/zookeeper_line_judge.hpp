@@ -57,7 +57,7 @@ class zookeeper_line_judge {
   /// `wanted`: a place that waits or holds knows the node, and its own client has removed it.
   void gone(std::string_view name, bool wanted, nanos now);
   void session_over(std::int64_t session, nanos now);
-  /// All nodes are gone, and another ensemble counts its transactions from the beginning. Tokens grow all the same.
+  /// All nodes are gone, and another ensemble counts its transactions from the beginning. Tokens still grow.
   void built_anew(nanos now);
 
   // ---- What clients are told.

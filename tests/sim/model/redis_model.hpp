@@ -117,7 +117,7 @@ class redis_model {
   // The connection is in a WAIT that is not answered: what it sends is not carried out yet.
   bool waits(connection_id who) const;
 
-  // Answers to WAITs of which enough replicas have acknowledged, or whose time is over; in the order in which they began.
+  // Answers to WAITs of which enough replicas have acknowledged, or whose time has passed; in the order in which they began.
   std::vector<pushed> take_waited();
 
   // ---- a node of a Cluster ----
@@ -163,13 +163,13 @@ class redis_model {
   std::vector<bus_message> take_bus_messages();
   void deliver(bus_message const& what);
 
-  // What Redis does ten times a second: removes the keys whose time is over.
+  // What Redis does ten times a second: removes the expired keys.
   void expire_cycle();
 
   void require_password(std::string password);             // of the user "default"; empty: none needed
   void set_config(std::string name, std::string setting);  // for CONFIG GET
 
-  // ---- looking in from outside; these see no key whose time is over, and remove none ----
+  // ---- looking in from outside; these see no expired key, and remove none ----
 
   struct key_info {
     std::string name;

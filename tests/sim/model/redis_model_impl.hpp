@@ -295,10 +295,10 @@ struct routing {
   redis_model::node const* node = nullptr;
 };
 routing route(redis_model::impl& server, connection const& from, command const& what, std::span<std::string_view const> argv, int selected);
-std::string redirection_error(routing const& to);            // as a client hears it
+std::string redirection_error(routing const& to);            // as a client receives it
 std::string redirection_error_in_script(routing const& to);  // and a script
 
-// Tells those who listen to its channels that the slot has left, and takes them off.
+// Tells subscribers of its channels that the slot has left, and unsubscribes them.
 void drop_shard_channels(redis_model::impl& server, int slot);
 
 // Takes the connection off all its channels.

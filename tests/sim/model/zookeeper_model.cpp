@@ -238,7 +238,7 @@ void zookeeper_model::join(std::size_t at, std::size_t leader) {
   advance(leader);
 }
 
-/// The leader's word to each follower; with its answer a follower says which sessions it has heard of.
+/// The leader's ping to each follower; in its answer a follower reports which sessions it has heard from.
 void zookeeper_model::half_tick(std::size_t at) {
   server& s = servers_[at];
   nanos const limit = settings_.sync_limit * settings_.tick;

@@ -26,7 +26,7 @@ class zookeeper_model {
     std::size_t servers = 3;  // 1: standalone
     nanos tick = 2 * second;
     nanos shortest_session = 0, longest_session = 0;  // 0: 2 and 20 ticks
-    int sync_limit = 5;                               // ticks: so long a follower and its leader wait for each other
+    int sync_limit = 5;                               // ticks: how long a follower and its leader wait for each other
     nanos latency = 0, jitter = 0;                    // one way between two servers
     nanos write_time = 0;                             // until a server has a proposal on its disk
     nanos election = 500 * millisecond;
@@ -58,7 +58,7 @@ class zookeeper_model {
   zookeeper_model& operator=(zookeeper_model const&) = delete;
 
   // ---- clients. What they send arrives now.
-  bool is_up(std::size_t server) const;  // somebody accepts connections, and may end them
+  bool is_up(std::size_t server) const;  // a process accepts connections, and may end them
   bool serves(std::size_t server) const;
   connection_id connect(std::size_t server);
   void greet(connection_id c, zookeeper::connect_request const& r);
@@ -126,7 +126,7 @@ class zookeeper_model {
     bool greeted = false;
     std::deque<question> questions;
     std::set<std::string> watches;
-    std::set<std::string> users;  // as whom it has authenticated
+    std::set<std::string> users;  // the users as which it has authenticated
     std::uint64_t opening = 0;    // the question of its session
   };
   struct tracked {

@@ -76,7 +76,7 @@ class zookeeper_tree {
   std::map<std::int64_t, int> const& sessions() const { return sessions_; }  // with their timeouts
   std::int64_t last() const { return last_; }                                // of the transactions so far
 
-  // What becomes of a request of that session, in the present state. `who`: as whom its connection has authenticated.
+  // What becomes of a request of that session, in the present state. `who`: the users as which its connection has authenticated.
   zookeeper_transaction prepare(zookeeper::request const& r, std::int64_t session, std::set<std::string> const& who = {}) const;
   // Containers that once had children, and have none now.
   std::vector<std::string> spent_containers() const;

@@ -38,8 +38,8 @@ constexpr std::string_view shared_with_one_server[] = {
     "acquire-awaits-nobody",
 };
 
-// "grant-replicated" did not show in 40,000 schedules: after a change of master scripts ask first who hears (patient), so that hardly ever a grant
-// is published that nobody hears. It is found in the schedules of one server.
+// "grant-replicated" did not show in 40,000 schedules: after a change of master scripts first ask which clients are subscribed (patient), so that a
+// grant is hardly ever published without a subscriber. It is found in the schedules of one server.
 
 constexpr mutant mutants_of_synced[] = {
     {"wait-without-write", "a WAIT behind renewals that may have written nothing: since 7.2 it is answered at once", "P3",

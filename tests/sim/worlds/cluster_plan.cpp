@@ -10,7 +10,7 @@ namespace {
 
 using kind = fault_plan::kind;
 
-/// Shorter than anybody notices, or longer than any lease.
+/// Too short to be noticed, or longer than any lease.
 nanos draw_length(random_source& r, nanos lease) {
   return r.chance(40) ? r.between(0, 5 * millisecond) : r.chance(50) ? r.between(0, lease) : r.between(lease, 3 * lease);
 }

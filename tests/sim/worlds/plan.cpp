@@ -172,7 +172,7 @@ bool plan::refuses_for(nanos longer) const {
 }
 
 bool plan::harms_no_other(int name, bool roles_may_change) const {
-  // While the address has not moved nobody can renew: a claim that is over by then is lost.
+  // While the address has not moved no client can renew: a claim that ends before is lost.
   nanos shortest_claim = std::numeric_limits<nanos>::max();
   for (client_plan const& c : clients) shortest_claim = std::min<nanos>(shortest_claim, c.settings.claim.count());
   auto const moves_soon = [&](fault_plan const& f) { return (f.variant & 2) != 0 || f.length2 <= shortest_claim / 4; };

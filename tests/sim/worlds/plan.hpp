@@ -39,7 +39,7 @@ struct operation {
   nanos after_loss = 0;  // how long the body goes on when told of the loss
   cancels cancel = cancels::never;
   nanos cancel_after = 0;
-  cancels cancel_again = cancels::never;  // the same wait once more, so long after the first time
+  cancels cancel_again = cancels::never;  // the same wait once more, this long after the first time
   nanos cancel_again_after = 0;
   bool abandon = false;
   std::uint32_t weight = 1;  // of a lock with several owners; 0: all that is free
@@ -50,9 +50,9 @@ struct operation {
   std::uint32_t downgrade_to = 1;
   nanos extend_after = 0;                    // the hold is given another lease; 0: never
   nanos extend_to = 0;                       // that lease
-  nanos guard_after = -1, guard_flight = 0;  // then it sends a guarded write, and so long the write is under way; less than 0: never
+  nanos guard_after = -1, guard_flight = 0;  // how long its guarded write is under way; less than 0: it sends none
   bool listens = false;                      // for requests of others ...
-  bool lets_go = false;                      // ... and releases when it hears one
+  bool lets_go = false;                      // ... and releases when it receives one
   bool detach = false;                       // instead of being released the hold leaves its client ...
   int adopt_by = -1, adopt_too = -1;         // ... and this client takes it over, and this one tries; less than 0: nobody
   nanos adopt_after = 0, adopt_too_after = 0;
@@ -103,10 +103,10 @@ struct fault_plan {
     server_wiped,    // data lost
     failover,        // to a replica that misses the last writes
     role_change,     // a server and its replica change roles, and nothing is lost
-    promotion,       // a replica takes over at its offset, and the former master hears of it later
+    promotion,       // a replica takes over at its offset, and the former master learns of it later
     cut_sentinel,    // nothing passes between a client and a Sentinel for a while
     // In a Cluster, all of the slot of a lock or of the master that has it:
-    move_slot,     // key by key; its former master hears that it is over `length2` later than the new one
+    move_slot,     // key by key; its former master learns that it has ended `length2` later than the new one
     move_at_once,  // its master carries out nothing until then
     fail_over,     // a replica takes over, and has all that the master had
     cluster_down,  // CLUSTERDOWN, of that master or of all
@@ -118,10 +118,10 @@ struct fault_plan {
     clobber_lock,     // something else is written to its key
     refuse,           // scripts answer with an error for a while
     refuse_inside,    // a command inside a script fails
-    intrude,          // somebody else tries to release and to renew
+    intrude,          // a stranger tries to release and to renew
     force,            // an operator takes the lock away, by the script
     set_limit,        // an operator changes the limit of a semaphore
-    forge,            // somebody publishes grants or revocations of a lock: with ids that it guesses, or (variant & 1) has read
+    forge,            // a stranger publishes grants or revocations of a lock: with ids that it guesses, or (variant & 1) has read
     spoil_fence,      // an operator writes something into the key of the fence: a number near the limit, or none at all
     deny,             // the users may not do what they need, for a while
     refuse_greeting,  // the server refuses new connections with an error
@@ -143,7 +143,7 @@ struct fault_plan {
     frozen,   // and goes on as a master, with what has arrived meanwhile
   };
   master_state master_is = master_state::well;
-  nanos told = 0;  // within so long after it the clients leave the former master, or the nodes of a Cluster know; less than 0: nobody tells them
+  nanos told = 0;  // how long after it the clients leave the former master, or the nodes of a Cluster know; less than 0: nobody tells them
 
   // It is a trouble of one client, and the servers are well.
   bool concerns_one_client() const;
@@ -176,7 +176,7 @@ struct plan {
   nanos replica_ahead = 0;            // of the clock of the server before it
   int sentinels = 0;                  // that name the master to the clients; 0: the world itself does
   int listed_sentinels = 0;           // how many of them the clients know from the beginning
-  bool last_sentinel_lies = false;    // or lags: it never hears of a promotion
+  bool last_sentinel_lies = false;    // or lags: it never learns of a promotion
   bool may_kill = true;               // CLIENT KILL
   bool watched = false;               // a tool listens to all channels (PSUBSCRIBE): for a PUBLISH the dead seem to be there
   bool own_pushes_after_reply = false;
@@ -190,7 +190,7 @@ struct plan {
   bool declared_keys = false;                     // scripts may touch only the keys that they are given
   bool leases_differ = false;                     // a dead owner's lease is shorter than those before it, and nothing else happens
   bool credentials = false;                       // the clients get theirs from a provider, and others all the time
-  bool orders = false;                            // somebody takes locks away, or changes limits, through an engine
+  bool orders = false;                            // an operator takes locks away, or changes limits, through an engine
   std::size_t steps_in_one_turn = 1'000;          // engine::in_one_turn
   std::vector<client_plan> clients;
   std::vector<fault_plan> faults;
@@ -200,7 +200,7 @@ struct plan {
   bool has(fault_plan::kind what, int name) const;
   // The server refuses scripts for longer than that.
   bool refuses_for(nanos longer) const;
-  // Nothing happens that could make anybody wait longer than the network takes.
+  // Nothing happens that could make a client wait longer than the network takes.
   bool calm() const { return faults.empty() && !orders && !detaches && spikes == 0 && may_kill && slow_until == 0; }
   // Whatever happens, it is to one lock alone, or to none.
   bool harms_no_other(int name, bool roles_may_change = false) const;

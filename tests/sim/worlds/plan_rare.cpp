@@ -349,17 +349,17 @@ void make_regroup(random_source& r, plan& p) {
     f.length = 0;
     f.length2 = r.chance(30) ? 0 : r.between(0, 100 * millisecond);
     if (f.what == kind::server_restart) {
-      f.variant &= ~1;  // everybody is told at once that it is gone
+      f.variant &= ~1;  // all clients are told at once that it is gone
       f.length2 *= 3;
     }
     p.faults.push_back(f);
     if (r.chance(20)) {
-      // The lease of who dies here is over about when the others come back: then their questions pass the lock on.
+      // The lease of the client that dies here ends about when the others come back: then their questions pass the lock on.
       fault_plan death = make_death(r, p, lease, span);
       death.at = std::max<nanos>(0, at - r.between(lease / 2, lease));
       p.faults.push_back(death);
     }
-    at += 800 * millisecond;  // all are back before the next; of a change of roles they hear when they ask again
+    at += 800 * millisecond;  // all are back before the next; they learn of a change of roles when they ask again
     if (f.what == kind::role_change) at += 2 * lease;
   }
   std::stable_sort(p.faults.begin(), p.faults.end(), [](auto const& a, auto const& b) { return a.at < b.at; });

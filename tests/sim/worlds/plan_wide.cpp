@@ -189,7 +189,7 @@ void draw_refusals(random_source& r, plan& p) {
     f.length2 = late;
     f.client = static_cast<int>(r.below(static_cast<std::int64_t>(p.clients.size())));
     f.variant = static_cast<int>(r.below(60));
-    p.in_order = false;  // somebody may come back too late for their place
+    p.in_order = false;  // a client may come back too late for its place
     p.faults.insert(std::upper_bound(p.faults.begin(), p.faults.end(), f, [](auto const& a, auto const& b) { return a.at < b.at; }), f);
   };
   if (r.chance(6)) add(kind::deny, 2 * lease, 0);
@@ -243,7 +243,7 @@ void widen(plan& p) {
   draw_guarded_writes(p);
   for (client_plan& c : p.clients) {
     c.id_jumps = r.chance(p.may_kill ? 25 : 75);
-    // They can be guessed: not where somebody forges.
+    // They can be guessed: not where a stranger forges.
     c.without_nonces = c.id_jumps && of_before.chance(50) && !p.has({kind::forge});
     if (r.chance(15)) c.settings.claim = duration{r.between(c.settings.claim.count(), c.settings.lease.count()) / millisecond * millisecond};
   }

@@ -109,7 +109,7 @@ void quorum_world::run() {
     }
     throw violation{6, "something is still owed to a server that is there:" + who};
   }
-  // A release that meets somebody else's key is not repeated: the place in line that it was for lives as long as the line.
+  // A release that meets another program's key is not repeated: the place that it was for lives as long as the queue.
   (void)pass_until(now_ + (foreign || errors_ ? 3 * lease : 100 * millisecond), [] { return false; });
   nothing_left();
   for (auto const& c : clients_) {
@@ -121,7 +121,7 @@ void quorum_world::run() {
 
 void quorum_world::nothing_left() {
   for (std::size_t i = 0; i < servers_.size(); ++i) {
-    if (servers_[i]->set_back) continue;  // leases there are longer than anybody reckons with
+    if (servers_[i]->set_back) continue;  // leases there are longer than any client expects
     set_clock(*servers_[i]);
     for (int name = 0; name < names; ++name) {
       std::string const& key = keys_[static_cast<std::size_t>(name)];
@@ -288,7 +288,7 @@ void quorum_world::refuse_call(link_ptr const& l, std::span<std::string_view con
   // What was held up comes all at once, also what connections sent that are gone.
   if (!l->client_open || s.stalled_until == now_ || l->held_up_until == now_) return;
   auto& [times, since] = clients_[static_cast<std::size_t>(l->client)]->refused_[{l->server, std::string{vote_of(id)}}];
-  if (times == 0) since = l->last_down;  // when that is heard
+  if (times == 0) since = l->last_down;  // when that is received
   if (times != 0 && now_ < since) return;
   if (times++ == 0) return;
   constexpr nanos shortest_pause = 15 * millisecond;
@@ -332,7 +332,7 @@ void quorum_world::cut(link_ptr const& l, nanos client_notices, nanos server_not
   });
 }
 
-/// Nothing comes back any more; what the client has sent stays in some buffer, and is carried out late unless somebody
+/// Nothing comes back any more; what the client has sent stays in some buffer, and is carried out late unless a client
 /// ends the connection.
 void quorum_world::half_cut(link_ptr const& l, nanos client_notices, nanos arrives) {
   l->held_up_until = now_ + arrives;

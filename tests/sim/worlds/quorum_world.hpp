@@ -112,7 +112,7 @@ class quorum_world {
   void after(nanos delay, F&& what) {
     events_.at(now_ + std::max<nanos>(delay, 0), std::forward<F>(what));
   }
-  /// To the trace, if somebody is going to read it: texts and numbers.
+  /// To the trace, if it is going to be read: texts and numbers.
   template <class... T>
   void say(T const&... words) {
     if (!traced_) return;
@@ -148,7 +148,7 @@ class quorum_world {
   bool strict = false, calm = false, fresh_rule = false, bursts = false;
   // Nobody is ill, but the network is slow now and then, to most servers at a time.
   bool slow = false;
-  // A server far ahead of the others, of which a client hears seldom, and clients that die when they have been granted.
+  // A server far ahead of the others, from which a client seldom receives anything, and clients that die when they have been granted.
   bool seldom = false;
   // Clocks of servers may be set, within what fences allow; keys of others may be in the way of the lock.
   bool steps = false, foreign = false;
@@ -261,10 +261,10 @@ class quorum_world {
   int ports_ = 40000;
   bool healing_ = false;
   int revivals_ = 0;         // to come
-  nanos trouble_until_ = 0;  // all faults so far are over by then
+  nanos trouble_until_ = 0;  // all faults so far have ended by then
   bool errors_ = false;      // servers have answered scripts with errors
   nanos spiked_ = -second;   // the last time that something was long on its way for no reason
-  // A release that somebody waits for: at which servers it has ended the hold.
+  // A release that a caller waits for: at which servers it has ended the hold.
   struct release_watch {
     quorum_client* client;
     std::uint64_t process, serial;
@@ -279,7 +279,7 @@ class quorum_world {
     int tries = 0;  // not answered
     std::int64_t highest = 0;
     nanos free_since = 0;
-    // When who of those that ask or hold last did anything, and anybody but him.
+    // When each of those that ask or hold last did anything, and when any other did.
     std::uint64_t last_to_stir = 0;
     nanos last_stir = -1000 * second, stir_of_others = -1000 * second;
     std::set<std::uint64_t> present;                        // ask or hold, also tries
@@ -289,7 +289,7 @@ class quorum_world {
   std::vector<watch> locks_;
   std::vector<std::string> keys_, fence_keys_, lock_names_;  // of the locks
   std::vector<std::string_view> argv_, changed_argv_;
-  std::vector<bool> window_;  // of each client, to the server that it hears of seldom
+  std::vector<bool> window_;  // of each client, to the server that seldom reaches it
   random_source troubles_;    // of its own: what is drawn of it moves nothing else
 };
 
@@ -321,7 +321,8 @@ struct quorum_hold : engine::acquisition {
   // Active: since when nothing can have come between it and its vote; 0: there is none.
   std::array<nanos, quorum::most_servers> votes_since{};
   std::set<int> refusing{};  // servers that have said since that it is not ours
-  // Active, by server: when it has confirmed its vote, and by when the client hears so; and since when it has said that it has none (0: it has not).
+  // Active, by server: when it has confirmed its vote, and by when the client learns so; and since when it has reported that it has none (0: it has
+  // not).
   struct word {
     nanos said, heard;
   };
@@ -451,7 +452,7 @@ class quorum_client final : public engine::acquisition_events, public engine::lo
   std::deque<notice> notices_;
   std::deque<std::function<void(time_point)>> inbox_;
   std::vector<coroutine> coroutines_;
-  // By name: the ticket that was shown last, and for whom.
+  // By name: the ticket that was shown last, and by which client.
   struct shown_ticket {
     std::int64_t ticket = 0;
     std::uint64_t serial = 0;

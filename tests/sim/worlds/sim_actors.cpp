@@ -1,5 +1,5 @@
 // What the coroutines of a client do: think, acquire, perhaps cancel, hold, perhaps acquire a second lock under
-// the first, hear of a loss, release or drop.
+// the first, learn of a loss, release or drop.
 #include "sim/worlds/sim_client.hpp"
 #include "sim/worlds/sim_levels.hpp"
 

@@ -417,7 +417,7 @@ void sim_client::named(std::size_t server) {
   world_.named(number_, server);
 }
 
-/// What is above the connection leaves a server when it hears that another one is the master, also in the middle of a greeting.
+/// What is above the connection leaves a server when it learns that another one is the master, also in the middle of a greeting.
 void sim_client::told_of_switch() {
   input([this](time_point now) {
     link_ptr const l = sync_link_;

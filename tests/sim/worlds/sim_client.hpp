@@ -69,7 +69,7 @@ struct sim_acquisition : engine::acquisition {
   nanos detach_asked_at = -1;              // likewise
   time_point tell_by = time_point::max();  // of its loss, and of what deadline that is the margin
   time_point seat_deadline{};
-  time_point prolonged_at{};  // when that was heard
+  time_point prolonged_at{};  // when that was received
 };
 
 // A multi_lock, as include/conch/multi_lock.hpp carries out its plan.

@@ -7,7 +7,7 @@
 
 namespace conch::sim {
 
-// To one master. What it reports goes on to the protocol; the map hears of some of it.
+// To one master. It reports to the protocol, and some of that also to the map.
 class sim_cluster::node final : public protocol::wire,
                                 private redis::locator,
                                 private redis::cluster_node,

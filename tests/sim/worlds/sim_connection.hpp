@@ -101,7 +101,7 @@ class sim_connection {
   bool const located_;                        // the server may be elsewhere each time
   std::uint64_t generation_ = 0, sleep_ = 0;  // of the stream, and of the timer
   std::vector<std::string> found_;            // the addresses
-  std::size_t alive_ = 0, silent_ = 0;        // the one at which somebody is; one that says nothing, or alive_
+  std::size_t alive_ = 0, silent_ = 0;        // the one with a server; a silent one, or alive_
   std::size_t tried_ = 0;                     // in this attempt
   bool tried_alive_ = false;
   bool met_silence_ = false;  // this attempt, of an address or of a look-up

@@ -53,7 +53,7 @@ struct sim_level final : engine::waiting_level {
   state at = state::planned;
   time_point until = time_point::max();
   bool cancelled = false;  // while it waited for its owner
-  bool ending = false;     // that wait is over; the coroutine hears of it soon
+  bool ending = false;     // that wait has ended; the coroutine learns of it soon
   std::unique_ptr<sim_acquisition> asked;
   std::shared_ptr<sim_hold> in;
 };

@@ -67,7 +67,7 @@ void sim_client::give_orders(actor& a, time_point now) {
   for (std::size_t i = 0; i < a.orders.size(); ++i) backend().administer(*a.orders[i], *this, now);
 }
 
-/// P8: nobody knows whether it was carried out, and by now it may meet somebody else.
+/// P8: it is unknown whether it was carried out, and by now it may meet another owner.
 void sim_client::no_order_may_repeat(engine::backend const& at) const {
   for (auto const& a : actors_) {
     for (auto const& one : a->orders) {
@@ -79,7 +79,7 @@ void sim_client::no_order_may_repeat(engine::backend const& at) const {
   }
 }
 
-/// P4: while the server is away it is waited for so long, and no longer.
+/// P4: while the server is away it is waited for this long, and no longer.
 void sim_client::orders_end() const {
   if (last_pause_end_ == world_.now()) return;
   nanos const slack = world_.schedule().timer_lateness * 102 / 100 + millisecond;

@@ -225,7 +225,7 @@ void world::connect(link_ptr const& l) {
   });
 }
 
-/// The client has no connection while its last one is still heard.
+/// The client has no connection while bytes of its last one still arrive.
 void world::refuse_until(int client, nanos until) {
   refused_until_[static_cast<std::size_t>(client)] = until;
   observer_->trouble(until, client);
@@ -255,7 +255,7 @@ void world::go_silent(link_ptr const& l, nanos server_notices) {
   at(now_ + server_notices, [this, l] { close_server_end(l, false); });
 }
 
-// `tell`: the client's end hears of it.
+// `tell`: the client's end is told.
 void world::close_server_end(link_ptr const& l, bool tell) {
   if (!l->server_open) return;
   l->server_open = false;

@@ -83,7 +83,7 @@ using link_ptr = std::shared_ptr<link>;
 // Takes one command off the front; false: it is not all there yet. What comes here our own encoder has written.
 bool next_command(std::string_view& bytes, std::vector<std::string_view>& argv);
 
-// Writes down what happens, in words, when somebody is going to read it.
+// Writes down what happens, in words, if it is going to be read.
 class trace {
  public:
   bool on = false;
@@ -124,14 +124,14 @@ class world {
   std::size_t shard_of_node(std::size_t number) const { return nodes_[number].shard; }
   // How often something has happened to slots or masters.
   std::uint64_t changes() const { return changes_; }
-  // How many connections of that client hear of the lock where that is decided.
+  // How many connections of that client are subscribed where the lock is decided.
   std::size_t listeners(int name, std::string_view client) const;
   bool stood_still(link const& l, nanos since) const { return nodes_[l.node].frozen_until >= since; }
-  // Which of the servers is the master, and since when. Another one may not have heard yet that it is none any more.
+  // Which of the servers is the master, and since when. Another one may not know yet that it is no longer the master.
   std::size_t master(std::size_t of_shard = 0) const { return shards_[of_shard].master; }
-  nanos time_to_reroute() const;  // of a client that is well: it hears of it, connects, and asks
+  nanos time_to_reroute() const;  // of a client that is well: it learns of it, connects, and asks
   nanos promoted_at(std::size_t of_shard = 0) const { return shards_[of_shard].promoted_at; }
-  // All replicas hear of the master, and it of them; and since when.
+  // All replicas are connected to the master; and since when.
   bool all_follow(std::size_t of_shard = 0) const;
   nanos all_follow_since(std::size_t of_shard = 0) const { return shards_[of_shard].all_follow_since; }
   bool follows(std::size_t server) const { return nodes_[server].follows; }
@@ -332,7 +332,7 @@ class world {
   bool memory_is_full_ = false;       // inside scripts
   std::vector<nanos> refused_until_;  // by client: it gets no connection before
   bool healing_ = false;
-  int letters_ = 0;  // detached holds of which somebody will be told
+  int letters_ = 0;  // detached holds that will be passed to an adopter
   redis_model replica_;
   std::vector<std::weak_ptr<link>> links_;
   std::vector<std::unique_ptr<sim_client>> clients_;

@@ -1,5 +1,5 @@
 // A Cluster: several masters, each with its slots. A slot moves from one to another, key by key or at once; a replica takes over the slots
-// of its master; and each node hears of that in its own time.
+// of its master; and each node learns of that in its own time.
 #include "servers/redis/topology/slots.hpp"
 #include "sim/model/runs.hpp"
 #include "sim/worlds/sim_client.hpp"
@@ -87,7 +87,7 @@ void world::form_cluster() {
   }
 }
 
-/// What all others say, as it is now; and it may be lied to. A former master that nobody has reached yet hears nothing.
+/// What all others report, as it is now; and it may get a wrong answer. A former master that is not reached yet learns nothing.
 void world::hears_news(std::size_t at) {
   node& n = nodes_[at];
   if (n.down || (n.takes_writes && at != master(n.shard))) return;
@@ -103,7 +103,7 @@ void world::hears_news(std::size_t at) {
   distribute(at, n.model.take_pushes());
 }
 
-/// Each of the others hears it within that time.
+/// Each of the others learns it within that time.
 void world::spread_news(nanos within) {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     after(random_.between(0, within), [this, i] { hears_news(i); });
@@ -206,7 +206,7 @@ bool world::move_key_of(int slot) {
   return true;
 }
 
-/// SETSLOT NODE at the new owner, and later at the former one; the others hear of it by and by.
+/// SETSLOT NODE at the new owner, and later at the former one; the others learn of it by and by.
 void world::end_move(fault_plan const& f, int slot) {
   while (move_key_of(slot)) {
   }
@@ -230,7 +230,7 @@ void world::end_move(fault_plan const& f, int slot) {
 
 // ------------------------------------------------------------------------------------------ a replica takes over
 
-/// CLUSTER FAILOVER: the master carries out nothing until its replica has all that it has, and hears of it at once. Nothing is lost.
+/// CLUSTER FAILOVER: the master carries out nothing until its replica has all that it has, and learns of it at once. Nothing is lost.
 void world::fail_over(fault_plan const& f) {
   std::size_t const of = shard_of(f.name), old = master(of);
   if (nodes_.size() == shards_.size() || is_changing(of) || nodes_[old].down) return;
@@ -259,7 +259,7 @@ void world::becomes_master(std::size_t next) {
   hears_news(next);
 }
 
-/// Those who listen there hear that it has no slots any more.
+/// Subscribers there are told that it has no slots any more.
 void world::becomes_replica(std::size_t old) {
   nodes_[old].takes_writes = false;
   hears_news(old);

@@ -101,8 +101,8 @@ void world::order_carried_out(order_in_hand const& o, link const& by, value cons
   for (value const& item : reply.items) numbers.push_back(item.integer);
   std::int64_t const flags = numbers.size() > 2 ? numbers[2] : 0;
   auto const& c = *clients_[static_cast<std::size_t>(by.client)];
-  // What the client hears in the end is of them all. On a new connection it begins with the first owner again, whatever became of the script
-  // before: any answer may have been the last one that it heard.
+  // The last answer that the client gets counts them all. On a new connection it begins with the first owner again, whatever became of the script
+  // before: any answer may have been the last one that it received.
   std::set<std::int64_t> before;  // several orders at a time may say the same
   for (saying const& one : said_) {
     bool const same = one.client == c.id() && one.script == o.script && one.name == o.name && one.numbers.size() == 7;
@@ -161,7 +161,7 @@ bool world::was_said(std::string_view client, std::string_view script, int name,
 
 // -------------------------------------------------------------------------------------- something else under the same name
 
-/// An operator writes something else, or somebody uses the name for a lock of another kind: over what is there, or if it is free.
+/// An operator writes something else, or another client uses the name for a lock of another kind: over what is there, or if it is free.
 void world::clobber(fault_plan const& f) {
   std::string const key = key_of(f.name);
   int const how = f.variant % 3;

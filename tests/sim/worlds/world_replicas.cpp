@@ -1,5 +1,5 @@
 // A master and its replicas: what the master writes reaches them later, one of them takes over, with or without all of it, and
-// the former master hears of that late.
+// the former master learns of that late.
 #include "sim/worlds/sim_client.hpp"
 #include "sim/worlds/world.hpp"
 
@@ -78,7 +78,7 @@ void world::quicken_replicas() {
   }
 }
 
-/// The master hears of it, unless another one is the master by then, or does not hear of that replica any more.
+/// The master is told, unless another one is the master by then, or has lost that replica.
 void world::acknowledge(std::size_t replica, std::int64_t offset) {
   if (!plan_.synced) return;
   after(nodes_[replica].delay, [this, replica, offset, of = master(nodes_[replica].shard)] {
@@ -88,7 +88,7 @@ void world::acknowledge(std::size_t replica, std::int64_t offset) {
   });
 }
 
-/// Those of which enough replicas have acknowledged, or whose time is over.
+/// Those of which enough replicas have acknowledged, or whose time has passed.
 void world::answer_waits(std::size_t at) {
   set_clock();
   node& n = nodes_[at];
@@ -240,7 +240,7 @@ void world::move_address(int client) {
   observer_->told_of_switch(client);
 }
 
-/// The former master hears of it: it becomes a replica, and takes over what the master has.
+/// The former master learns of it: it becomes a replica, and takes over what the master has.
 void world::demote(fault_plan const& f, std::size_t old) {
   say("the former master is a replica now");
   set_clock();

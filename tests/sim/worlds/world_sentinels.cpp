@@ -1,4 +1,4 @@
-// Sentinels: each hears of a new master in its own time, or never, and tells the clients that it can reach.
+// Sentinels: each learns of a new master in its own time, or never, and tells the clients that it can reach.
 #include "sim/digest.hpp"
 #include "sim/worlds/sim_client.hpp"
 #include "sim/worlds/world.hpp"

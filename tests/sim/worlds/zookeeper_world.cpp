@@ -329,8 +329,8 @@ void zookeeper_world::break_line(zookeeper_client& c) {
   }
 }
 
-/// From all other servers. Whether it was the leader or not, what it has not heard by the end of it it will not hear, unless clients reckon with
-/// pings that are so late.
+/// From all other servers. Whether it was the leader or not, what it has not received by the end of it it will not receive, unless clients reckon
+/// with pings that are so late.
 void zookeeper_world::isolate(std::size_t which) {
   if (model_->size() == 1 || frozen_until_ > now_ || healing_) return;
   nanos length = sync_limit * tick + 2 * tick + random_.between(0, 2 * lease);
@@ -357,7 +357,7 @@ void zookeeper_world::isolate_with(zookeeper_client& c) {
   c.only_until = frozen_until_;
 }
 
-/// B6: somebody writes to the node of a lock, which uses watches up.
+/// B6: another client writes to the node of a lock, which uses up watches.
 void zookeeper_world::write_by_hand() {
   std::vector<std::string> all;
   for (auto const& [path, n] : model_->truth().nodes()) {
