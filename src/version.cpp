@@ -4,7 +4,7 @@ namespace conch {
 
 namespace {
 
-/// Takes a number off the front of `text`, and the dot behind it.
+/// Takes a number off the front of `text`, and the dot after it.
 constexpr int next_number(std::string_view& text) {
   int number = 0;
   while (!text.empty() && text.front() != '.') {

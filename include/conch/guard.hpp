@@ -41,7 +41,7 @@ struct write_guard {
   bool operator==(write_guard const&) const = default;  ///< Both are from the same grant of the same lock.
 };
 
-/// The Lua text with which a script of yours begins (behind a line `#!lua`, if it has one). It defines one local function:
+/// The Lua text with which a script of yours begins (after a line `#!lua`, if it has one). It defines one local function:
 /// `conch_is_owner(key, grant)` is true if the lock belongs to that hold in this moment, by the server's clock, and false if not: released,
 /// expired, taken away, granted to another client, or granted again to this one. `key` is write_guard::key, and belongs into KEYS; `grant` is
 /// write_guard::grant(). It runs GET for a mutex; HGET and TIME for a lock with several owners. Where the user may not run them, the script

@@ -58,7 +58,7 @@ class fifo {
 
  private:
   boost::circular_buffer<T> ring_;
-  std::deque<T> more_;  // behind the ring, which is full then
+  std::deque<T> more_;  // after the ring, which is full then
 };
 
 }  // namespace conch::engine

@@ -81,7 +81,7 @@ number enclosed(std::string_view text, std::string_view opening, int base, char 
   return n;
 }
 
-/// The number behind a text, as in `\x73` and `%73`, and the size of both.
+/// The number after a text, as in `\x73` and `%73`, and the size of both.
 number behind(std::string_view text, std::string_view opening, int base, std::size_t least, std::size_t most) {
   if (!text.starts_with(opening)) return {};
   number n = number_in(text.substr(opening.size()), base, least, most);

@@ -13,7 +13,7 @@ namespace conch::engine {
 /// over, and after which silence a server counts as one that cannot be reached then. One place decides this for all servers.
 class usual_time {
  public:
-  /// An answer took so long. A single slow answer hardly changes what is usual.
+  /// An answer took this long. A single slow answer hardly changes what is usual.
   void sample(duration took) noexcept {
     using std::chrono::milliseconds;
     if (!std::exchange(is_known_, true)) {

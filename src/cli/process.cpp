@@ -168,7 +168,7 @@ struct guardian::shared {
 
 namespace {
 
-/// The code of the guardian's process. Only what is safe behind a fork with other threads.
+/// The code of the guardian's process. Only what is safe after a fork with other threads.
 template <class Shared>
 [[noreturn]] void guard(Shared& page, int pipe) noexcept {
   ::prctl(PR_SET_NAME, "conch-guard");
@@ -238,7 +238,7 @@ namespace {
     if (::getppid() != parent) ::_exit(exit_code::internal);  // it has ended before
   }
   ::setpgid(0, 0);
-  // Here and not behind the fork in conch: that may be killed when the command runs already, and has started others.
+  // Here and not after the fork in conch: that may be killed when the command runs already, and has started others.
   if (options.watched_by != nullptr) options.watched_by->watch(::getpid());
   if (tty_of_group >= 0) ::tcsetpgrp(tty_of_group, ::getpid());
   for (int number = 1; number < NSIG; ++number) {

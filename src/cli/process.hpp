@@ -58,7 +58,7 @@ class guardian {
 
   /// The group to kill; 0: none any more.
   void watch(pid_t group) noexcept;
-  /// By conch::clock; it kills when this has passed. Later than the one before: it sleeps until that.
+  /// By conch::clock; it kills when this has passed. If it is later than the previous one, it sleeps until then.
   void set_deadline(time_point t) noexcept;
   pid_t pid() const noexcept { return pid_; }
 

@@ -161,7 +161,8 @@ void start_inspect(settings_ptr lock, inspect_handler handler) {
 
 namespace {
 
-/// `fence`: that of the one holder that is meant; none: all of them. A token below 4096 is of no grant: the server knows none with its part of it.
+/// `fence`: that of the one holder that is meant; none: all of them. A token below 4096 belongs to no grant: the server knows none with its part of
+/// it.
 void ask_of_holders(kind what, settings_ptr const& lock, std::optional<std::int64_t> fence, force_handler handler) {
   auto const q = std::make_shared<asked<std::uint32_t>>(lock->core, what, lock->name, count_of, std::move(handler));
   if (fence) q->fence = *fence / engine::hand_offs_per_grant;

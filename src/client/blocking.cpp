@@ -298,7 +298,7 @@ class lock_state : public std::enable_shared_from_this<lock_state> {
       }
     }
     wait_for_callback(guard);
-    guard.unlock();  // before the one before is destroyed
+    guard.unlock();  // before the previous one is destroyed
   }
 
   static std::shared_ptr<lock_state> make(std::shared_ptr<runtime> of, any_lock lock) {

@@ -623,7 +623,7 @@ void client_core::close_due(time_point now) {
 }
 
 void client_core::tell_closed(error_code why) {
-  if (close_call_.to_be_told()) ready_.push_back({ready::kind::closed, {}, why});  // behind the waiters that it ended
+  if (close_call_.to_be_told()) ready_.push_back({ready::kind::closed, {}, why});  // after the waiters that it ended
 }
 
 void client_core::end_close(error_code why) {

@@ -8,7 +8,7 @@
 namespace conch::detail {
 
 /// Completions that the client calls by itself, without a hop through the event loop for each. A turn is one handler of the event
-/// loop: what becomes due in it is called when that handler has ended, which is as good as behind it in the loop's queue. What
+/// loop: what becomes due in it is called when that handler has ended, which is as good as being next in the loop's queue. What
 /// becomes due outside a turn needs its own turn (needs_turn). After a few completions a turn ends, so that the loop
 /// serves its other handlers.
 ///

@@ -227,7 +227,7 @@ class backend_events {
   virtual void connection_refused(error_code, time_point) {}
   virtual place* find(std::string_view name) = 0;
   virtual place& find_or_make(std::string_view name) = 0;
-  /// Makes a place of a lock with several owners for the backend's own work: to give back a stray grant, or to look after an order.
+  /// Makes a place of a lock with several owners for the backend's own work: to give back a stray grant, or to check on the result of an order.
   virtual place& make_permit_place(std::string_view name, permit const&) { return find_or_make(name); }
 
  protected:

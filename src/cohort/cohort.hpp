@@ -36,7 +36,7 @@ class cohort final : public backend_events {
   void acquire(acquisition& a, std::string_view name, time_point now);
   /// Sends a question or an order about a lock. Ends in on_admin_answered of `whose`, perhaps before this returns.
   void administer(admin_request& i, admin_events& whose, time_point now);
-  /// Tries different locks in the given order. When one is busy, the locks behind it may be reported as busy without a try.
+  /// Tries different locks in the given order. When one is busy, the locks after it may be reported as busy without a try.
   void try_all(std::span<named_acquisition const> all, time_point now);
   void cancel(acquisition& a, cancel_type type, time_point now) { waits_.cancel(a, type, now); }
   /// Gives a hold another lease, from now on, and renews it if that moves its deadline on. Ends in on_extended, perhaps before this returns.

@@ -17,7 +17,7 @@ bool watchdog::is_over_after_lease(acquisition const& a, place const& p) {
   return a.fixed && p.confirmed && !a.is_extending() && a.at != acquisition::phase::detaching;
 }
 
-/// The whole validity of the present grant. A lease that is shorter than the one before it (of another coroutine, or the claim) has not
+/// The whole validity of the present grant. A lease that is shorter than the previous one (of another coroutine, or the claim) has not
 /// moved the deadline. Its validity counts back from the deadline.
 duration watchdog::validity_of(lock_entry const& e) const {
   place const& p = *e.place;

@@ -222,7 +222,7 @@ void lifecycle::move_on(fault what, time_point now, bool is_silent) {
 }
 
 void lifecycle::count_failed_handshake(fault what) noexcept {
-  // A certificate of ours is refused only behind the handshake.
+  // Our certificate is refused only after the handshake.
   if (state_ == state::handshaking || (state_ == state::greeting && what == fault::tls_failed)) ++counted_.handshakes_failed;
 }
 

@@ -20,7 +20,7 @@ struct cleanup : list_hook<cleanup>, awaited {
   cleanups* in;            // of the server that is to carry it out
   std::int64_t floor = 0;  // of a vote (vote_terms::floor_asked); 0: not a vote
   std::int64_t next_fence_floor = 0;
-  duration kept_for{};                           // the server may keep what the clean-up ends for so long after it was carried out
+  duration kept_for{};                           // how long the server may keep what the clean-up ends after it was carried out
   time_point over{};                             // by then the server has forgotten the id by itself
   time_point late_until = time_point::min();     // as in place, for this id
   time_point echo_until = time_point::min();     // not finished before this: an earlier connection may undo it

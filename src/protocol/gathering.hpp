@@ -11,7 +11,7 @@
 
 namespace conch::protocol {
 
-/// Commands that one script carries out together (lua/gathered.lua): those that a client sends one behind the other, before any of them is written.
+/// Commands that one script carries out together (lua/gathered.lua): those that a client sends one after the other, before any of them is written.
 /// Each has its own id, and its own answer as if it had been alone. No I/O, no clock.
 class gathering {
  public:

@@ -22,9 +22,9 @@ class request_window {
   static constexpr std::size_t least = 4;
   /// Before anything is known of the server. With 100 us for each, which is slow, all of them take 26 ms.
   static constexpr std::size_t first = 256;
-  /// The window does not grow beyond what the server works on for so long. What is waited for in the client can still be cancelled at once.
+  /// The window does not grow beyond what the server works on for this long. What is waited for in the client can still be cancelled at once.
   static constexpr duration enough = std::chrono::milliseconds{100};
-  /// Nothing but `least` is begun for so long, or a third of the lease if that is less, when a hold is renewed late.
+  /// Nothing but `least` is begun for this long, or a third of the lease if that is less, when a hold is renewed late.
   static constexpr duration pause = std::chrono::seconds{1};
   /// Fewer holds in a renewal than these are not the reason why it is late.
   static constexpr std::size_t many = 32;

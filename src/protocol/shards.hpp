@@ -33,7 +33,7 @@ class shards {
     enum class kind : std::uint8_t {
       none,        // later, to the same
       each_alone,  // to the same, at once: each lock in a script of its own
-      there,       // at once, to the master with that number, behind an asking_command
+      there,       // at once, to the master with that number, after an asking_command
     };
 
     kind what = kind::none;

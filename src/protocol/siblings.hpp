@@ -59,7 +59,7 @@ class siblings {
   /// A renewal of places of one slot.
   struct put_off {
     std::span<place* const> places;
-    bool asking = false;          // it was sent to this server behind an asking_command
+    bool asking = false;          // it was sent to this server after an asking_command
     bool can_be_divided = false;  // it named more than one key
   };
   /// That server has put it off with this error text. True: it is sent in another way, by renew_behind_asking or renew_each_alone.

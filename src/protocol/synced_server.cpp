@@ -356,7 +356,7 @@ void synced_server::due(front& f, time_point now) {
   link_.more(now);
 }
 
-/// The grant does not come to be acknowledged. It is passed on; a waiter asks again, behind all others, a try fails.
+/// The grant will not be acknowledged. It is passed on; a waiter asks again, behind all others, a try fails.
 void synced_server::give_back(front& f, time_point now) {
   f.timer.cancel();
   f.most = std::max<std::int64_t>(f.most, 0);

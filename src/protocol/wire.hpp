@@ -105,7 +105,7 @@ struct renew_command {
   bool permits = false;  // of locks with several owners; mutexes have a script of their own
   milliseconds
       retention{};      // for long holds, and the first time for a pushed grant: their fences are kept for this time from now on; 0: for other holds
-  bool asking = false;  // of locks that are on their way to this server, behind an asking_command
+  bool asking = false;  // of locks that are on their way to this server, after an asking_command
 };
 
 /// The same for votes.

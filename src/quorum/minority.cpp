@@ -100,7 +100,7 @@ void minority::yield(quorum_lock& q, vote& v, bool rest, time_point now) {
     ++v.rests;
     v.not_before = now + on_.jitter(pause, 2 * pause);
     // Two votes that no client can use, and two clients queued for each, would wake each other forever. So from the third rest
-    // in a row a rest has a least length, four times that of the one before.
+    // in a row a rest has a least length, four times that of the previous one.
     constexpr unsigned free = 2;
     bool const lasts = v.rests > free;
     duration const least = lasts ? servers_.round_trip() * (std::int64_t{1} << 2 * std::min(v.rests - free, 10u)) : duration::zero();

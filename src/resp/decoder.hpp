@@ -93,7 +93,7 @@ class decoder {
   // secret.
   [[nodiscard]] std::string_view error() const noexcept;
 
-  // After next() has returned failed: what has come in of the message that is wrong, and behind it.
+  // After next() has returned failed: what has come in of the wrong message, and after it.
   // Valid as error() is, and no longer than the next prepare().
   [[nodiscard]] std::string_view rejected() const noexcept;
 

@@ -38,7 +38,7 @@ class command_writer {
  public:
   // Preconditions: argc > 0; out outlives the writer and is not changed by others meanwhile.
   explicit command_writer(std::string& out, std::size_t argc);
-  // The arguments behind the beginning are still to come.
+  // The arguments after the beginning are still to come.
   command_writer(std::string& out, command_beginning const& beginning);
   ~command_writer();
 

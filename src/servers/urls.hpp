@@ -16,7 +16,7 @@ namespace conch::servers {
 struct login_rules {
   bool in_this_process = false;  // memory://: another process cannot reach it
   bool takes_provider = true;    // config::credentials_provider. Otherwise the URL must contain them
-  bool needs_password = true;    // a user alone is of no use
+  bool needs_password = true;    // a user alone is useless
   bool has_sentinels = false;    // config::sentinel_username and sentinel_password count
 };
 

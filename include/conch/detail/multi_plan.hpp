@@ -34,7 +34,7 @@ class multi_plan {
   /// One end for all tries and waits.
   CONCH_API std::optional<time_point> until() const noexcept;
 
-  /// `granted`: the result of each try. Returns which holds to give back: all behind the first busy one. Two multi_locks that kept
+  /// `granted`: the result of each try. Returns which holds to give back: all after the first busy one. Two multi_locks that kept
   /// them while they wait could wait for each other.
   CONCH_API std::vector<bool> tried(std::vector<bool> const& granted);
   /// The lock that it waited for is held.

@@ -259,7 +259,7 @@ void asking::stand_in_line(place& p, std::int64_t left_ms, std::int64_t ticket, 
   milliseconds const left{std::clamp<std::int64_t>(left_ms, 0, engine::longest_lease_ms)};
   p.waiting.listed_until = now + left + p.lease;
   time_point const by_lease = check_after(p, left, now);
-  // The client that we passed it on to is looked after in any case.
+  // The client that we passed it on to is checked in any case.
   time_point const by_claim = std::max(now + sleep_for(on_.env.settings, left), p.heir.next());
   on_.env.timers.arm(p.check, std::min(by_lease, by_claim));
 }

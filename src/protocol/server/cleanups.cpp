@@ -190,7 +190,7 @@ void cleanups::look_after(place& p, grant_id dead, time_point now) {
   else on_.env.timers.arm(c.due, std::max(now, p.heir.next()));
 }
 
-/// When to look after a claim. Not before it has expired by the server's clock, which may be slower than ours: a kick that comes too early
+/// When to check on a claim. Not before it has expired by the server's clock, which may be slower than ours: a kick that comes too early
 /// finds an owner, and no other kick follows it.
 time_point cleanups::after_claim(milliseconds claim, time_point now) {
   duration const drift = drift_of(claim);

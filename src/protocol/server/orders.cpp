@@ -196,7 +196,7 @@ void orders::order_answered(admin_request& i, answer const& a, time_point now) {
   }
 }
 
-/// The client that was granted what the order has made free may be dead. It is looked after as after a release.
+/// The client that was granted what the order has made free may be dead. It is checked as after a release.
 void orders::look_after(order const& o, order_reply const& reply, time_point now) {
   bool const nothing = !reply.passed_on && !reply.more_to_do;
   if (nothing) return;

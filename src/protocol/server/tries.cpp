@@ -11,7 +11,7 @@ namespace conch::protocol {
 namespace {
 
 /// Locks in one script. Each keeps the server from other clients for about 5 us: a try passes nothing on. More locks are tried by one script
-/// after the other, each when the one before it has taken all of its locks.
+/// after the other, each when the previous one has taken all of its locks.
 constexpr std::size_t most_in_one_script = 64;
 
 /// Fewer in the simulator, whose multi_locks are small.

@@ -91,7 +91,7 @@ void connection::carry_out() {
     if (todo.connect) connect();
     if (todo.write) query();
     if (todo.read) begin_pipeline();
-    if (todo.flush) in_one_thread_ ? send_all() : flush_later();  // behind the handlers of this turn, which were posted
+    if (todo.flush) in_one_thread_ ? send_all() : flush_later();  // after the handlers of this turn, which were posted
     if (todo.call_due_later) call_due_later();
   }
 }

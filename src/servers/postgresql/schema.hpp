@@ -5,7 +5,7 @@
 
 namespace conch::postgresql {
 
-/// The schema script: sql/*.sql one behind the other, embedded by the build (cmake/embed_sql.cmake).
+/// The schema script: sql/*.sql one after the other, embedded by the build (cmake/embed_sql.cmake).
 std::string_view schema() noexcept;
 
 /// The question of sql/0_owners.sql, as an expression: the answer is a text, which is empty where only the role itself, the database's owner

@@ -493,8 +493,8 @@ bool read_end(std::string_view text, sender const& who, std::string& name, proto
   return true;
 }
 
-/// "ID KEY", written by lua/force.lua behind a "!", by lua/request.lua behind a "*", by reach in lua/lib/reach.lua behind a "?", and by
-/// lua/lib/freed.lua behind a "=" or a "+".
+/// "ID KEY", written by lua/force.lua after a "!", by lua/request.lua after a "*", by reach in lua/lib/reach.lua after a "?", and by
+/// lua/lib/freed.lua after a "=" or a "+".
 template <class Push>
 bool read_place(std::string_view text, sender const& who, std::string& name, Push& push) {
   if (!read_id(text, who.client, push.id) || !read_key(text, who, name)) return false;

@@ -77,7 +77,7 @@ void connection::carry_out() {
     if (todo.resolve) resolve();
     if (todo.connect) connect();
     if (todo.handshake) handshake();
-    if (todo.flush && !in_one_thread_) flush_later();  // behind the handlers of this turn, which were posted
+    if (todo.flush && !in_one_thread_) flush_later();  // after the handlers of this turn, which were posted
     if (todo.flush && in_one_thread_) {
       fsm_.flush();
       todo.write = fsm_.life().take().write || todo.write;  // before the next read, so that the server gets it first

@@ -198,7 +198,7 @@ finding judge_cluster(std::vector<master_word> const& masters) {
 }
 
 std::vector<earlier_version> const& earlier_versions() {
-  // acquire, permit_acquire, release, renew and gathered of lua/, as cmake/embed_lua.cmake makes them. A release adds those of the one before.
+  // acquire, permit_acquire, release, renew and gathered of lua/, as cmake/embed_lua.cmake makes them. A release adds those of the previous one.
   static std::vector<earlier_version> const all = {
       {"0.2.0",
        {"7dbe84fa375e063283a03fba995ba1c27e258ae0", "e380d61980aeecb7a88665e04150c7b6bc43bc39", "994168504f942abe89feee975c43698399369801",

@@ -27,7 +27,7 @@ bool is_at_least(std::string_view version, std::int64_t wanted_major, std::int64
   return major > wanted_major || (major == wanted_major && minor >= wanted_minor);
 }
 
-/// The value behind the label in a text of INFO; empty if the label is missing.
+/// The value after the label in a text of INFO; empty if the label is missing.
 std::string_view field(std::string_view info, std::string_view label) {
   auto const at = info.find(label);
   if (at == std::string_view::npos) return {};

@@ -17,7 +17,7 @@
 namespace conch::redis {
 
 /// A connection for questions that no client asks. It blocks, each wait for `limit` at most. All functions throw boost::system::system_error, with
-/// printable words that begin with the server; behind one about the connection, this object is of no use any more.
+/// printable words that begin with the server; after one about the connection, this object is useless.
 class questions final {
  public:
   static constexpr duration usual_limit = std::chrono::seconds{3}, short_limit = std::chrono::seconds{1};

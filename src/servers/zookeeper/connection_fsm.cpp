@@ -163,7 +163,7 @@ void connection_fsm::malformed(std::string_view why, time_point now) {
   broken(fault::malformed, words, now);
 }
 
-/// Behind the answer to the greeting it is not the address that is of no use.
+/// After the answer to the greeting the address is not what is wrong.
 void connection_fsm::broken(fault what, std::string_view why, time_point now) {
   has_session_ ? life_.end(what, why, now) : life_.failed(what, why, now);
 }

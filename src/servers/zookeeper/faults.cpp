@@ -11,7 +11,7 @@ namespace {
 
 /// KeeperException.Code of ZooKeeper 3.9. docs/failure-modes.md shows what a user sees of them.
 constexpr std::array table{
-    // ---- The connection, or the session on it, is of no more use.
+    // ---- The connection, or the session on it, can no longer be used.
     refusal{status::connection_loss, remedy::reconnect, errc::unreachable, "the server has lost its connection to the leader"},
     refusal{status::unknown_session, remedy::reconnect, errc::unreachable, "the server does not know this session"},
     refusal{status::session_expired, remedy::reconnect, errc::unreachable, "the session has ended"},

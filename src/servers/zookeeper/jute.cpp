@@ -224,7 +224,7 @@ void append(std::string& to, connect_request const& c) {
   frame_writer frame{to};
   frame.number(std::int32_t{0}).number(c.last_seen).number(c.timeout_ms).number(c.session);
   frame.bytes(c.password.empty() ? no_password : c.password);
-  frame.flag(false);  // a server that cannot write is of no use
+  frame.flag(false);  // a server that cannot write is useless
   frame.end();
 }
 

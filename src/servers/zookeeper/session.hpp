@@ -97,7 +97,7 @@ class session final : public wire_events {
   /// Why the server cannot be used at this moment: it has been silent for longer than usual. Empty: it answers, or there is no connection.
   std::string silence(time_point now) const;
   duration answers_usually_within() const noexcept { return usual_.soon(); }
-  /// What ends the session at the servers, when the client is gone. The connection must be closed behind it.
+  /// What ends the session at the servers, when the client is gone. The connection must be closed after it.
   void close();
 
   // wire_events

@@ -27,7 +27,7 @@ void check_chroot(std::string_view path) {
   if (path == "/zookeeper" || path.starts_with("/zookeeper/")) refuse("/zookeeper belongs to the servers");
 }
 
-/// Takes the path behind the hosts away.
+/// Removes the path after the hosts.
 std::string take_chroot(std::string_view& rest) {
   auto const slash = rest.find('/');
   if (slash == std::string_view::npos) return {};

@@ -29,7 +29,7 @@ class wire {
   /// Makes a connection, and keeps one from then on. Each attempt ends in connected or disconnected, and another one follows: at once if there is a
   /// server that was not tried yet. `lease`: a hold is to outlive an attempt at all of them.
   virtual void want(duration lease, time_point now) = 0;
-  /// The session is open: the server is of use, and comes first next time.
+  /// The session is open: the server is usable, and comes first next time.
   virtual void in_use(duration lease, time_point now) = 0;
   /// The first message on a connection.
   virtual void greet(connect_request const& c) = 0;

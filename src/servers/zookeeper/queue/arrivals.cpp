@@ -140,7 +140,7 @@ void arrivals::rights_answer(in_flight const& r, reply const& a, time_point now)
              now);
 }
 
-/// The node of the place is asked for behind it. If the folder cannot be made, only this lock is harmed.
+/// The node of the place is asked for after it. If the folder cannot be created, only this lock is affected.
 void arrivals::folder_answer(in_flight const& r, reply const& a, time_point now) {
   standing& s = *r.at;
   bool const there = a.what == status::ok || a.what == status::node_exists;
