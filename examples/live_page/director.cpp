@@ -180,7 +180,8 @@ asio::awaitable<void> director::inspect() {
       auto const& [error, status] = looked;
       inspection seen;
       if (error) {
-        seen.trouble = error.message();
+        // A quorum cannot be inspected: the page shows its servers instead.
+        if (error != conch::errc::not_supported) seen.trouble = error.message();
       } else {
         seen.waiting = static_cast<std::int64_t>(status.waiting);
         if (!status.holders.empty()) {

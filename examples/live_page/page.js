@@ -35,7 +35,7 @@ if (given) {
 
 function waiting(s) { return s.workers.reduce((sum, w) => sum + w.waiting, 0); }
 
-function isDown(s) { return s.seen.trouble !== "" && !s.servers.some((one) => one.up); }
+function isDown(s) { return s.servers.length > 0 && 2 * s.servers.filter((one) => one.up).length <= s.servers.length; }
 
 /// Names at most one holder: a worker, or, if no worker holds the lock, another client that the server names.
 function sentence(s) {
