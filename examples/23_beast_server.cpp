@@ -53,7 +53,7 @@ asio::awaitable<http::response<http::string_body>> sell(shop const& s) {
   } catch (boost::system::system_error const& e) {
     if (e.code() != conch::errc::timed_out && e.code() != conch::condition::unreachable) throw;
     response.result(http::status::service_unavailable);
-    response.body() = std::string{e.what()} + '\n';
+    response.body() = e.code().message() + '\n';  // what() would add the number of the error
   }
   co_return response;
 }
