@@ -1,14 +1,20 @@
 // conch-sim: schedules without end, mutants, replay. See usage().
 #include "sim/digest.hpp"
+#include "sim/judges/history_run.hpp"
+#include "sim/judges/lock_history.hpp"
 #include "sim/runner.hpp"
 #include "sim/worlds/quorum_world.hpp"
 #include "sim/worlds/zookeeper_world.hpp"
+#include "support/history/edn.hpp"
 
 #include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
 #include <string>
 #include <thread>
 
@@ -38,6 +44,8 @@ promises P1 to P11 at every step. Stops at the first violation, with its seed an
                   change that only moves code leaves it as it was. Numbers for each world go to the standard error
   --list          the names of the mutants
   --full          with --replay: the whole trace, not a minimized one
+  --judge history only the judge of what users were told (mutexes) counts; the others still end a schedule
+  --edn DIR       with --replay: writes what the users of each lock were told into DIR, for Jepsen's checkers (docs/proof.md)
   --help          this
 
 The exit code is 0 if nothing was found (with --mutants: if each was found), else 1.
@@ -49,6 +57,8 @@ struct options {
   bool mutants = false, list = false, full = false, replays = false, quorum = false, replicas = false, synced = false, cluster = false,
        zookeeper = false;
   mutant const* broken = nullptr;
+  bool history_only = false;
+  std::string edn;  // where to write histories; empty: nowhere
   permit_kind kind = permit_kind::none;
   bool multi = false;      // several mutexes at once
   bool all_kinds = false;  // in ZooKeeper
@@ -58,6 +68,7 @@ struct options {
       zookeeper_outcome const o = run_zookeeper(of, traced, all_kinds ? zookeeper_locks::of_all_kinds : zookeeper_locks::mutexes);
       return {o.promise, o.words, o.trace, o.grants};
     }
+    if (!quorum && history_only) return run_for_history(make(of)).alone();
     if (!quorum) return run_plan(make(of), traced);
     quorum_outcome const o = run_quorum(of, traced);
     return {o.promise, o.words, o.trace, o.grants};
@@ -164,6 +175,10 @@ options parse(int argc, char** argv) {
       o.cluster = true;
     } else if (what == "--replicas") {
       o.replicas = true;
+    } else if (what == "--judge") {
+      o.history_only = argument() == std::string{"history"};
+    } else if (what == "--edn") {
+      o.edn = argument();
     } else if (what == "--full") {
       o.full = true;
     } else if (what == "--help" || what == "-h") {
@@ -219,8 +234,26 @@ int report(std::uint64_t seed, outcome const& found, options const& o) {
   return 1;
 }
 
+int write_histories(options const& o) {
+  if (o.quorum || o.zookeeper) {
+    std::fputs("conch-sim: --edn is for the worlds of one server, of replicas and of a Cluster\n", stderr);
+    return 2;
+  }
+  conch::history::operations const saw = run_for_history(o.make(o.replay)).saw;
+  std::map<std::string, conch::history::operations> by_lock;
+  for (conch::history::operation const& one : saw) by_lock[one.lock].push_back(one);
+  std::filesystem::create_directories(o.edn);
+  for (auto const& [lock, all] : by_lock) {
+    std::filesystem::path const file = std::filesystem::path{o.edn} / (lock + ".edn");
+    std::ofstream{file} << conch::history::to_edn(all);
+    std::printf("%s: %zu operations\n", file.c_str(), all.size());
+  }
+  return by_lock.empty() ? 1 : 0;
+}
+
 int replay(options const& o) {
   activate(o.broken);
+  if (!o.edn.empty()) return write_histories(o);
   outcome const once = o.run(o.replay, o.full);
   if (o.full) {
     for (std::string const& line : once.trace) std::printf("%s\n", line.c_str());
@@ -297,6 +330,7 @@ int main(int argc, char** argv) {
   });
   if (found) return report(found->seed, found->what, o);
   double const taken = seconds_since(begin);
+  if (undecided_histories() != 0) std::printf("%llu histories were too large to judge\n", static_cast<unsigned long long>(undecided_histories()));
   std::printf("%llu schedules from seed %llu without a violation in %.1f s: %.0f per second on %u threads\n",
               static_cast<unsigned long long>(o.schedules), static_cast<unsigned long long>(o.seed), taken, static_cast<double>(o.schedules) / taken,
               o.threads);

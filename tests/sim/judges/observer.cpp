@@ -22,7 +22,7 @@ std::string client_words(sim_acquisition const& a) { return "client " + std::to_
 
 }  // namespace
 
-observer::observer(world& w, plan const& p) : world_{w}, plan_{p} {
+observer::observer(world& w, plan const& p) : history_{p}, world_{w}, plan_{p} {
   locks_.resize(static_cast<std::size_t>(p.names));
   using kind = fault_plan::kind;
   for (fault_plan const& f : p.faults) {
@@ -92,6 +92,7 @@ void observer::data_lost() {
     w.disowned = std::max(w.disowned, w.highest_written);
     w.disowned_at = world_.now();
     w.passed = {};
+    history_.disowned(static_cast<int>(&w - locks_.data()), w.disowned, world_.now());
   }
   adopted_.clear();  // where that is forgotten, the origin may be back
 }
@@ -101,18 +102,36 @@ void observer::lock_tampered(int name) {
   watch(name).disowned = std::max(watch(name).disowned, watch(name).highest_written);
   watch(name).disowned_at = world_.now();
   watch(name).passed = {};
+  history_.disowned(name, watch(name).disowned, world_.now());
 }
 
-void observer::clock_forward() { forward_ = true; }
+void observer::clock_forward() {
+  forward_ = true;
+  history_.clock_forward(world_.now());
+}
+
+void observer::forged(std::string const& id) {
+  forged_.insert(id);
+  for (lock_watch const& w : locks_) {
+    for (sim_acquisition const* a : w.active) {
+      if (is_forged(*a)) history_.left_out(*a);
+    }
+  }
+}
 
 /// Whatever the number was, it is gone.
-void observer::fence_spoilt(int name) { watch(name).highest_written = watch(name).highest_granted = 0; }
+void observer::fence_spoilt(int name) {
+  watch(name).highest_written = watch(name).highest_granted = 0;
+  history_.fence_forgotten(name, world_.now());
+}
 
 /// When the server's clock has passed the time for which the last fence is remembered, it may be forgotten: also where that clock is set
 /// back later.
 void observer::clock_shows(std::int64_t ms) {
   for (lock_watch& w : locks_) {
-    if (w.kept_until_ms != 0 && ms > w.kept_until_ms) w.highest_written = w.highest_granted = w.kept_until_ms = 0;
+    if (w.kept_until_ms == 0 || ms <= w.kept_until_ms) continue;
+    w.highest_written = w.highest_granted = w.kept_until_ms = 0;
+    history_.fence_forgotten(static_cast<int>(&w - locks_.data()), world_.now());
   }
 }
 
@@ -137,6 +156,15 @@ void observer::asked(sim_acquisition& a) {
   a.serial = ++asked_;
   watch(a.lock_number).waiting.push_back(&a);
   watch(a.lock_number).stirred(a.serial, world_.now());
+  history_.asked(a, world_.now());
+}
+
+/// What nobody promises to be the only one is no part of the history.
+void observer::record_grant(sim_acquisition const& a) {
+  history_.granted(a, world_.now());
+  bool const by_an_old_word =
+      a.fence % hand_offs_per_grant != 0 && a.fence / hand_offs_per_grant <= locks_[static_cast<std::size_t>(a.lock_number)].disowned;
+  if (is_forged(a) || a.orphaned_at >= 0 || by_an_old_word) history_.left_out(a);
 }
 
 void observer::answered(sim_acquisition& a, bool granted) {
@@ -146,6 +174,7 @@ void observer::answered(sim_acquisition& a, bool granted) {
   a.waiting = false;
   waited_ += now - a.asked_at;
   w.stirred(a.serial, now);
+  if (!granted) history_.refused(a, now);
   not_too_late(a);
   // Each may cost a leave; a cancellation after a time-out a second one.
   gave_up_ += (granted ? 0U : 1U) + (a.cancelled ? 1U : 0U) + (a.cancelled_again ? 1U : 0U) + (a.until != time_point::max() ? 1U : 0U);
@@ -156,6 +185,7 @@ void observer::answered(sim_acquisition& a, bool granted) {
   a.seen_deadline = a.deadline();
   look_at_hold(a);
   look_for_orphan(a, true);
+  record_grant(a);
   not_handed_on_though_asked(a);
   std::string const who = client_words(a) + " was granted " + lock_words(a.lock_number) + ", fence " + std::to_string(a.fence);
 
@@ -325,6 +355,7 @@ void observer::waited_too_long(sim_acquisition const& a) {
 
 void observer::lost(sim_acquisition& a) {
   sim_client& c = *a.client;
+  history_.lost(a, world_.now());
   // Told by the server itself, which has nothing to be given back.
   if (protocol::place const* place = c.place(a.lock_number); place != nullptr && place->at == engine::place::state::idle) {
     c.open_ids_.erase(a.id);
@@ -347,6 +378,7 @@ void observer::released(sim_acquisition& a) {
   lock_watch& w = watch(a.lock_number);
   w.stirred(a.serial, world_.now());
   if (!a.active) return;
+  history_.released(a, world_.now());
   if (a.at == phase::holding) told_in_time(a);
   heard_of_requests(a);
   a.released_valid = is_believed(a);
@@ -362,6 +394,7 @@ void observer::released(sim_acquisition& a) {
 /// It is not believed any more from here on, and renewed once more.
 void observer::detaching(sim_acquisition& a) {
   watch(a.lock_number).stirred(a.serial, world_.now());
+  if (a.active) history_.released(a, world_.now());
   if (a.active && a.at == phase::holding) told_in_time(a);
 }
 
@@ -369,6 +402,8 @@ void observer::detaching(sim_acquisition& a) {
 void observer::detached(sim_acquisition& a, error_code why) {
   lock_watch& w = watch(a.lock_number);
   w.stirred(a.serial, world_.now());
+  if (!why) history_.release_answered(a, history::outcome::held, world_.now());
+  if (why == errc::lost) history_.lost(a, world_.now());
   std::string const who = client_words(a) + ", which let go of " + lock_words(a.lock_number) + ",";
   bool const is_gone = let_go(a, why, who);
   std::erase(w.active, &a);
@@ -415,6 +450,8 @@ void observer::only_one_adopts(std::string const& origin, std::string const& id,
 
 void observer::release_answered(sim_acquisition& a, bool was_held, bool failed) {
   watch(a.lock_number).stirred(a.serial, world_.now());
+  using history::outcome;
+  history_.release_answered(a, failed ? outcome::unknown : was_held ? outcome::held : outcome::not_held, world_.now());
   std::string const who = client_words(a) + " released " + lock_words(a.lock_number);
   bool const asked_once = a.client->up(a.lock_number) && a.client->up_since(a.lock_number) <= a.release_asked_at;
   bool const moved = a.release_strays || (plan_.shards != 0 && trouble_until_ >= a.release_asked_at);  // it may have been asked for at two nodes
@@ -429,6 +466,7 @@ void observer::release_answered(sim_acquisition& a, bool was_held, bool failed) 
 
 void observer::gone(sim_acquisition& a) {
   lock_watch& w = watch(a.lock_number);
+  history_.gone(a, world_.now());
   w.stirred(a.serial, world_.now());
   if (a.active) {
     w.last_end = std::max(w.last_end, std::min(world_.now(), a.client->true_time(a.seen_deadline)));
@@ -453,6 +491,7 @@ void observer::checked(sim_client& c) {
       if (a->deadline() == a->seen_deadline) continue;
       if (a->deadline() < a->seen_deadline) throw violation{3, client_words(*a) + " had the deadline of " + lock_words(name) + " moved back"};
       a->seen_deadline = a->deadline();
+      history_.renewed(*a);
       look_for_orphan(*a, true);
       backed_by_server(*a);
       duration const claim{plan_.longest_claim()};  // the releaser's
@@ -609,6 +648,12 @@ void observer::nothing_owned_by_the_living() {
                              std::to_string(c->stats().held) + " held"};
     }
   }
+}
+
+/// All that the users were told, put in some order, is what a lock would answer that does one thing at a time.
+void observer::history_is_explained() const {
+  history::verdict const v = history_.judged();
+  if (v.broken()) throw violation{of_the_history, v.words};
 }
 
 void observer::nothing_left() {

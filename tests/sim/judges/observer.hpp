@@ -3,6 +3,7 @@
 #pragma once
 
 #include "protocol/wire.hpp"
+#include "sim/judges/lock_history.hpp"
 #include "sim/model/redis_model.hpp"
 #include "sim/worlds/keys_of_lock.hpp"
 #include "sim/worlds/plan.hpp"
@@ -35,12 +36,18 @@ struct sim_order;
 
 /// In place of a promise: an assertion in the code that is simulated.
 constexpr int of_an_assertion = 99;
+/// Likewise: no order of the operations explains what the users were told.
+constexpr int of_the_history = 98;
 
 struct violation : std::runtime_error {
-  violation(int promise_number, std::string const& words)
-      : std::runtime_error{(promise_number == of_an_assertion ? "assertion" : "P" + std::to_string(promise_number)) + ": " + words},
-        promise{promise_number} {}
+  violation(int promise_number, std::string const& words) : std::runtime_error{name_of(promise_number) + ": " + words}, promise{promise_number} {}
   int promise;
+
+ private:
+  static std::string name_of(int promise_number) {
+    if (promise_number == of_an_assertion) return "assertion";
+    return promise_number == of_the_history ? "history" : "P" + std::to_string(promise_number);
+  }
 };
 
 // What the server has about one lock.
@@ -96,7 +103,7 @@ class observer {
   virtual void limit_set(int, std::int64_t, bool, bool) {}    // or perhaps set, when the script failed
   void told_of_force(sim_acquisition const* a) const;
   void misdescribed(std::string const& id) { misdescribed_.insert(id); }        // as a permit that it is not; nobody believes that
-  void forged(std::string const& id) { forged_.insert(id); }                    // a grant, by a stranger that knows the id
+  void forged(std::string const& id);                                           // a grant, by a stranger that knows the id
   void revoked_falsely(std::string const& id) { revoked_falsely_.insert(id); }  // likewise
   virtual void fence_spoilt(int name);                                          // by an operator, or mended
   virtual void clock_shows(std::int64_t ms);                                    // of the server
@@ -152,6 +159,8 @@ class observer {
   virtual void nothing_owned_by_the_living();
   void nothing_left();
   virtual void cost();
+  void history_is_explained() const;
+  lock_history const& what_users_saw() const { return history_; }
 
  protected:
   struct spent {
@@ -191,6 +200,7 @@ class observer {
   std::map<std::string, nanos> told_free_at_;                  // when that watcher was sent a push
   // observer_holds.cpp
   static std::string holder_words(sim_acquisition const& a);
+  void record_grant(sim_acquisition const& a);
   std::optional<nanos> well_since(sim_client const& c, int name) const;
   std::optional<nanos> well_since(sim_client const& c, int name, std::chrono::milliseconds lease) const;
   time_point to_be_told_by(sim_acquisition const& a) const;
@@ -215,6 +225,7 @@ class observer {
   bool denied_since(sim_client const& c, nanos asked_at) const;
 
   std::uint64_t unknown_scripts_ = 0;  // for the budget
+  lock_history history_;
   world& world_;
   plan const& plan_;
   std::vector<std::string> keys_;

@@ -128,6 +128,7 @@ void observer::needless_loss(sim_acquisition const& a, bool disowned, bool serve
 /// An extended hold is good for as long as was asked for. The end of an extension says what was, and comes in time.
 void observer::extended(sim_acquisition& a, bool is_held, error_code why) {
   ++extensions_;
+  if (is_held && !why) history_.extended(a, a.extension_asked_at, world_.now());
   sim_client const& c = *a.client;
   std::string const who = holder_words(a) + ", which asked for another lease " + in_us(c.local_now() - a.extended_at) + " ago, ";
   nanos const waited = world_.now() - std::exchange(a.extension_asked_at, -1);
@@ -245,6 +246,7 @@ void observer::told_busy(int name, std::string_view id) { busy_at_[{name, std::s
 /// P11: a try finds a lock busy because a script said so, or because another acquire of this process has it or asks for it.
 void observer::found_busy(sim_acquisition const& a) {
   if (a.who->several != nullptr) return;  // what comes behind one that is busy is called busy
+  history_.found_busy(a);
   auto const told = busy_at_.find({a.lock_number, a.client->id()});
   if (told != busy_at_.end() && told->second >= a.asked_at) return;
   if (a.permit) throw violation{11, "a permit of lock " + std::to_string(a.lock_number) + " was called busy without a question"};

@@ -48,6 +48,7 @@ void observer::look_for_orphan(sim_acquisition& a, bool heard) {
   if (has_it(a)) {
     orphans_.erase(owner_id(a));
     a.orphaned_at = -1;
+    history_.orphaned(a, -1);
     return;
   }
   // As its client was told: a hold that is not renewed may end earlier, and the one that it is handed on to later.
@@ -59,6 +60,7 @@ void observer::look_for_orphan(sim_acquisition& a, bool heard) {
   } else {
     a.orphaned_at = -1;  // so the master itself has granted or renewed it, and has it not
   }
+  history_.orphaned(a, a.orphaned_at);
 }
 
 /// What no longer counts at the master was still granted by one server, to one client at a time.

@@ -38,6 +38,7 @@ struct sim_acquisition : engine::acquisition {
   int lock_number = 0;
   std::uint64_t order = 0;     // of asking, in this client
   std::uint64_t serial = 0;    // of asking, in all
+  std::size_t history_number = 0;  // in the history of its lock; 0: it is not in it
   nanos asked_at = 0;          // true time
   std::string owner;           // of a reentrant lock
   sim_level* level = nullptr;  // that waits for the answer

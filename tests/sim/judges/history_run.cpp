@@ -1,0 +1,35 @@
+#include "sim/judges/history_run.hpp"
+
+#include "base/turns.hpp"
+#include "sim/judges/observer.hpp"
+#include "sim/worlds/sim_client.hpp"
+#include "sim/worlds/world.hpp"
+
+#include <memory>
+
+namespace conch::sim {
+
+outcome history_run::alone() const {
+  outcome result = others;
+  result.promise = judged.broken() ? of_the_history : 0;
+  result.words = judged.words;
+  return result;
+}
+
+history_run run_for_history(plan const& p) {
+  history_run result;
+  engine::in_one_turn = p.steps_in_one_turn;
+  auto const w = std::make_unique<world>(p, false);
+  try {
+    w->run();
+  } catch (violation const& v) {
+    result.others.promise = v.promise;
+    result.others.words = v.what();
+  }
+  result.others.scripts = w->executed();
+  result.saw = w->watcher().what_users_saw().all();
+  result.judged = w->watcher().what_users_saw().judged();
+  return result;
+}
+
+}  // namespace conch::sim

@@ -1,0 +1,20 @@
+// One schedule for its history alone.
+#pragma once
+
+#include "sim/runner.hpp"
+#include "support/history/linearizable.hpp"
+
+namespace conch::sim {
+
+struct history_run {
+  outcome others;  // what the other judges say; their first objection ends the schedule
+  history::operations saw;
+  history::verdict judged;  // of the history until then
+
+  /// As if there were no other judge.
+  outcome alone() const;
+};
+
+history_run run_for_history(plan const& p);
+
+}  // namespace conch::sim

@@ -1,0 +1,192 @@
+#include "sim/judges/lock_history.hpp"
+
+#include "sim/worlds/sim_client.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <limits>
+
+namespace conch::sim {
+
+namespace {
+
+using history::action;
+using history::nanoseconds;
+using history::outcome;
+
+constexpr std::int64_t hand_offs_per_grant = 4096;
+
+std::atomic<std::uint64_t> undecided{0};
+
+/// How long after its last user a lock may still be busy: as the judge of single attempts has it.
+nanos settling(plan const& p) {
+  if (p.calm()) return 60 * (p.latency + p.jitter) + 10 * millisecond + 4 * p.timer_lateness;
+  return p.set_back() + 3 * p.longest_lease() + 2 * p.longest_claim() + second;
+}
+
+}  // namespace
+
+lock_history::lock_history(plan const& p) : plan_{p}, locks_(static_cast<std::size_t>(p.names)) {
+  specified_ = history::specification::mutex();
+  specified_.busy = history::specification::busy_rule::wanted;
+  specified_.settling = settling(p);
+}
+
+lock_history::record* lock_history::of(sim_acquisition const& a) {
+  if (a.history_number == 0) return nullptr;
+  return &locks_[static_cast<std::size_t>(a.lock_number)].records[a.history_number - 1];
+}
+
+void lock_history::asked(sim_acquisition& a, nanos now) {
+  auto& records = locks_[static_cast<std::size_t>(a.lock_number)].records;
+  records.emplace_back();
+  a.history_number = records.size();
+  history::operation& o = records.back().acquire;
+  o.what = a.once ? action::attempt : action::acquire;
+  o.lock = name_of(a.lock_number);
+  o.process = a.client->id();
+  o.hold = a.history_number;
+  o.invoked = now;
+}
+
+void lock_history::granted(sim_acquisition const& a, nanos now) {
+  record* const r = of(a);
+  if (r == nullptr) return;
+  r->acquire.how = outcome::granted;
+  r->acquire.completed = now;
+  r->acquire.fence = a.fence;
+  renewed(a);
+}
+
+void lock_history::refused(sim_acquisition const& a, nanos now) {
+  record* const r = of(a);
+  if (r == nullptr) return;
+  r->acquire.how = outcome::refused;
+  r->acquire.completed = now;
+}
+
+void lock_history::found_busy(sim_acquisition const& a) {
+  if (record* const r = of(a)) r->acquire.how = outcome::busy;
+}
+
+void lock_history::renewed(sim_acquisition const& a) {
+  if (record* const r = of(a)) r->acquire.deadline = std::max(r->acquire.deadline, a.client->true_time(a.deadline()));
+}
+
+void lock_history::extended(sim_acquisition const& a, nanos asked_at, nanos now) {
+  record const* const r = of(a);
+  if (r == nullptr) return;
+  history::operation o = r->acquire;
+  o.what = action::extend;
+  o.how = outcome::held;
+  o.invoked = asked_at;
+  o.completed = now;
+  o.deadline = 0;  // it is renewed with the acquire
+  locks_[static_cast<std::size_t>(a.lock_number)].others.push_back(o);
+}
+
+void lock_history::released(sim_acquisition const& a, nanos now) {
+  record* const r = of(a);
+  if (r == nullptr || r->acquire.how != outcome::granted || r->release.hold != 0) return;
+  renewed(a);
+  r->release = r->acquire;
+  r->release.what = action::release;
+  r->release.how = outcome::unknown;
+  r->release.invoked = now;
+  r->release.completed = history::never;
+}
+
+void lock_history::release_answered(sim_acquisition const& a, outcome how, nanos now) {
+  record* const r = of(a);
+  if (r == nullptr || r->release.hold == 0) return;
+  r->release.how = how;
+  if (how != outcome::unknown) r->release.completed = now;
+}
+
+void lock_history::lost(sim_acquisition const& a, nanos now) {
+  record* const r = of(a);
+  if (r == nullptr || r->lost_at >= 0) return;
+  r->lost_at = now;
+}
+
+void lock_history::gone(sim_acquisition const& a, nanos now) {
+  if (a.active) released(a, now);  // nobody believes in it any more; the server may, for a while
+}
+
+void lock_history::disowned(int name, std::int64_t fence, nanos now) {
+  locks_[static_cast<std::size_t>(name)].excuses.push_back({now, fence});
+}
+
+void lock_history::clock_forward(nanos now) {
+  for (lock& l : locks_) l.excuses.push_back({now, std::numeric_limits<std::int64_t>::max()});
+}
+
+void lock_history::fence_forgotten(int name, nanos now) {
+  history::operation o;
+  o.what = action::forgotten;
+  o.lock = name_of(name);
+  o.invoked = now;
+  locks_[static_cast<std::size_t>(name)].others.push_back(o);
+}
+
+void lock_history::orphaned(sim_acquisition const& a, nanos since) {
+  if (record* const r = of(a)) r->orphaned_at = since;
+}
+
+void lock_history::left_out(sim_acquisition const& a) {
+  if (record* const r = of(a)) r->is_left_out = true;
+}
+
+std::size_t lock_history::size() const {
+  std::size_t sum = 0;
+  for (lock const& l : locks_) sum += l.records.size();
+  return sum;
+}
+
+history::operations lock_history::of_lock(int name) const {
+  lock const& l = locks_[static_cast<std::size_t>(name)];
+  history::operations all;
+  all.reserve(2 * l.records.size() + l.others.size());
+  for (record const& r : l.records) {
+    if (r.is_left_out) continue;
+    all.push_back(r.acquire);
+    nanoseconds& excused = all.back().excused;
+    if (r.orphaned_at >= 0) excused = r.orphaned_at;
+    for (excuse const& e : l.excuses) {
+      if (r.acquire.fence / hand_offs_per_grant <= e.fence && r.acquire.invoked <= e.at) excused = std::min(excused, e.at);
+    }
+    if (r.release.hold != 0) all.push_back(r.release);
+    if (r.lost_at < 0) continue;
+    history::operation o = r.acquire;
+    o.what = action::lost;
+    o.how = outcome::not_held;
+    o.invoked = o.completed = r.lost_at;
+    all.push_back(o);
+  }
+  all.insert(all.end(), l.others.begin(), l.others.end());
+  return all;
+}
+
+history::operations lock_history::all() const {
+  history::operations all;
+  for (int name = 0; name < plan_.names; ++name) {
+    history::operations const of_one = of_lock(name);
+    all.insert(all.end(), of_one.begin(), of_one.end());
+  }
+  return all;
+}
+
+history::verdict lock_history::judged() const {
+  history::verdict result;
+  for (int name = 0; name < plan_.names; ++name) {
+    history::verdict v = history::judge_lock(of_lock(name), specified_);
+    if (v.broken()) return v;
+    if (v.is == history::verdict::answer::too_large) result = v;
+  }
+  if (result.is == history::verdict::answer::too_large) ++undecided;
+  return result;
+}
+
+std::uint64_t undecided_histories() { return undecided; }
+
+}  // namespace conch::sim
