@@ -1,5 +1,6 @@
 // conch-sim: schedules without end, mutants, replay. See usage().
 #include "sim/digest.hpp"
+#include "sim/exhaustive/command.hpp"
 #include "sim/judges/history_run.hpp"
 #include "sim/judges/lock_history.hpp"
 #include "sim/runner.hpp"
@@ -42,6 +43,11 @@ promises P1 to P11 at every step. Stops at the first violation, with its seed an
   --mutants       each deliberate fault in turn, first where it was seen before; fails if one is not found
   --digest N      prints one number: the hash of the traces of N schedules of each world and kind of lock, and of all bytes sent. A
                   change that only moves code leaves it as it was. Numbers for each world go to the standard error
+  --exhaustive S  every order of events in the small world S, instead of random ones; a wrong name prints all. With --threads and --mutant
+  --checkpoint F  with it: notes in the file F how far it is, and goes on from there if F exists
+  --seconds N     with it: no longer than that
+  --path P        with it: one order, by the path that a violation was reported with
+  --unreduced     with it: also orders that come to a state that was seen, and both orders of what commutes
   --list          the names of the mutants
   --full          with --replay: the whole trace, not a minimized one
   --judge history only the judge of what users were told (mutexes) counts; the others still end a schedule
@@ -62,6 +68,7 @@ struct options {
   permit_kind kind = permit_kind::none;
   bool multi = false;      // several mutexes at once
   bool all_kinds = false;  // in ZooKeeper
+  exhaustive_options exhaustive = {};
 
   outcome run(std::uint64_t of, bool traced = false) const {
     if (zookeeper) {
@@ -163,6 +170,17 @@ options parse(int argc, char** argv) {
         std::fprintf(stderr, "conch-sim: no mutant is named %s\n", name);
         std::exit(2);
       }
+    } else if (what == "--exhaustive") {
+      o.exhaustive.scope = argument();
+    } else if (what == "--checkpoint") {
+      o.exhaustive.checkpoint = argument();
+    } else if (what == "--seconds") {
+      o.exhaustive.most_seconds = static_cast<double>(number(argument()));
+    } else if (what == "--path") {
+      o.exhaustive.path = argument();
+      o.exhaustive.replays = true;
+    } else if (what == "--unreduced") {
+      o.exhaustive.unreduced = true;
     } else if (what == "--list") {
       o.list = true;
     } else if (what == "--quorum") {
@@ -313,6 +331,12 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (o.digested != 0) return print_digest(o);
+  if (!o.exhaustive.scope.empty()) {
+    exhaustive_options e = o.exhaustive;
+    e.threads = o.threads;
+    e.broken = o.broken;
+    return o.mutants ? run_exhaustive_mutants(e, o.mutants_of_kind()) : run_exhaustive(e);
+  }
   if (o.replays) return replay(o);
   if (o.mutants && o.zookeeper && !o.all_kinds) {
     options kinds = o;

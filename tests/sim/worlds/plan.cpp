@@ -167,6 +167,10 @@ bool plan::has(kind what, int name) const {
   return std::any_of(faults.begin(), faults.end(), [&](fault_plan const& f) { return f.what == what && f.name == name; });
 }
 
+bool plan::may_change_roles() const {
+  return std::any_of(possible.begin(), possible.end(), [](fault_plan const& f) { return f.what == kind::role_change; });
+}
+
 bool plan::refuses_for(nanos longer) const {
   return std::any_of(faults.begin(), faults.end(), [&](fault_plan const& f) { return f.what == kind::refuse && f.length > longer; });
 }

@@ -192,9 +192,13 @@ struct plan {
   bool credentials = false;                       // the clients get theirs from a provider, and others all the time
   bool orders = false;                            // an operator takes locks away, or changes limits, through an engine
   std::size_t steps_in_one_turn = 1'000;          // engine::in_one_turn
+  nanos explored_from = -1;                       // from then on every order is tried (steps.hpp); less than 0: the world is not explored ...
+  std::vector<fault_plan> possible = {};          // ... and these faults at every moment
   std::vector<client_plan> clients;
   std::vector<fault_plan> faults;
 
+  bool is_explored() const { return explored_from >= 0; }
+  bool may_change_roles() const;  // in a world that is explored
   // A fault of one of these kinds happens; one of this kind, to that lock.
   bool has(std::initializer_list<fault_plan::kind> kinds) const;
   bool has(fault_plan::kind what, int name) const;

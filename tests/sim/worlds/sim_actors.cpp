@@ -14,13 +14,25 @@ engine::milliseconds as_ms(nanos n) { return engine::milliseconds{n / millisecon
 }  // namespace
 
 void sim_client::later(actor& a, nanos delay, void (sim_client::*what)(actor&, time_point)) {
-  world_.after(delay, [this, &a, round = a.round, mine = process_, what] {
-    if (!alive_ || process_ != mine || a.round != round) return;
-    input([this, &a, round, what](time_point now) {
+  auto is_void = [this, &a, round = a.round, mine = process_] { return !alive_ || process_ != mine || a.round != round; };
+  auto then = [this, &a, is_void, what] {
+    if (is_void()) return;
+    input([this, &a, round = a.round, what](time_point now) {
       if (a.round == round) (this->*what)(a, now);
     });
-  });
+  };
+  // Where every order is tried, the user takes no time, but any, unless the plan says how long.
+  if (steps* const order = world_.order(); order != nullptr && delay < millisecond) {
+    bool const cancels = what == &sim_client::cancel_now;
+    auto nothing_to_do = [is_void, cancels, &a] { return is_void() || (cancels && (a.outer == nullptr || !a.outer->waiting)); };
+    order->add({stream_of_user(), of_client(number_), world_.now() + world_.schedule().jitter, 0, std::move(then), std::move(nothing_to_do)});
+  } else {
+    world_.after(delay, std::move(then));
+  }
 }
+
+/// Each of the user's steps is a stream of its own: a cancellation may come before or after anything else.
+std::uint64_t sim_client::stream_of_user() { return (process_ << 32 | ++steps_of_user_) * 0x9e3779b97f4a7c15U; }
 
 void sim_client::think(actor& a) {
   if (a.next >= a.todo->work.size()) {

@@ -69,7 +69,7 @@ void sim_client::start() {
   engine_ = std::make_unique<engine::cohort>(settings_, timers_, *this, stats_);
   sim_connection::habits how;
   how.tears = plan.splits;
-  how.dead_addresses = 10;
+  how.dead_addresses = plan.is_explored() ? 0 : 10;
   if (plan.shards != 0) {
     how.in_turns = random_.chance(50);
     if (random_.chance(30)) how.slowest_write = plan.latency;
@@ -91,8 +91,8 @@ void sim_client::start() {
     server_ = alone_.get();
   }
   engine_->use(backend());
-  how.in_turns = random_.chance(50);
-  if (random_.chance(30)) how.slowest_write = plan.latency;
+  how.in_turns = random_.chance(50) || plan.is_explored();
+  if (random_.chance(30) && !plan.is_explored()) how.slowest_write = plan.latency;
   auto const seed = random_.next();
   if (plan.sentinels != 0) {
     sentinels_ = std::make_unique<sim_sentinels>(*this, *this, settings_, id_, number_, plan.listed_sentinels, ~seed);

@@ -291,6 +291,7 @@ class sim_client final : public protocol::wire,
 
   // actors
   void later(actor& a, nanos delay, void (sim_client::*what)(actor&, time_point));
+  std::uint64_t stream_of_user();
   void think(actor& a);
   void begin(actor& a, time_point now);
   void ask(actor& a, std::unique_ptr<sim_acquisition>& slot, int name, bool is_inner, time_point now);
@@ -374,6 +375,7 @@ class sim_client final : public protocol::wire,
   std::uint64_t wake_version_ = 0;
   nanos wake_at_ = 0;
   std::uint64_t asked_ = 0;
+  std::uint64_t steps_of_user_ = 0;
   std::size_t releases_written_ = 0;                // since a moment of interest
   std::vector<engine::grant_id> renewals_written_;  // likewise
   bool cleanups_are_due_ = false;                   // the present connection has not written all that is owed

@@ -18,7 +18,7 @@ std::int64_t drifted(nanos n, std::int64_t ppm) { return n + n / 1'000'000 * ppm
 
 }  // namespace
 
-world::world(plan const& p, bool traced) : plan_{p}, random_{p.seed ^ 0x5eedf00d}, replica_{p.epoch_us} {
+world::world(plan const& p, bool traced, steps* order) : plan_{p}, explores_{order}, random_{p.seed ^ 0x5eedf00d}, replica_{p.epoch_us} {
   if (p.permits == engine::permit_kind::none) {
     observer_ = std::make_unique<observer>(*this, plan_);
   } else {
@@ -92,7 +92,7 @@ void world::run() {
   }
   if (plan_.slow_until != 0) at(plan_.slow_until, [this] { quicken_replicas(); });
   // Faults come to an end: what was promised "as soon as the server can be reached" is then due.
-  at(last_fault + millisecond, [this] { heal(); });
+  if (explores_ == nullptr) at(last_fault + millisecond, [this] { heal(); });
 
   // Time enough for every actor to have its turn at the price of a lease each.
   nanos limit = std::max(last_fault, plan_.slow_until) + 2 * millisecond + plan_.set_back();
@@ -104,16 +104,21 @@ void world::run() {
         limit += o.think + o.hold + o.after_loss + each + (o.detach ? o.adopt_after + o.adopt_too_after + o.adopted_hold + each : 0);
     }
   }
+  limit_ = limit;
+  if (explores_ != nullptr) explore();
   nanos const step = std::max<nanos>(plan_.longest_lease() / 8, 10 * millisecond);
   while (!(healing_ && all_done())) {
-    if (now_ > limit) {
-      std::string who;
-      for (auto const& c : clients_) who += c->describe();
-      throw violation{4, "somebody still waits after " + std::to_string(now_ / millisecond) + " ms:" + who};
-    }
+    nobody_waits_for_ever();
     pass_until(now_ + step);
   }
   settle_and_judge();
+}
+
+void world::nobody_waits_for_ever() const {
+  if (now_ <= limit_) return;
+  std::string who;
+  for (auto const& c : clients_) who += c->describe();
+  throw violation{4, "somebody still waits after " + std::to_string(now_ / millisecond) + " ms:" + who};
 }
 
 bool world::all_done() const {
@@ -163,6 +168,10 @@ nanos world::delay(link& l) {
 }
 
 void world::push(link_ptr const& l, bool up, std::string bytes, bool end) {
+  if (order_ != nullptr) {
+    deliver_later(l, up, std::move(bytes), end);
+    return;
+  }
   link::direction& way = up ? l->up : l->down;
   nanos const late = !up && now_ < slow_until_ ? slow_by_ : 0;
   nanos const when = std::max(way.last, now_ + delay(*l) + late);
@@ -204,26 +213,37 @@ void world::pump(link_ptr const& l, bool up) {
 
 void world::connect(link_ptr const& l) {
   links_.push_back(l);
-  at(now_ + plan_.connect_time + delay(*l), [this, l] {
-    sim_client& c = *clients_[static_cast<std::size_t>(l->client)];
-    if (!c.alive() || c.process() != l->process || !l->client_open) return;
-    std::size_t const to = sentinels_.empty() && plan_.shards == 0 ? address_of(l->client) : l->node;
-    node& n = nodes_[to];
-    if (n.down) {
-      if (!n.silent) c.connection_lost(l);
-      return;
-    }
-    if (now_ < refused_until_[static_cast<std::size_t>(l->client)]) {
-      c.connection_lost(l);
-      return;
-    }
-    set_clock();
-    l->node = to;
-    l->id = n.model.connect("10.0.0." + std::to_string(l->client + 1) + ":" + std::to_string(++ports_));
-    l->accepted = l->server_open = true;
-    n.by_id[l->id] = l;
-    c.accepted(l);
-  });
+  if (order_ != nullptr) {
+    by(now_ + plan_.jitter, *l, true, [this, l] { reach(l); });
+  } else {
+    at(now_ + plan_.connect_time + delay(*l), [this, l] { reach(l); });
+  }
+}
+
+void world::reach(link_ptr const& l) {
+  sim_client& c = *clients_[static_cast<std::size_t>(l->client)];
+  if (!c.alive() || c.process() != l->process || !l->client_open) return;
+  std::size_t const to = sentinels_.empty() && plan_.shards == 0 ? address_of(l->client) : l->node;
+  node& n = nodes_[to];
+  if (n.down) {
+    if (!n.silent) c.connection_lost(l);
+    return;
+  }
+  if (now_ < refused_until_[static_cast<std::size_t>(l->client)]) {
+    c.connection_lost(l);
+    return;
+  }
+  set_clock();
+  l->node = to;
+  l->id = n.model.connect("10.0.0." + std::to_string(l->client + 1) + ":" + std::to_string(++ports_));
+  l->accepted = l->server_open = true;
+  n.by_id[l->id] = l;
+  c.accepted(l);
+}
+
+void world::lose(link& l, bool up) {
+  (up ? l.up : l.down).under_way.clear();
+  if (order_ != nullptr) order_->drop(stream_of(l, up));
 }
 
 /// The client has no connection while bytes of its last one still arrive.
@@ -268,11 +288,11 @@ void world::close_server_end(link_ptr const& l, bool tell) {
 
 void world::break_link(link_ptr const& l, nanos client_notices, nanos server_notices) {
   l->cut = true;
-  at(now_ + client_notices, [this, l] {
+  by(now_ + client_notices, *l, false, [this, l] {
     sim_client& c = *clients_[static_cast<std::size_t>(l->client)];
     if (l->client_open && c.alive() && c.process() == l->process) c.connection_lost(l);
   });
-  at(now_ + server_notices, [this, l] { close_server_end(l, false); });
+  by(now_ + server_notices, *l, true, [this, l] { close_server_end(l, false); });
 }
 
 // -------------------------------------------------------------------------------------- server
@@ -461,8 +481,8 @@ void world::apply(fault_plan const& f) {
     case kind::cut:
       if (l != nullptr) {
         // What is under way may arrive yet, and late.
-        if ((f.variant & 1) != 0) l->up.under_way.clear();
-        if ((f.variant & 2) != 0) l->down.under_way.clear();
+        if ((f.variant & 1) != 0) lose(*l, true);
+        if ((f.variant & 2) != 0) lose(*l, false);
         if ((f.variant & 4) != 0) l->up.stalled_until = now_ + l->random.between(0, f.length2);
         break_link(l, f.length, f.length2);
       }

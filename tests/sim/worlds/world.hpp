@@ -11,6 +11,7 @@
 #include "sim/worlds/plan.hpp"
 #include "sim/worlds/random.hpp"
 #include "sim/worlds/sim_sentinels.hpp"
+#include "sim/worlds/steps.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -58,8 +59,9 @@ struct link {
     nanos stalled_until = 0;
   };
 
-  link(int of, std::uint64_t of_process, std::uint64_t seed) : client{of}, process{of_process}, random{seed} {}
+  link(int of, std::uint64_t of_process, std::uint64_t seed) : number{seed}, client{of}, process{of_process}, random{seed} {}
 
+  std::uint64_t const number;  // no other has it
   int client;
   std::uint64_t process;  // which life of that client
   std::size_t node = 0;   // of the servers
@@ -80,6 +82,9 @@ struct link {
 
 using link_ptr = std::shared_ptr<link>;
 
+// Of what is under way in it.
+std::uint64_t stream_of(link const& l, bool up);
+
 // Takes one command off the front; false: it is not all there yet. What comes here our own encoder has written.
 bool next_command(std::string_view& bytes, std::vector<std::string_view>& argv);
 
@@ -92,7 +97,7 @@ class trace {
 
 class world {
  public:
-  world(plan const& p, bool traced);
+  world(plan const& p, bool traced, steps* order = nullptr);
   ~world();
 
   // Until everything has come to its end, or a promise is broken: then throws violation.
@@ -107,6 +112,8 @@ class world {
   void at(nanos when, F&& what) {
     events_.at(std::max(when, now_), std::forward<F>(what));
   }
+  // Of a world that is explored, while it is; else null.
+  steps* order() const { return order_; }
   bool tracing() const { return trace_.on; }
   void say(std::string line);
   std::vector<std::string> const& lines() const { return trace_.lines; }
@@ -185,6 +192,16 @@ class world {
   nanos delay(link& l);
   void push(link_ptr const& l, bool up, std::string bytes, bool end);
   void pump(link_ptr const& l, bool up);
+  void reach(link_ptr const& l);
+  void lose(link& l, bool up);
+  // world_explored.cpp
+  void explore();
+  void stop_exploring();
+  std::vector<steps::fault> possible_faults();
+  bool is_possible(fault_plan const& f) const;
+  void strike(fault_plan f);
+  void deliver_later(link_ptr const& l, bool up, std::string bytes, bool end);
+  void by(nanos latest, link const& l, bool up, std::function<void()> what);
   void serve(link_ptr const& l, std::string const& bytes);
   void execute(link_ptr const& l, std::span<std::string_view const> argv);
   void distribute(std::size_t node, std::vector<redis_model::pushed> const& pushes);
@@ -270,6 +287,7 @@ class world {
   void slow_down(fault_plan const& f);
   void set_clock();
   bool all_done() const;
+  void nobody_waits_for_ever() const;
   void pass_until(nanos until);
   void settle_and_judge();
   void admin(std::initializer_list<std::string_view> argv);
@@ -277,6 +295,9 @@ class world {
   plan plan_;
   nanos now_ = 0;
   event_queue events_;
+  steps* order_ = nullptr;        // now
+  steps* const explores_;         // from plan::explored_from on
+  nanos limit_ = 0;               // by then every actor has had its turn
   trace trace_;
   random_source random_;
   struct batch {

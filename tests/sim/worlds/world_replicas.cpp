@@ -9,7 +9,7 @@ namespace conch::sim {
 
 void world::make_nodes() {
   using kind = fault_plan::kind;
-  int const replicas = plan_.replicas != 0 ? plan_.replicas : plan_.has({kind::role_change}) ? 1 : 0;
+  int const replicas = plan_.replicas != 0 ? plan_.replicas : plan_.has({kind::role_change}) || plan_.may_change_roles() ? 1 : 0;
   for (int number = 0; number < std::max(plan_.shards, 1) * (1 + replicas); ++number) {
     int const i = number % (1 + replicas);
     nodes_.push_back({.model = redis_model{plan_.epoch_us}});

@@ -1,0 +1,100 @@
+// A world in which every order is tried: what may happen, and which faults may.
+#include "sim/digest.hpp"
+#include "sim/worlds/sim_client.hpp"
+#include "sim/worlds/world.hpp"
+
+#include <utility>
+
+namespace conch::sim {
+
+using kind = fault_plan::kind;
+
+std::uint64_t stream_of(link const& l, bool up) { return l.number * 2 + (up ? 1 : 0); }
+
+void world::explore() {
+  pass_until(plan_.explored_from);
+  plan_.faults.reserve(plan_.possible.size() * 4);  // apply() keeps references
+  order_ = explores_;
+  for (;;) {
+    pass_until(now_);
+    nobody_waits_for_ever();
+    if (all_done() && order_->empty()) break;
+    nanos const next = events_.empty() ? steps::never : events_.next();
+    auto const faults = possible_faults();
+    if (!order_->take_one({now_, next, [this, next] { pass_until(next); }, faults})) break;
+  }
+  stop_exploring();
+}
+
+/// From here on what happens first was sent first.
+void world::stop_exploring() {
+  auto rest = std::exchange(order_, nullptr)->take_rest();
+  say("the rest in the order of its time");
+  for (auto& what : rest) after(0, [what = std::move(what)] { what(); });
+  pass_until(now_);
+  limit_ += now_;
+  heal();
+}
+
+std::vector<steps::fault> world::possible_faults() {
+  std::vector<steps::fault> all;
+  for (std::size_t i = 0; i < plan_.possible.size(); ++i) {
+    fault_plan const& f = plan_.possible[i];
+    if (!is_possible(f)) continue;
+    footprint const touched = f.what == kind::pause           ? of_client(f.client)
+                              : f.what == kind::cut           ? of_client(f.client) | of_servers
+                              : f.what == kind::flush_scripts ? of_servers
+                                                              : of_all;
+    all.push_back({i, touched | of_faults, [this, &f] { strike(f); }});
+  }
+  return all;
+}
+
+bool world::is_possible(fault_plan const& f) const {
+  sim_client const& c = *clients_[static_cast<std::size_t>(f.client)];
+  switch (f.what) {
+    case kind::cut: return c.connection() != nullptr && c.connection()->accepted && !c.connection()->cut && c.connection()->server_open;
+    case kind::pause: return c.alive() && !c.paused() && !c.finished();
+    case kind::die:
+    case kind::vanish: return c.alive() && !c.finished();
+    case kind::server_restart:
+    case kind::server_wiped:
+    case kind::role_change: return !nodes_[master()].down;
+    default: return true;
+  }
+}
+
+void world::strike(fault_plan f) {
+  f.at = now_;
+  plan_.faults.push_back(std::move(f));
+  limit_ += plan_.faults.back().length + plan_.faults.back().length2;
+  apply(plan_.faults.back());
+}
+
+void world::deliver_later(link_ptr const& l, bool up, std::string bytes, bool end) {
+  digest content;
+  content.add(bytes);
+  content.add(end ? 1 : 0);
+  link::direction& way = up ? l->up : l->down;
+  way.under_way.push_back({steps::never, std::move(bytes), end});
+  auto run = [this, l, up] {
+    link::direction& arriving = up ? l->up : l->down;
+    if (arriving.under_way.empty()) return;
+    arriving.under_way.front().at = now_;
+    pump(l, up);
+  };
+  auto is_void = [l, up] { return up ? !l->client_open && !l->server_open : !l->client_open; };
+  order_->add({stream_of(*l, up), up ? of_servers : of_client(l->client), now_ + plan_.jitter, content.value(), std::move(run), std::move(is_void)});
+}
+
+/// One end of a connection comes to know something, soon (then in any order) or at that moment.
+void world::by(nanos latest, link const& l, bool up, std::function<void()> what) {
+  if (order_ == nullptr || latest > now_ + plan_.jitter) {
+    at(latest, [what = std::move(what)] { what(); });
+    return;
+  }
+  footprint const touched = of_client(l.client) | of_servers;
+  order_->add({~stream_of(l, up), touched, latest, 1, std::move(what)});
+}
+
+}  // namespace conch::sim
