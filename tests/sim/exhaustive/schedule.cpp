@@ -37,6 +37,7 @@ void schedule::collect(moment const& m) {
   nanos latest = never;
   for (std::size_t i = 0; i < waiting_.size(); ++i) {
     step const& s = waiting_[i];
+    if ((s.touches & m.paused) != 0) continue;
     latest = std::min(latest, s.latest);
     auto const same = [&](choice const& c) { return c.id == s.stream; };
     if (std::any_of(choices_.begin(), choices_.end(), same)) continue;  // behind another of its stream
@@ -48,10 +49,16 @@ void schedule::collect(moment const& m) {
   for (fault const& f : m.faults) choices_.push_back({id_of_fault(f.id), f.touches});
 }
 
-std::uint64_t schedule::state(nanos now) const {
-  std::uint64_t all = mixed(static_cast<std::uint64_t>(now), static_cast<std::uint64_t>(faults_));
-  for (std::uint64_t const one : histories_) all = mixed(all, one);
-  return all;
+std::uint64_t schedule::state(moment const& m) const {
+  std::uint64_t all = mixed(static_cast<std::uint64_t>(m.now), m.servers());
+  for (std::size_t i = 1; i < histories_.size(); ++i) all = mixed(all, histories_[i]);
+  std::uint64_t under_way = 0;
+  for (auto first = waiting_.begin(); first != waiting_.end(); ++first) {
+    std::uint64_t place = 0;  // in its stream; between streams there is no order
+    for (auto before = waiting_.begin(); before != first; ++before) place += before->stream == first->stream ? 1 : 0;
+    under_way += mixed(mixed(mixed(first->stream, place), first->content), static_cast<std::uint64_t>(first->latest));
+  }
+  return mixed(all, under_way);
 }
 
 void schedule::happened(footprint touched, nanos now, std::uint64_t what, std::uint64_t content) {
@@ -70,7 +77,7 @@ bool schedule::take_one(moment const& m) {
     return false;
   }
   ++taken_;
-  std::size_t const n = decider_.decide(state(m.now), choices_);
+  std::size_t const n = decider_.decide([&] { return state(m); }, choices_);
   choice const chosen = choices_[n];
   if (n < which_.size()) {
     step const s = std::move(waiting_[which_[n]]);

@@ -23,7 +23,7 @@ inline bool commute(choice const& a, choice const& b) { return (a.touches & b.to
 /// Decides at every point of a run. It may end the run by an exception.
 class decider {
  public:
-  virtual std::size_t decide(std::uint64_t state, std::span<choice const> all) = 0;
+  virtual std::size_t decide(std::function<std::uint64_t()> const& state, std::span<choice const> all) = 0;
 
  protected:
   ~decider() = default;
@@ -34,9 +34,9 @@ struct bounds {
   int faults = 1;
 };
 
-/// A state is known by what has brought it about: a process is a deterministic function of what it was given, and when. So a digest of that, for each
-/// process, stands for its memory, for what it has sent that is still under way, and for its timers. Two orders that differ only in steps of
-/// different processes come to the same state.
+/// The state of a client is known by what has brought it about: it is a deterministic function of what it was given, and when. So a digest of that
+/// stands for its memory and its timers. Servers are known by what they know. With the time, what waits and the faults so far that is the state of the
+/// world. Not in it: what judges remember. They judge what they see at each step; that no fault is lost by it is tested.
 class schedule final : public steps {
  public:
   schedule(bounds const& b, decider& d) : bounds_{b}, decider_{d} {}
@@ -52,7 +52,7 @@ class schedule final : public steps {
 
  private:
   void collect(moment const& m);
-  std::uint64_t state(nanos now) const;
+  std::uint64_t state(moment const& m) const;
   void happened(footprint touched, nanos now, std::uint64_t what, std::uint64_t content);
 
   static constexpr std::uint64_t time_passes = 1;
@@ -62,7 +62,7 @@ class schedule final : public steps {
   std::vector<step> waiting_;
   std::vector<choice> choices_;
   std::vector<std::size_t> which_;  // of what waits, for each of the first choices
-  std::array<std::uint64_t, 32> histories_{};
+  std::array<std::uint64_t, 32> histories_{};  // by the bits of a footprint
   std::size_t taken_ = 0;
   int faults_ = 0;
   bool cut_off_ = false;

@@ -13,9 +13,9 @@ namespace {
 
 using kind = fault_plan::kind;
 
-constexpr nanos longest_way = 10 * millisecond;  // of a message, and of a user between two steps
+constexpr nanos longest_way = 2 * millisecond;  // of a message, and of a user between two steps
 constexpr nanos lease = 480 * millisecond;
-constexpr nanos begins = 100 * millisecond;  // by then all are connected
+constexpr nanos begins = second;             // by then all are connected, and no timer of that is left
 constexpr nanos some_time = 1;               // as short or long as `longest_way` allows
 
 config small_settings() {

@@ -15,7 +15,7 @@ void walk::begin() {
   asleep_.clear();
 }
 
-std::size_t walk::decide(std::uint64_t state, std::span<choice const> all) {
+std::size_t walk::decide(std::function<std::uint64_t()> const& state, std::span<choice const> all) {
   awake_.clear();
   std::vector<std::size_t> numbers;
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -25,7 +25,7 @@ std::size_t walk::decide(std::uint64_t state, std::span<choice const> all) {
   }
   if (awake_.empty()) throw needless{};
   if (depth_ == path_.size()) {
-    if (reductions_.equal_states && visited_.covers(state, asleep_, most_steps_ - depth_)) throw needless{};
+    if (reductions_.equal_states && visited_.covers(state(), asleep_, most_steps_ - depth_)) throw needless{};
     path_.push_back(0);
   }
   std::size_t const taken = path_[depth_++];

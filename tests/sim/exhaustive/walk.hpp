@@ -30,7 +30,7 @@ class walk final : public decider {
 
   // Before each run.
   void begin();
-  std::size_t decide(std::uint64_t state, std::span<choice const> all) override;
+  std::size_t decide(std::function<std::uint64_t()> const& state, std::span<choice const> all) override;
   /// To the next run. False: that was the last.
   bool advance();
 

@@ -30,6 +30,8 @@
 
 namespace conch::sim {
 
+class digest;
+
 class redis_model {
  public:
   // The CLIENT ID. Grows over one run of the server and starts again after restart(), so an id
@@ -191,6 +193,9 @@ class redis_model {
 
   // The expiry of a key that exists and has one.
   std::optional<std::int64_t> expires_at_ms(std::string_view key, int database = 0) const;
+
+  // All that its answers from now on depend on, but not its faults.
+  void add_to(digest& d) const;
 
   // Receivers a PUBLISH to this channel would have, or an SPUBLISH.
   std::size_t subscriber_count(std::string_view channel) const;

@@ -214,7 +214,7 @@ void world::pump(link_ptr const& l, bool up) {
 void world::connect(link_ptr const& l) {
   links_.push_back(l);
   if (order_ != nullptr) {
-    by(now_ + plan_.jitter, *l, true, [this, l] { reach(l); });
+    by(now_ + plan_.jitter, *l, true, of_client(l->client) | of_servers, [this, l] { reach(l); });
   } else {
     at(now_ + plan_.connect_time + delay(*l), [this, l] { reach(l); });
   }
@@ -288,11 +288,11 @@ void world::close_server_end(link_ptr const& l, bool tell) {
 
 void world::break_link(link_ptr const& l, nanos client_notices, nanos server_notices) {
   l->cut = true;
-  by(now_ + client_notices, *l, false, [this, l] {
+  by(now_ + client_notices, *l, false, of_client(l->client), [this, l] {
     sim_client& c = *clients_[static_cast<std::size_t>(l->client)];
     if (l->client_open && c.alive() && c.process() == l->process) c.connection_lost(l);
   });
-  by(now_ + server_notices, *l, true, [this, l] { close_server_end(l, false); });
+  by(now_ + server_notices, *l, true, of_servers, [this, l] { close_server_end(l, false); });
 }
 
 // -------------------------------------------------------------------------------------- server

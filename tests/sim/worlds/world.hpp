@@ -199,9 +199,11 @@ class world {
   void stop_exploring();
   std::vector<steps::fault> possible_faults();
   bool is_possible(fault_plan const& f) const;
+  std::uint64_t digest_of_servers() const;
+  footprint paused() const;
   void strike(fault_plan f);
   void deliver_later(link_ptr const& l, bool up, std::string bytes, bool end);
-  void by(nanos latest, link const& l, bool up, std::function<void()> what);
+  void by(nanos latest, link const& l, bool up, footprint touched, std::function<void()> what);
   void serve(link_ptr const& l, std::string const& bytes);
   void execute(link_ptr const& l, std::span<std::string_view const> argv);
   void distribute(std::size_t node, std::vector<redis_model::pushed> const& pushes);

@@ -1,5 +1,7 @@
 // A world in which every order is tried: what may happen, and which faults may.
+#include "servers/redis/scripts.hpp"
 #include "sim/digest.hpp"
+#include "sim/mutants/mutants.hpp"
 #include "sim/worlds/sim_client.hpp"
 #include "sim/worlds/world.hpp"
 
@@ -13,6 +15,7 @@ std::uint64_t stream_of(link const& l, bool up) { return l.number * 2 + (up ? 1 
 
 void world::explore() {
   pass_until(plan_.explored_from);
+  for (redis::script const& s : redis::all_scripts()) admin({"SCRIPT", "LOAD", mutated_source(s.name)});  // who forgets them is a fault
   plan_.faults.reserve(plan_.possible.size() * 4);  // apply() keeps references
   order_ = explores_;
   for (;;) {
@@ -20,8 +23,12 @@ void world::explore() {
     nobody_waits_for_ever();
     if (all_done() && order_->empty()) break;
     nanos const next = events_.empty() ? steps::never : events_.next();
+    auto const let_time_pass = [this, next] {
+      pass_until(next);
+      say("time has passed");
+    };
     auto const faults = possible_faults();
-    if (!order_->take_one({now_, next, [this, next] { pass_until(next); }, faults})) break;
+    if (!order_->take_one({now_, next, let_time_pass, faults, paused(), [this] { return digest_of_servers(); }})) break;
   }
   stop_exploring();
 }
@@ -34,6 +41,25 @@ void world::stop_exploring() {
   pass_until(now_);
   limit_ += now_;
   heal();
+}
+
+/// But what has been sent to them and is not there yet.
+std::uint64_t world::digest_of_servers() const {
+  digest d;
+  for (node const& n : nodes_) {
+    n.model.add_to(d);
+    d.add(n.down ? 1 : 0);
+    for (batch const& b : n.stream) d.add(b.number);
+  }
+  for (shard const& s : shards_) d.add(s.master);
+  for (std::size_t const address : addresses_) d.add(address);
+  return d.value();
+}
+
+footprint world::paused() const {
+  footprint all = 0;
+  for (auto const& c : clients_) all |= c->paused() ? of_client(c->number()) : 0;
+  return all;
 }
 
 std::vector<steps::fault> world::possible_faults() {
@@ -87,13 +113,12 @@ void world::deliver_later(link_ptr const& l, bool up, std::string bytes, bool en
   order_->add({stream_of(*l, up), up ? of_servers : of_client(l->client), now_ + plan_.jitter, content.value(), std::move(run), std::move(is_void)});
 }
 
-/// One end of a connection comes to know something, soon (then in any order) or at that moment.
-void world::by(nanos latest, link const& l, bool up, std::function<void()> what) {
+/// An end of a connection comes to know something, soon (then in any order) or at that moment.
+void world::by(nanos latest, link const& l, bool up, footprint touched, std::function<void()> what) {
   if (order_ == nullptr || latest > now_ + plan_.jitter) {
     at(latest, [what = std::move(what)] { what(); });
     return;
   }
-  footprint const touched = of_client(l.client) | of_servers;
   order_->add({~stream_of(l, up), touched, latest, 1, std::move(what)});
 }
 
