@@ -11,14 +11,14 @@ namespace {
 using ull = unsigned long long;
 
 void print(tally const& t) {
-  std::printf("%llu runs, %llu orders to the end (%llu of them to the bound), %llu states, %.0f s", static_cast<ull>(t.runs),
+  std::printf("%llu runs, %llu orders to the end (%llu of them to the bound), %llu states, %.1f s of processors", static_cast<ull>(t.runs),
               static_cast<ull>(t.orders), static_cast<ull>(t.cut_off), static_cast<ull>(t.states), t.seconds);
 }
 
 /// The estimate takes all alternatives for as large as each other. Those that are tried late are smaller: more of their states are known by then.
 void print_progress(tally const& t) {
   print(t);
-  if (t.share > 0) std::printf(", %.2f %%, at most %.0f s left", t.share * 100, t.seconds * (1 - t.share) / t.share);
+  if (t.share > 0) std::printf(", about %.2f %%, at most %.0f s left", t.share * 100, t.seconds * (1 - t.share) / t.share);
   std::printf("\n");
   std::fflush(stdout);
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <list>
 #include <thread>
 
@@ -39,7 +40,6 @@ class exploration {
   }
 
   void begin() {
-    began_ = clock::now();
     checkpoint c;
     if (!how_.checkpoint.empty()) c = read_checkpoint(how_.checkpoint, of());
     if (c.parts == 0) {
@@ -137,7 +137,7 @@ class exploration {
     std::lock_guard const lock{guard_};
     tally t = counts_;
     t.states = before_.states + visited_.count();
-    t.seconds = before_.seconds + std::chrono::duration<double>(clock::now() - began_).count();
+    t.seconds = before_.seconds + seconds_taken();
     t.share = static_cast<double>(parts_ - left_.size());
     for (auto const& [which, share] : shares_) t.share += share;
     t.share /= static_cast<double>(std::max<std::size_t>(parts_, 1));
@@ -148,7 +148,7 @@ class exploration {
     auto said = clock::now(), noted = said;
     while (!stop_ && !all_done()) {
       std::this_thread::sleep_for(std::chrono::milliseconds{10});
-      if (std::chrono::duration<double>(clock::now() - began_).count() >= how_.most_seconds) stop_ = true;
+      if (seconds_taken() >= how_.most_seconds) stop_ = true;
       if (how_.progress && clock::now() - said >= std::chrono::seconds{1}) {
         said = clock::now();
         how_.progress(now());
@@ -159,6 +159,9 @@ class exploration {
       }
     }
   }
+
+  /// Of processors: a busy machine does not count.
+  double seconds_taken() const { return static_cast<double>(std::clock() - began_) / CLOCKS_PER_SEC; }
 
   bool all_done() {
     std::lock_guard const lock{guard_};
@@ -183,7 +186,7 @@ class exploration {
   std::size_t parts_ = 0;
   tally counts_, before_;
   std::optional<broken_promise> found_;
-  clock::time_point began_;
+  std::clock_t const began_ = std::clock();
 };
 
 }  // namespace

@@ -20,8 +20,8 @@ struct tally {
   std::uint64_t cut_off = 0;   // of the orders: by the bound on steps, and then in the order of time
   std::uint64_t deepest = 0;   // steps of an order
   std::uint64_t states = 0;
-  double seconds = 0;
-  double share = 0;  // of the tree: an estimate
+  double seconds = 0;  // of processors
+  double share = 0;    // of the tree: an estimate
 };
 
 struct broken_promise {

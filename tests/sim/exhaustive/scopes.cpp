@@ -86,8 +86,8 @@ std::vector<fault_plan> of_one_client(int number) {
 
 std::vector<fault_plan> of_server() {
   return {
-      fault(kind::server_restart, 0, 0, 20 * millisecond),
-      fault(kind::server_wiped, 0, 0, 20 * millisecond),
+      fault(kind::server_restart),
+      fault(kind::server_wiped),
       fault(kind::flush_scripts),
   };
 }
@@ -99,7 +99,7 @@ plan small_plan(std::vector<std::vector<operation>> programs) {
   for (std::vector<operation>& work : programs) {
     client_plan c;
     c.settings = small_settings();
-    work.front().think = begins;
+    if (!work.empty()) work.front().think = begins;
     c.actors.push_back({std::move(work)});
     p.clients.push_back(std::move(c));
   }
@@ -133,17 +133,76 @@ scope of_plan(std::string name, std::string words, bounds limits, plan p) {
   return {std::move(name), std::move(words), limits, std::move(run)};
 }
 
+plan with_roles(plan p) {
+  add(p.possible, {fault(kind::role_change), fault(kind::role_change, 0, 0, longest_way)});
+  return p;
+}
+
+plan of_several_owners(engine::permit_kind of, std::uint32_t limit, std::vector<std::vector<operation>> programs) {
+  plan p = small_plan(std::move(programs));
+  p.permits = of;
+  p.limit = limit;
+  return p;
+}
+
+operation with_weight(std::uint32_t weight) {
+  operation o = acquire();
+  o.weight = weight;
+  return o;
+}
+
+/// Whose hold leaves its client, and is taken over by that one.
+operation given_to(int client) {
+  operation o = acquire();
+  o.detach = true;
+  o.adopt_by = client;
+  o.adopted_hold = some_time;
+  return o;
+}
+
+/// Ids of which one begins like another, and a renewal that may be under way while the next hold begins.
+plan with_similar_ids(plan p) {
+  for (client_plan& c : p.clients) {
+    c.id_jumps = c.without_nonces = true;
+  }
+  p.seed = 5;
+  return p;
+}
+
+void add_mutexes(std::vector<scope>& all) {
+  auto const two = [] { return small_plan({{acquire()}, {acquire()}}); };
+  all.push_back(of_plan("mutex-2c-0f", "two clients acquire and release, one of them twice", {200, 0}, small_plan({{acquire(), acquire()}, {acquire()}})));
+  all.push_back(of_plan("mutex-2c-1f", "two clients acquire and release", {200, 1}, with_faults(two())));
+  all.push_back(of_plan("mutex-2c-2f", "the same with two faults", {200, 2}, with_faults(two())));
+  all.push_back(of_plan("mutex-3c-0f", "three clients acquire and release", {200, 0}, small_plan({{acquire()}, {acquire()}, {acquire()}})));
+  all.push_back(of_plan("mutex-3c-1f", "the same with a fault", {200, 1}, with_faults(small_plan({{acquire()}, {acquire()}, {acquire()}}))));
+  all.push_back(of_plan("cancel-2c-0f", "one client acquires and tries, the other cancels its wait", {200, 0},
+                        small_plan({{acquire(), attempt()}, {cancelled()}})));
+  all.push_back(of_plan("cancel-2c-1f", "the same with a fault", {200, 1}, with_faults(small_plan({{acquire(), attempt()}, {cancelled()}}))));
+  all.push_back(of_plan("cancel-3c-0f", "of three clients one cancels its wait", {200, 0}, small_plan({{acquire()}, {cancelled()}, {acquire()}})));
+  all.push_back(of_plan("renew-2c-1f", "a hold is renewed while another client waits", {200, 1},
+                        with_faults(small_plan({{held_for(lease / 3 + millisecond)}, {acquire()}}))));
+  all.push_back(of_plan("ids-1c-1f", "a hold is renewed, and the next one has an id that begins like its", {200, 1},
+                        with_faults(with_similar_ids(small_plan({{held_for(lease / 3 + millisecond), acquire()}})))));
+  all.push_back(of_plan("roles-2c-1f", "a server and its replica change roles", {200, 1}, with_roles(two())));
+  all.push_back(of_plan("adopt-2c-1f", "a hold goes to another client while roles change", {200, 1}, with_roles(small_plan({{given_to(1)}, {}}))));
+}
+
+void add_several_owners(std::vector<scope>& all) {
+  using engine::permit_kind;
+  auto const semaphore = of_several_owners(permit_kind::semaphore, 2, {{with_weight(1)}, {with_weight(2)}, {with_weight(1)}});
+  auto const shared = of_several_owners(permit_kind::shared, engine::most_permits,
+                                        {{with_weight(1)}, {with_weight(engine::most_permits)}, {with_weight(1)}});
+  all.push_back(of_plan("semaphore-3c-0f", "three clients want one, two and one of two permits", {200, 0}, semaphore));
+  all.push_back(of_plan("semaphore-3c-1f", "the same with a fault", {200, 1}, with_faults(semaphore)));
+  all.push_back(of_plan("shared-3c-0f", "a reader, a writer and a reader", {200, 0}, shared));
+  all.push_back(of_plan("shared-3c-1f", "the same with a fault", {200, 1}, with_faults(shared)));
+}
+
 std::vector<scope> make_scopes() {
   std::vector<scope> all;
-  all.push_back(of_plan("mutex-2c-0f", "two clients acquire and release, one of them twice", {200, 0},
-                        with_faults(small_plan({{acquire(), acquire()}, {acquire()}}))));
-  all.push_back(of_plan("mutex-2c-1f", "two clients acquire and release", {200, 1}, with_faults(small_plan({{acquire()}, {acquire()}}))));
-  all.push_back(of_plan("mutex-2c-2f", "two clients acquire and release", {200, 2}, with_faults(small_plan({{acquire()}, {acquire()}}))));
-  all.push_back(of_plan("cancel-2c-1f", "one client acquires and releases, one tries, and one cancels its wait", {200, 1},
-                        with_faults(small_plan({{acquire(), attempt()}, {cancelled()}}))));
-  all.push_back(of_plan("long-2c-1f", "a hold is renewed while another client waits", {200, 1},
-                        with_faults(small_plan({{held_for(lease + lease / 4)}, {acquire()}}))));
-  all.push_back(of_plan("mutex-3c-1f", "three clients acquire and release", {300, 1}, with_faults(small_plan({{acquire()}, {acquire()}, {acquire()}}))));
+  add_mutexes(all);
+  add_several_owners(all);
   return all;
 }
 

@@ -5,6 +5,7 @@
 #include "sim/worlds/sim_client.hpp"
 #include "sim/worlds/world.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace conch::sim {
@@ -21,7 +22,9 @@ void world::explore() {
   for (;;) {
     pass_until(now_);
     nobody_waits_for_ever();
-    if (all_done() && order_->empty()) break;
+    // What is still under way then is left to the order of its time: it can only be the end of a connection, or its beginning.
+    auto const is_through = [](auto const& c) { return !c->alive() || (c->finished() && c->owed() == 0); };
+    if (order_->empty() ? all_done() : std::all_of(clients_.begin(), clients_.end(), is_through)) break;
     nanos const next = events_.empty() ? steps::never : events_.next();
     auto const let_time_pass = [this, next] {
       pass_until(next);

@@ -1,0 +1,85 @@
+// Small worlds in every order; and what is left out hides no deliberate fault.
+#include "sim/exhaustive/checkpoint.hpp"
+#include "sim/exhaustive/explorer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <set>
+
+namespace conch::sim {
+namespace {
+
+explored explore_all(char const* name, mutant const* broken = nullptr, reductions reduced = {}) {
+  exploring how;
+  how.broken = broken;
+  how.reduced = reduced;
+  return explore(*find_scope(name), how);
+}
+
+class SmallWorlds : public testing::TestWithParam<char const*> {};
+
+TEST_P(SmallWorlds, BreakNoPromiseInAnyOrder) {
+  explored const all = explore_all(GetParam());
+  EXPECT_TRUE(all.finished);
+  EXPECT_EQ(all.counts.cut_off, 0U);
+  EXPECT_FALSE(all.found) << all.found->what.words << "\nscripts/sim --exhaustive " << GetParam() << " --path '" << to_text(all.found->where) << "'";
+}
+
+INSTANTIATE_TEST_SUITE_P(Scope, SmallWorlds, testing::Values("mutex-2c-0f"));
+
+constexpr char const* of_all_kinds[] = {SOUNDNESS_MUTANTS};
+
+/// With and without each reduction the same ones are found.
+TEST(Exhaustive, ReductionsHideNoDeliberateFault) {
+  std::set<std::string_view> found[4];
+  for (char const* const name : of_all_kinds) {
+    mutant const* const m = find_mutant(name);
+    ASSERT_NE(m, nullptr) << name;
+    for (int i = 0; i < 4; ++i) {
+      if (explore_all("mutex-2c-0f", m, {(i & 1) != 0, (i & 2) != 0}).found) found[i].insert(name);
+    }
+  }
+  for (int i = 1; i < 4; ++i) EXPECT_EQ(found[i], found[0]);
+  EXPECT_GE(found[0].size(), 5U);
+  EXPECT_LT(found[0].size(), std::size(of_all_kinds));
+}
+
+TEST(Exhaustive, APathIsReplayed) {
+  mutant const* const m = find_mutant(of_all_kinds[0]);
+  explored const all = explore_all("mutex-2c-0f", m);
+  ASSERT_TRUE(all.found);
+  outcome const again = run_path(*find_scope("mutex-2c-0f"), path_of(to_text(all.found->where)), m, false);
+  EXPECT_EQ(again.words, all.found->what.words);
+}
+
+TEST(Exhaustive, GoesOnFromACheckpoint) {
+  std::string const file = testing::TempDir() + "conch_exhaustive_checkpoint";
+  std::remove(file.c_str());
+  exploring how;
+  how.checkpoint = file;
+  how.most_runs = 7;
+  how.reduced = {true, false};  // so that the runs before and after add up
+  scope const& s = *find_scope("mutex-2c-0f");
+  explored part;
+  int times = 0;
+  do {
+    part = explore(s, how);
+    ++times;
+  } while (!part.finished && times < 1000);
+  EXPECT_GT(times, 1);
+  EXPECT_EQ(part.counts.runs, explore_all("mutex-2c-0f", nullptr, how.reduced).counts.runs);
+  EXPECT_THROW(explore(*find_scope("mutex-2c-1f"), how), std::runtime_error);
+  std::remove(file.c_str());
+}
+
+TEST(Exhaustive, SeveralThreadsSeeTheSameStates) {
+  exploring how;
+  how.threads = 3;
+  explored const all = explore(*find_scope("mutex-2c-0f"), how);
+  EXPECT_TRUE(all.finished);
+  EXPECT_EQ(all.counts.states, explore_all("mutex-2c-0f").counts.states);
+}
+
+}  // namespace
+}  // namespace conch::sim
