@@ -160,7 +160,7 @@ class exploration {
     }
   }
 
-  /// Of processors: a busy machine does not count.
+  /// Processor time: a busy machine does not count.
   double seconds_taken() const { return static_cast<double>(std::clock() - began_) / CLOCKS_PER_SEC; }
 
   bool all_done() {

@@ -38,10 +38,10 @@ class lock_history {
   void fence_forgotten(int name, nanos now);
   /// The master has nothing of that hold; or it has it after all.
   void orphaned(sim_acquisition const& a, nanos since);
-  /// Nobody's promise covers it: somebody forged it, or another server granted it than the one that decides.
+  /// No promise covers it: somebody forged it, or another server granted it than the one that decides.
   void left_out(sim_acquisition const& a);
 
-  /// So many holds and attempts are in it.
+  /// The number of its holds and attempts.
   std::size_t size() const;
   history::operations all() const;
   /// Also when it is not over yet.
@@ -56,7 +56,7 @@ class lock_history {
     bool is_left_out = false;
   };
 
-  /// Of grants up to that fence which were asked for before.
+  /// For grants up to that fence which were asked for earlier.
   struct excuse {
     nanos at;
     std::int64_t fence;

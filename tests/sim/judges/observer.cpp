@@ -159,7 +159,7 @@ void observer::asked(sim_acquisition& a) {
   history_.asked(a, world_.now());
 }
 
-/// What nobody promises to be the only one is no part of the history.
+/// A grant without a promise of exclusion is not part of the history.
 void observer::record_grant(sim_acquisition const& a) {
   history_.granted(a, world_.now());
   bool const by_an_old_word =

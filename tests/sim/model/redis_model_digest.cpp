@@ -1,4 +1,4 @@
-// One number for all that a server knows, for whoever compares states. Times of day are in it where something depends on them.
+// One number for all that a server knows, to compare states. Times of day are in it where something depends on them.
 #include "sim/digest.hpp"
 #include "sim/model/redis_model_impl.hpp"
 

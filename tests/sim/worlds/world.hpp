@@ -82,7 +82,7 @@ struct link {
 
 using link_ptr = std::shared_ptr<link>;
 
-// Of what is under way in it.
+// The stream of what is under way in that link.
 std::uint64_t stream_of(link const& l, bool up);
 
 // Takes one command off the front; false: it is not all there yet. What comes here our own encoder has written.
@@ -112,7 +112,7 @@ class world {
   void at(nanos when, F&& what) {
     events_.at(std::max(when, now_), std::forward<F>(what));
   }
-  // Of a world that is explored, while it is; else null.
+  // The steps to choose from while this world is explored; else null.
   steps* order() const { return order_; }
   bool tracing() const { return trace_.on; }
   void say(std::string line);

@@ -18,7 +18,7 @@ enum class action : std::uint8_t {
   extend,
   release,
   lost,      // the holder was told that its hold has ended: at once, so `invoked` is `completed`
-  forgotten  // nobody's: from `invoked` on the lock may have forgotten its last fence
+  forgotten  // the server's: from `invoked` on the lock may have forgotten its last fence
 };
 
 enum class outcome : std::uint8_t {
@@ -39,9 +39,9 @@ struct operation {
   nanoseconds completed = never;  // never: nobody heard the answer
   std::int64_t fence = 0;         // of a grant
   std::uint32_t weight = 1;       // of what it asks for
-  // Of what grants or extends: until then the holder believed in its hold, whatever else happened. Of several operations on a hold the latest counts.
+  // For what grants or extends: until then the holder believed in its hold, whatever else happened. Of several operations on a hold the latest counts.
   nanoseconds deadline = 0;
-  // Of a grant: from then on the promise of exclusion does not cover it, since the server lost its data or an operator took the lock away.
+  // For a grant: from then on the promise of exclusion does not cover it, since the server lost its data or an operator took the lock away.
   nanoseconds excused = never;
 
   bool operator==(operation const&) const = default;

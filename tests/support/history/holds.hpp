@@ -22,7 +22,7 @@ struct hold_record {
   operation const* end = nullptr;  // the release or the loss that tells
 };
 
-/// Of one lock. What breaks a rule of a single hold goes into `wrong`.
+/// The holds of one lock. What breaks a rule of a single hold goes into `wrong`.
 std::vector<hold_record> holds_in(operations const& of_one_lock, std::string& wrong);
 
 }  // namespace conch::history

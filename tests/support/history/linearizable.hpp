@@ -48,10 +48,10 @@ struct verdict {
 /// Placements that are tried for one lock before the judge gives up and says so.
 constexpr std::uint64_t most_placements = 1'000'000;
 
-/// Of one lock.
+/// Judges one lock.
 verdict judge_lock(operations const& of_one_lock, specification const& what, std::uint64_t most = most_placements);
 
-/// Of all locks in it: the first that is broken; else the first that is too large; else linearizable.
+/// Judges all locks in it: the first that is broken; else the first that is too large; else linearizable.
 verdict judge(operations const& all, specification const& what, std::uint64_t most = most_placements);
 
 }  // namespace conch::history
