@@ -11,6 +11,12 @@ import org.redisson.config.Config;
 public final class Peer {
     private static final long LEASE_MS = 30_000;
 
+    /** A JVM has no time for more clients, each of which has a timer of its own: beyond that, this many threads share one. */
+    private static final int MOST_CLIENTS = 100, THREADS_OF_A_CLIENT = 25;
+
+    /** Redisson's default: a fair lock subscribes to one channel for each waiting thread. */
+    private static final int CHANNELS_OF_A_CONNECTION = 5;
+
     private static Config config(String port) {
         Config config = new Config();
         config.setLockWatchdogTimeout(LEASE_MS);
@@ -19,12 +25,13 @@ public final class Peer {
     }
 
     /** One of many clients in one process: its own connections, but the threads of all. */
-    private static RedissonClient small(String port, io.netty.channel.EventLoopGroup loops, ExecutorService executor) {
+    private static RedissonClient small(String port, io.netty.channel.EventLoopGroup loops, ExecutorService executor, int threads) {
         Config config = config(port);
         config.setEventLoopGroup(loops);
         config.setExecutor(executor);
         config.useSingleServer().setConnectionMinimumIdleSize(1).setConnectionPoolSize(2)
-            .setSubscriptionConnectionMinimumIdleSize(1).setSubscriptionConnectionPoolSize(1);
+            .setSubscriptionConnectionMinimumIdleSize(1)
+            .setSubscriptionConnectionPoolSize((threads + CHANNELS_OF_A_CONNECTION - 1) / CHANNELS_OF_A_CONNECTION);
         return Redisson.create(config);
     }
 
@@ -34,9 +41,14 @@ public final class Peer {
         }
         var loops = new io.netty.channel.MultiThreadIoEventLoopGroup(io.netty.channel.nio.NioIoHandler.newFactory());
         ExecutorService executor = Executors.newFixedThreadPool(16);
+        int threads = count > 1 + MOST_CLIENTS ? THREADS_OF_A_CLIENT : 1;
         List<RedissonClient> all = new ArrayList<>();
-        for (int i = 0; i < count; ++i) {
-            all.add(small(port, loops, executor));
+        all.add(small(port, loops, executor, 1));
+        while (all.size() < count) {
+            RedissonClient shared = small(port, loops, executor, threads);
+            for (int i = 0; i < threads && all.size() < count; ++i) {
+                all.add(shared);
+            }
         }
         return all;
     }
