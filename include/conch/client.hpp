@@ -63,7 +63,7 @@ class client {
   client& operator=(client&&) = delete;
 
   /// Ends all waits with errc::closed, reports all holds as lost, and releases their locks in the background.
-  /// Does not block.
+  /// Does not block. Only a running io_context releases: after io_context::stop() the locks last until their leases end.
   CONCH_API ~client();
 
   CONCH_API executor_type get_executor() const noexcept;  ///< The executor that it was made with.
