@@ -215,20 +215,22 @@ void sim_client::resume() {
   world_.say("client " + std::to_string(number_) + " goes on");
   paused_ = false;
   last_pause_end_ = world_.now();
-  if (steps* const order = world_.order(); order != nullptr) {
-    auto look_at_timers = [this] { input([this](time_point now) { engine_->tick(now); }); };
-    auto is_void = [this, mine = process_] { return !alive_ || process_ != mine; };
-    order->add({stream_of_user(), of_client(number_), world_.now(), 0, std::move(look_at_timers), std::move(is_void)});
-    return;
-  }
-  if (world_.schedule().timers_first) input([this](time_point now) { engine_->tick(now); });
+  if (world_.schedule().timers_first && world_.order() == nullptr) input([this](time_point now) { engine_->tick(now); });
   while (!inbox_.empty() && !paused_ && alive_) {
     auto const what = std::move(inbox_.front());
     inbox_.pop_front();
     what(local_now());
     finish_input();
   }
-  if (alive_) input([this](time_point now) { engine_->tick(now); });
+  steps* const order = world_.order();
+  if (order == nullptr) {
+    if (alive_) input([this](time_point now) { engine_->tick(now); });
+    return;
+  }
+  // Before or after what has arrived meanwhile.
+  auto look_at_timers = [this] { input([this](time_point now) { engine_->tick(now); }); };
+  auto is_void = [this, mine = process_] { return !alive_ || process_ != mine; };
+  order->add({stream_of_user(), of_client(number_), world_.now(), 0, std::move(look_at_timers), std::move(is_void)});
 }
 
 bool sim_client::finished() const {
