@@ -26,7 +26,7 @@ using std::chrono::microseconds;
 constexpr std::string_view the_ideal = "the ideal: the lock is never free";
 constexpr std::string_view no_waiting = "the ideal: nothing but the body takes time";
 
-constexpr milliseconds settling{1500};  // until all stand in line
+constexpr milliseconds settling{1500};  // until all are queued
 
 std::string shown(microseconds body) { return body.count() == 0 ? "empty body" : "body of " + std::to_string(body.count()) + " us"; }
 
