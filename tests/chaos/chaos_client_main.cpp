@@ -25,6 +25,8 @@
 #include <type_traits>
 #include <utility>
 
+#include <unistd.h>
+
 namespace {
 
 namespace asio = boost::asio;
@@ -50,6 +52,7 @@ struct worker {
   std::string kinds = "mutex";
   int slow_share = 60;     // one hold in this many is held long enough to be renewed
   bool tells_all = false;  // the recorder is told of each hold from its grant to its end, and of each connection
+  std::uint64_t acquires = 0;
   bool stopping = false;
 };
 
@@ -70,7 +73,13 @@ struct use_of_hold {
   std::int64_t granted = 0;
   std::int64_t promised = 0;  // the latest deadline that it has shown; a lost hold shows none
   std::shared_ptr<std::int64_t> lost_at = std::make_shared<std::int64_t>(std::numeric_limits<std::int64_t>::max());
+  conch::history::operation asked;
 };
+
+/// What is said of a mutex: the history of another kind of lock is not judged.
+void tell(worker& w, share const& of, conch::history::operation const& o) {
+  if (of.guarded) w.recorder.told(o);
+}
 
 /// One step at the guarded resource. The deadline is read before: what the hold promises at that moment must be true,
 /// however long this process is stopped before the recorder is told of it.
@@ -145,9 +154,11 @@ class permits {
 };
 
 template <class Hold, class Lock>
-asio::awaitable<Hold> acquire(worker& w, Lock lock) {
+asio::awaitable<Hold> acquire(worker& w, Lock lock, conch::history::operation& asked) {
   int const kind = w.roll(10);
   auto const began = conch::clock::now();
+  asked.invoked = in_ns(began);
+  asked.how = conch::history::outcome::refused;
   conch::error_code ec;
   Hold h;
   if (kind < 6) {
@@ -162,9 +173,11 @@ asio::awaitable<Hold> acquire(worker& w, Lock lock) {
     ec = std::get<0>(result);
     h = std::move(std::get<1>(result));
   } else if (kind < 9) {
+    asked.what = conch::history::action::attempt;
     auto result = co_await lock.async_try_acquire(use_tuple);
     ec = std::get<0>(result);
     h = std::move(std::get<1>(result));
+    if (!ec && !h) asked.how = conch::history::outcome::busy;
   } else {
     asio::cancellation_signal signal;
     asio::steady_timer timer{co_await asio::this_coro::executor, std::chrono::microseconds{w.roll(20'000)}};
@@ -186,6 +199,12 @@ asio::awaitable<Hold> acquire(worker& w, Lock lock) {
     w.recorder.complain(w.name + ": acquire ended with " + ec.message());
   }
   if (ec == conch::errc::unreachable) w.recorder.count("acquires unreachable");
+  asked.completed = in_ns(conch::clock::now());
+  if (h) {
+    asked.how = conch::history::outcome::granted;
+    asked.fence = h.fence();
+    asked.deadline = in_ns(h.deadline());
+  }
   co_return h;
 }
 
@@ -207,7 +226,11 @@ asio::awaitable<void> take(worker& w, std::string who, std::string name, share o
   v.who = std::move(who);
   v.lock = std::move(name);
   v.of = std::move(of);
-  v.hold = co_await acquire<Hold>(w, lock);
+  v.asked.lock = v.lock;
+  v.asked.process = v.who;
+  v.asked.hold = (static_cast<std::uint64_t>(getpid()) << 32) + ++w.acquires;
+  v.hold = co_await acquire<Hold>(w, lock, v.asked);
+  tell(w, v.of, v.asked);
   if (!v.hold) {
     co_await sleep_for(std::chrono::microseconds{w.roll(10'000)});
     co_return;
@@ -220,12 +243,29 @@ asio::awaitable<void> take(worker& w, std::string who, std::string name, share o
   }
   co_await use(w, v);
   if (*v.lost_at != std::numeric_limits<std::int64_t>::max()) w.recorder.count("losses told");
+  conch::history::operation release = v.asked;
+  release.what = conch::history::action::release;
+  release.how = conch::history::outcome::unknown;
+  release.invoked = in_ns(conch::clock::now());
+  release.completed = conch::history::never;
+  release.deadline = std::max(v.promised, in_ns(v.hold.deadline()));
   if (w.roll(5) == 0) {
     v.hold = Hold{};
   } else {
     auto released = co_await v.hold.async_release(use_tuple);
     conch::error_code const ec = std::get<0>(released);
+    bool const was_held = std::get<1>(released);
     if (ec && ec != conch::errc::unreachable) w.recorder.complain(v.who + ": release ended with " + ec.message());
+    if (!ec) release.completed = in_ns(conch::clock::now());
+    if (!ec) release.how = was_held ? conch::history::outcome::held : conch::history::outcome::not_held;
+  }
+  tell(w, v.of, release);
+  if (*v.lost_at != std::numeric_limits<std::int64_t>::max()) {  // it may have been told of that only while it released
+    conch::history::operation lost = v.asked;
+    lost.what = conch::history::action::lost;
+    lost.how = conch::history::outcome::not_held;
+    lost.invoked = lost.completed = *v.lost_at;
+    tell(w, v.of, lost);
   }
   if (w.roll(3) == 0) co_await sleep_for(std::chrono::microseconds{w.roll(20'000)});
 }

@@ -2,6 +2,7 @@
 
 #include "chaos/cluster_nemesis.hpp"
 #include "chaos/failover_judge.hpp"
+#include "chaos/history_judge.hpp"
 #include "chaos/sentinel_nemesis.hpp"
 #include "chaos/server_nemesis.hpp"
 #include "chaos/share_judge.hpp"
@@ -63,12 +64,14 @@ recorder must have refused the one with the smaller fence.
                  paused for long: then no hold may be lost, whatever moves
   --sabotage     delete locks that are held, which must be noticed: succeeds if it was
   --client PATH  the client program (default: conch-chaos-client beside this one)
+  --edn DIR      write what the tasks asked of each mutex and were told, for Jepsen's checkers (docs/proof.md)
   --quiet        no line of progress
 )";
 
 struct settings : chaos_options {
   bool sentinel = false, cluster = false, zookeeper = false;
   bool quiet = false;
+  std::string edn;  // where to write histories; empty: nowhere
 };
 
 settings read(int argc, char** argv) {
@@ -125,6 +128,8 @@ settings read(int argc, char** argv) {
       if (std::find(std::begin(kinds), std::end(kinds), s.kinds) == std::end(kinds)) throw std::invalid_argument("no such kind: " + s.kinds);
     } else if (option == "--client") {
       s.client_program = value();
+    } else if (option == "--edn") {
+      s.edn = value();
     } else if (option == "--quiet") {
       s.quiet = true;
     } else {
@@ -162,7 +167,7 @@ class judge {
       if (failovers_) continue;             // what was believed until when is judged as a whole: see holds()
       if (r.valid_to <= r.other) continue;  // it had been told, or its deadline had passed
       bool const excused = server_ != nullptr && std::any_of(server_->data_losses().begin(), server_->data_losses().end(),
-                                                             [&](auto const& loss) { return r.fence <= loss.second && r.seen >= loss.first; });
+                                                             [&](data_loss const& loss) { return r.fence <= loss.to && r.seen >= loss.from; });
       if (excused) {
         ++excused_;
         continue;
@@ -188,6 +193,14 @@ class judge {
     }
   }
 
+  /// All that the tasks were told. What a failover excuses is judged by failover_judge alone.
+  void histories(std::string const& directory) {
+    history_.heard(witness_.take_operations());
+    if (!directory.empty()) history_.write(directory);
+    if (failovers_) return;
+    for (std::string const& what : history_.judge(server_ != nullptr ? server_->data_losses() : std::vector<data_loss>{})) violation(what);
+  }
+
   /// Every overlap ends in a refusal of the client that was inside, or in its death.
   void overlaps() {
     for (overlap const& o : witness_.overlaps()) {
@@ -201,8 +214,8 @@ class judge {
   std::string losses() const {
     std::string text;
     if (server_ == nullptr) return text;
-    for (auto const& [from, to] : server_->data_losses()) {
-      text += (text.empty() ? "; data was lost between the fences " : ", ") + std::to_string(from) + " and " + std::to_string(to);
+    for (data_loss const& loss : server_->data_losses()) {
+      text += (text.empty() ? "; data was lost between the fences " : ", ") + std::to_string(loss.from) + " and " + std::to_string(loss.to);
     }
     return text;
   }
@@ -213,6 +226,10 @@ class judge {
 
   std::uint64_t violations() const { return violations_; }
   std::uint64_t refused() const { return refused_; }
+  std::string of_histories() const {
+    return "operations on mutexes " + std::to_string(history_.operations()) + (failovers_ ? ", not judged together" : ", judged together") +
+           (history_.undecided() == 0 ? "" : ", locks with too many to judge " + std::to_string(history_.undecided()));
+  }
   /// What may be, and was.
   std::string excused() const {
     if (server_ != nullptr) return "refused while the hold said it was valid, after the server lost its data: " + std::to_string(excused_);
@@ -235,6 +252,7 @@ class judge {
   cluster_nemesis* const cluster_;
   std::unique_ptr<failover_judge> failovers_;
   std::unique_ptr<share_judge> shares_;
+  history_judge history_;
   std::set<std::pair<std::string, std::int64_t>> resolved_;
   std::uint64_t violations_ = 0, refused_ = 0, excused_ = 0;
 };
@@ -308,6 +326,7 @@ int run(settings const& s) {
   j.look();
   j.holds();
   j.overlaps();
+  j.histories(s.edn);
 
   if (s.cluster && !s.lose_data && !s.sabotage) {
     if (auto const lost = w.counts()["losses told"]; lost != 0) j.violation(std::to_string(lost) + " holds were lost where nothing was");
@@ -325,7 +344,7 @@ int run(settings const& s) {
   for (auto const& [what, times] : n.events()) std::cout << ' ' << what << ' ' << times << ',';
   std::cout << " calms " << calms << "\nrecorded:";
   for (auto const& [what, times] : w.counts()) std::cout << ' ' << what << ' ' << times << ',';
-  std::cout << ' ' << j.excused() << "\nlongest calm until everybody was granted something: " << longest_calm.count()
+  std::cout << ' ' << j.excused() << ", " << j.of_histories() << "\nlongest calm until everybody was granted something: " << longest_calm.count()
             << " ms\nviolations: " << j.violations() << " (seed " << s.seed << ")" << std::endl;
   if (s.sabotage) return j.violations() > 0 ? 0 : 1;
   return j.violations() == 0 ? 0 : 1;

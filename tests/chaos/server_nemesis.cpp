@@ -1,5 +1,6 @@
 #include "chaos/server_nemesis.hpp"
 
+#include "chaos/role_watch.hpp"
 #include "cohort/backend.hpp"
 #include "protocol/wire.hpp"
 
@@ -146,8 +147,10 @@ void server_nemesis::hurt_server(int chance) {
     }
     std::this_thread::sleep_for(80ms);
   }
-  lost_from_ = fence_of_now();
+  loss_.from = fence_of_now();
   server_->kill(SIGKILL);
+  loss_.at = boot_now();
+  loss_.killed = fence_of_now();
   server_up_ = false;
   later(milliseconds{roll(2) == 0 ? 0 : roll(800)}, [this, keep_data] { server_back(keep_data); });
 }
@@ -156,7 +159,8 @@ void server_nemesis::server_back(bool keep_data) {
   if (server_up_) return;
   server_->restart(keep_data);
   server_up_ = true;
-  if (!keep_data) losses_.emplace_back(lost_from_, fence_of_now());
+  loss_.to = fence_of_now();
+  if (!keep_data) losses_.push_back(loss_);
 }
 
 }  // namespace conch::test

@@ -1,6 +1,7 @@
 // One server, and each worker behind a proxy of its own.
 #pragma once
 
+#include "chaos/history_judge.hpp"
 #include "chaos/nemesis.hpp"
 #include "support/tcp_proxy.hpp"
 
@@ -12,7 +13,7 @@ class server_nemesis final : public redis_nemesis {
 
   void calm() override;
   /// The server may have lost what it acknowledged between these two moments, which are given as the fences of grants then.
-  std::vector<std::pair<std::int64_t, std::int64_t>> const& data_losses() const { return losses_; }
+  std::vector<data_loss> const& data_losses() const { return losses_; }
 
  private:
   redis_server& keeper_of(std::string const&) override { return *server_; }
@@ -30,9 +31,9 @@ class server_nemesis final : public redis_nemesis {
 
   std::unique_ptr<redis_server> server_;
   bool server_up_ = true, server_stopped_ = false;
-  std::int64_t lost_from_ = 0;
+  data_loss loss_;  // if it comes back without its data
   std::vector<std::unique_ptr<tcp_proxy>> proxies_;
-  std::vector<std::pair<std::int64_t, std::int64_t>> losses_;
+  std::vector<data_loss> losses_;
 };
 
 }  // namespace conch::test

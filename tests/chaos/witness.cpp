@@ -109,6 +109,28 @@ void witness::arrived(arrival const& a) {
   probe_.command({"RPUSH", "arrivals", line.str()});
 }
 
+void witness::told(history::operation const& o) {
+  std::ostringstream line;
+  line << static_cast<int>(o.what) << ' ' << static_cast<int>(o.how) << ' ' << o.lock << ' ' << o.process << ' ' << o.hold << ' ' << o.invoked << ' '
+       << o.completed << ' ' << o.fence << ' ' << o.weight << ' ' << o.deadline;
+  probe_.command({"RPUSH", "operations", line.str()});
+}
+
+history::operations witness::take_operations() {
+  history::operations all;
+  for (std::string const& line : take_list("operations")) {
+    history::operation o;
+    int what = 0, how = 0;
+    std::istringstream in{line};
+    in >> what >> how >> o.lock >> o.process >> o.hold >> o.invoked >> o.completed >> o.fence >> o.weight >> o.deadline;
+    if (!in) throw std::runtime_error("the recorder cannot read '" + line + "'");
+    o.what = static_cast<history::action>(what);
+    o.how = static_cast<history::outcome>(how);
+    all.push_back(o);
+  }
+  return all;
+}
+
 std::vector<std::string> witness::take_list(std::string const& key) {
   std::vector<std::string> all;
   while (true) {

@@ -2,6 +2,7 @@
 // write and leave with their fences. It knows nothing of conch.
 #pragma once
 
+#include "support/history/history.hpp"
 #include "support/redis_probe.hpp"
 
 #include <cstdint>
@@ -72,6 +73,8 @@ class witness {
   void complain(std::string const& what);
   void visited(visit const& v);
   void arrived(arrival const& a);
+  /// What a task asked for and was told.
+  void told(history::operation const& o);
 
   // For the orchestrator.
   std::vector<refusal> take_refusals();
@@ -79,6 +82,7 @@ class witness {
   std::vector<std::string> take_complaints();
   std::vector<visit> take_visits();
   std::vector<arrival> take_arrivals();
+  history::operations take_operations();
   std::map<std::string, std::int64_t> counts();
   std::map<std::string, std::int64_t> all_progress();
 

@@ -261,10 +261,11 @@ int write_histories(options const& o) {
   std::map<std::string, conch::history::operations> by_lock;
   for (conch::history::operation const& one : saw) by_lock[one.lock].push_back(one);
   std::filesystem::create_directories(o.edn);
+  int number = 0;  // some names are no names of files
   for (auto const& [lock, all] : by_lock) {
-    std::filesystem::path const file = std::filesystem::path{o.edn} / (lock + ".edn");
+    std::filesystem::path const file = std::filesystem::path{o.edn} / ("lock-" + std::to_string(number++) + ".edn");
     std::ofstream{file} << conch::history::to_edn(all);
-    std::printf("%s: %zu operations\n", file.c_str(), all.size());
+    std::printf("%s: %zu operations on '%s'\n", file.c_str(), all.size(), lock.c_str());
   }
   return by_lock.empty() ? 1 : 0;
 }

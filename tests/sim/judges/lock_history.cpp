@@ -15,6 +15,8 @@ using history::nanoseconds;
 using history::outcome;
 
 constexpr std::int64_t hand_offs_per_grant = 4096;
+/// Of one lock: a hundred times what most histories need.
+constexpr std::uint64_t most_placements = 20'000;
 
 std::atomic<std::uint64_t> undecided{0};
 
@@ -70,7 +72,9 @@ void lock_history::found_busy(sim_acquisition const& a) {
 }
 
 void lock_history::renewed(sim_acquisition const& a) {
-  if (record* const r = of(a)) r->acquire.deadline = std::max(r->acquire.deadline, a.client->true_time(a.deadline()));
+  record* const r = of(a);
+  if (r == nullptr || a.at != engine::acquisition::phase::holding) return;  // what is lost shows no deadline
+  r->acquire.deadline = std::max(r->acquire.deadline, a.client->true_time(a.deadline()));
 }
 
 void lock_history::extended(sim_acquisition const& a, nanos asked_at, nanos now) {
@@ -125,7 +129,7 @@ void lock_history::fence_forgotten(int name, nanos now) {
   history::operation o;
   o.what = action::forgotten;
   o.lock = name_of(name);
-  o.invoked = now;
+  o.invoked = o.completed = now;
   locks_[static_cast<std::size_t>(name)].others.push_back(o);
 }
 
@@ -179,7 +183,7 @@ history::operations lock_history::all() const {
 history::verdict lock_history::judged() const {
   history::verdict result;
   for (int name = 0; name < plan_.names; ++name) {
-    history::verdict v = history::judge_lock(of_lock(name), specified_);
+    history::verdict v = history::judge_lock(of_lock(name), specified_, most_placements);
     if (v.broken()) return v;
     if (v.is == history::verdict::answer::too_large) result = v;
   }

@@ -99,7 +99,9 @@ class brute_force {
   }
 
   /// Nobody heard of it: perhaps it was never carried out.
-  static bool is_optional(operation const& o) { return o.how == outcome::unknown && o.what != action::lost; }
+  static bool is_optional(operation const& o) {
+    return o.how == outcome::unknown && o.what != action::lost && o.what != action::forgotten;
+  }
   static nanoseconds latest(operation const& o) { return is_optional(o) ? never : o.completed; }
 
   operations const& all_;

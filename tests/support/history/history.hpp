@@ -17,8 +17,8 @@ enum class action : std::uint8_t {
   attempt,  // does not wait
   extend,
   release,
-  lost,      // the holder was told that its hold has ended: at once, so `invoked` is `completed`
-  forgotten  // the server's: from `invoked` on the lock may have forgotten its last fence
+  lost,      // the holder was told that its hold has ended: `invoked` is `completed`
+  forgotten  // the server's: at that moment the lock forgets its last fence
 };
 
 enum class outcome : std::uint8_t {

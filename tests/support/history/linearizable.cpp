@@ -50,13 +50,12 @@ class problem {
       steps_.push_back({step::kind::end, i, h.ended});
     }
     for (operation const& o : of_one_lock) {
-      if (o.what == action::forgotten) steps_.push_back({step::kind::forget, 0, {o.invoked, never}});
+      if (o.what == action::forgotten) steps_.push_back({step::kind::forget, 0, {o.invoked, o.invoked}});
       if (!shows_room || o.how != outcome::busy) continue;
       steps_.push_back({step::kind::busy, busy_.size(), {o.invoked, o.completed}});
       busy_.push_back(&o);
     }
     std::stable_sort(steps_.begin(), steps_.end(), [](step const& a, step const& b) { return a.when.from < b.when.from; });
-    forgets_ = std::any_of(steps_.begin(), steps_.end(), [](step const& s) { return s.what == step::kind::forget; });
   }
 
   std::vector<step> const& steps() const { return steps_; }
@@ -64,8 +63,6 @@ class problem {
   std::size_t holds() const { return holds_.size(); }
   operation const& busy(std::size_t number) const { return *busy_[number]; }
   specification const& what() const { return what_; }
-  /// Where fences rise and are never forgotten, no other order of grants is possible.
-  bool in_order_of_fences() const { return what_.fences_rise && !forgets_; }
   /// An end hinders nobody, unless somebody must find the lock busy.
   bool ends_as_soon_as_possible() const { return busy_.empty(); }
 
@@ -74,7 +71,6 @@ class problem {
   std::vector<hold_record> holds_;
   std::vector<operation const*> busy_;
   std::vector<step> steps_;
-  bool forgets_ = false;
 };
 
 /// The lock, after some of the steps.
@@ -200,12 +196,13 @@ class placement {
 
 class search {
  public:
-  explicit search(problem const& p) : problem_{p}, state_{p}, placement_{p.steps()} {
+  explicit search(problem const& p) : problem_{p}, state_{p}, placement_{p.steps()}, rank_(p.steps().size()) {
     for (std::size_t i = 0; i < p.steps().size(); ++i) {
-      step const& s = p.steps()[i];
-      if (s.what == step::kind::grant && p.hold(s.hold).acquire->how == outcome::granted) by_fence_.push_back(i);
+      if (p.steps()[i].what == step::kind::forget) forgets_.push_back(i);
+      if (has_fence(i)) by_fence_.push_back(i);
     }
     std::stable_sort(by_fence_.begin(), by_fence_.end(), [&](std::size_t a, std::size_t b) { return fence(a) < fence(b); });
+    for (std::size_t i = 0; i < by_fence_.size(); ++i) rank_[by_fence_[i]] = i;
   }
 
   /// None: `most` was not enough.
@@ -240,14 +237,24 @@ class search {
 
   std::int64_t fence(std::size_t which) const { return problem_.hold(problem_.steps()[which].hold).acquire->fence; }
 
-  /// Nothing that has not been placed was answered before this was asked.
-  bool may_come_next(std::size_t which) const {
-    if (placement_.is_placed(which)) return false;
+  bool has_fence(std::size_t which) const {
     step const& s = problem_.steps()[which];
-    bool const has_fence = s.what == step::kind::grant && problem_.hold(s.hold).acquire->how == outcome::granted;
-    if (has_fence && problem_.in_order_of_fences() && (next_fence_ >= by_fence_.size() || by_fence_[next_fence_] != which)) return false;
-    return state_.allows(s);
+    return problem_.what().fences_rise && s.what == step::kind::grant && problem_.hold(s.hold).acquire->how == outcome::granted;
   }
+
+  bool may_come_next(std::size_t which) const {
+    if (placement_.is_placed(which) || !state_.allows(problem_.steps()[which])) return false;
+    return !has_fence(which) || !leaves_one_behind(which);
+  }
+  /// A grant with a smaller fence has to come before it, unless the last fence is forgotten in between.
+  bool leaves_one_behind(std::size_t which) const {
+    nanoseconds const forgotten = next_forget_ < forgets_.size() ? problem_.steps()[forgets_[next_forget_]].when.from : never;
+    for (std::size_t i = next_fence_; i < rank_[which]; ++i) {
+      if (!placement_.is_placed(by_fence_[i]) && problem_.steps()[by_fence_[i]].when.to < forgotten) return true;
+    }
+    return false;
+  }
+  /// Nothing that has not been placed was answered before this was asked.
   bool begins_too_late(std::size_t which) const {
     auto const urgent = placement_.most_urgent();
     return urgent && problem_.steps()[which].when.from > problem_.steps()[*urgent].when.to;
@@ -265,7 +272,7 @@ class search {
 
   std::optional<choice> next_choice(std::size_t from) const {
     // Then only the grant with the next fence is left.
-    bool const is_only = problem_.in_order_of_fences() && problem_.ends_as_soon_as_possible();
+    bool const is_only = problem_.what().fences_rise && next_forget_ == forgets_.size() && problem_.ends_as_soon_as_possible();
     for (std::size_t i = from; i < problem_.steps().size() && !begins_too_late(i); ++i) {
       if (may_come_next(i)) return choice{i, is_only};
     }
@@ -277,7 +284,8 @@ class search {
     path_.push_back({c, state_.last_fence()});
     state_.apply(s);
     placement_.place(c.which);
-    if (next_fence_ < by_fence_.size() && by_fence_[next_fence_] == c.which) ++next_fence_;
+    if (s.what == step::kind::forget) ++next_forget_;
+    while (next_fence_ < by_fence_.size() && placement_.is_placed(by_fence_[next_fence_])) ++next_fence_;
   }
 
   std::optional<choice> take_back() {
@@ -286,7 +294,8 @@ class search {
       path_.pop_back();
       placement_.remove(last.what.which);
       state_.undo(problem_.steps()[last.what.which], last.fence_before);
-      if (next_fence_ > 0 && by_fence_[next_fence_ - 1] == last.what.which) --next_fence_;
+      if (problem_.steps()[last.what.which].what == step::kind::forget) --next_forget_;
+      if (has_fence(last.what.which)) next_fence_ = std::min(next_fence_, rank_[last.what.which]);
       if (last.what.only) continue;
       if (auto const next = next_choice(last.what.which + 1)) return next;
     }
@@ -323,8 +332,9 @@ class search {
   problem const& problem_;
   state state_;
   placement placement_;
-  std::vector<std::size_t> by_fence_;  // grants
-  std::size_t next_fence_ = 0;
+  std::vector<std::size_t> by_fence_, rank_;  // grants, and their places in that order
+  std::vector<std::size_t> forgets_;          // in the order of time
+  std::size_t next_fence_ = 0, next_forget_ = 0;
   std::vector<taken> path_;
   std::unordered_set<std::string> known_;
   std::uint64_t tried_ = 0;
