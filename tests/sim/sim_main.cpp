@@ -50,7 +50,7 @@ promises P1 to P11 at every step. Stops at the first violation, with its seed an
   --unreduced     with it: also orders that come to a state that was seen, and both orders of what commutes
   --list          the names of the mutants
   --full          with --replay: the whole trace, not a minimized one
-  --judge history only the judge of what users were told (mutexes) counts; the others still end a schedule
+  --judge history only the judge of what users were told (mutexes) counts; most of the others are muted
   --edn DIR       with --replay: writes what the users of each lock were told into DIR, for Jepsen's checkers (docs/proof.md)
   --help          this
 
@@ -75,7 +75,7 @@ struct options {
       zookeeper_outcome const o = run_zookeeper(of, traced, all_kinds ? zookeeper_locks::of_all_kinds : zookeeper_locks::mutexes);
       return {o.promise, o.words, o.trace, o.grants};
     }
-    if (!quorum && history_only) return run_for_history(make(of)).alone();
+    if (!quorum && history_only) return run_for_history(make(of), true).alone();
     if (!quorum) return run_plan(make(of), traced);
     quorum_outcome const o = run_quorum(of, traced);
     return {o.promise, o.words, o.trace, o.grants};
@@ -194,7 +194,12 @@ options parse(int argc, char** argv) {
     } else if (what == "--replicas") {
       o.replicas = true;
     } else if (what == "--judge") {
-      o.history_only = argument() == std::string{"history"};
+      std::string const which = argument();
+      o.history_only = which == "history";
+      if (!o.history_only) {
+        std::fprintf(stderr, "conch-sim: no judge is named %s\n", which.c_str());
+        std::exit(2);
+      }
     } else if (what == "--edn") {
       o.edn = argument();
     } else if (what == "--full") {

@@ -1,7 +1,7 @@
 #include "sim/judges/history_run.hpp"
 
 #include "base/turns.hpp"
-#include "sim/judges/observer.hpp"
+#include "sim/judges/muted_observer.hpp"
 #include "sim/worlds/sim_client.hpp"
 #include "sim/worlds/world.hpp"
 
@@ -16,10 +16,14 @@ outcome history_run::alone() const {
   return result;
 }
 
-history_run run_for_history(plan const& p) {
+thread_local bool others_are_muted = false;
+
+history_run run_for_history(plan const& p, bool muted) {
   history_run result;
+  others_are_muted = muted;
   engine::in_one_turn = p.steps_in_one_turn;
   auto const w = std::make_unique<world>(p, false);
+  others_are_muted = false;
   try {
     w->run();
   } catch (violation const& v) {

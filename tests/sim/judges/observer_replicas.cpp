@@ -80,6 +80,16 @@ void observer::promoted() {
       else look_for_orphan(*a, false);
     }
   }
+  if (plan_.synced) return;
+  // What is being released may be lost as well, and its release then says so.
+  for (auto const& c : world_.clients()) {
+    for (auto const& who : c->actors_) {
+      for (auto const* slot : {&who->outer, &who->inner}) {
+        bool const is_released = *slot != nullptr && !(*slot)->waiting && !(*slot)->active;
+        if (is_released) history_.orphaned(**slot, world_.now());
+      }
+    }
+  }
 }
 
 /// Nothing but a change of master is wrong with this schedule.

@@ -1,6 +1,7 @@
 #include "sim/worlds/world.hpp"
 
 #include "sim/digest.hpp"
+#include "sim/judges/muted_observer.hpp"
 #include "sim/judges/permits_observer.hpp"
 #include "sim/judges/script_calls.hpp"
 #include "sim/mutants/mutants.hpp"
@@ -19,7 +20,9 @@ std::int64_t drifted(nanos n, std::int64_t ppm) { return n + n / 1'000'000 * ppm
 }  // namespace
 
 world::world(plan const& p, bool traced, steps* order) : plan_{p}, explores_{order}, random_{p.seed ^ 0x5eedf00d}, replica_{p.epoch_us} {
-  if (p.permits == engine::permit_kind::none) {
+  if (p.permits == engine::permit_kind::none && others_are_muted) {
+    observer_ = std::make_unique<muted_observer>(*this, plan_);
+  } else if (p.permits == engine::permit_kind::none) {
     observer_ = std::make_unique<observer>(*this, plan_);
   } else {
     observer_ = std::make_unique<permits_observer>(*this, plan_);
