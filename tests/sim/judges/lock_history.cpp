@@ -117,9 +117,7 @@ void lock_history::gone(sim_acquisition const& a, nanos now) {
   if (a.active) released(a, now);  // nobody believes in it any more; the server may, for a while
 }
 
-void lock_history::disowned(int name, std::int64_t fence, nanos now) {
-  locks_[static_cast<std::size_t>(name)].excuses.push_back({now, fence});
-}
+void lock_history::disowned(int name, std::int64_t fence, nanos now) { locks_[static_cast<std::size_t>(name)].excuses.push_back({now, fence}); }
 
 void lock_history::clock_forward(nanos now) {
   for (lock& l : locks_) l.excuses.push_back({now, std::numeric_limits<std::int64_t>::max()});

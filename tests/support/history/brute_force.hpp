@@ -90,18 +90,14 @@ class brute_force {
         if (o.how == outcome::held ? !is_there : o.how == outcome::not_held && (!was_there || is_there)) return false;
         now.holds.erase(o.hold);
         return true;
-      case action::lost:
-        now.holds.erase(o.hold);
-        return was_there;
+      case action::lost: now.holds.erase(o.hold); return was_there;
       case action::forgotten: now.last_fence = 0; return true;
     }
     return false;
   }
 
   /// Nobody heard of it: perhaps it was never carried out.
-  static bool is_optional(operation const& o) {
-    return o.how == outcome::unknown && o.what != action::lost && o.what != action::forgotten;
-  }
+  static bool is_optional(operation const& o) { return o.how == outcome::unknown && o.what != action::lost && o.what != action::forgotten; }
   static nanoseconds latest(operation const& o) { return is_optional(o) ? never : o.completed; }
 
   operations const& all_;

@@ -61,9 +61,7 @@ std::vector<event> events_of(std::vector<call> const& calls) {
     events.push_back({calls[i].when.from, true, i});
     events.push_back({calls[i].when.to == never ? last : calls[i].when.to, false, i});
   }
-  std::stable_sort(events.begin(), events.end(), [](event const& a, event const& b) {
-    return a.at != b.at ? a.at < b.at : a.begins && !b.begins;
-  });
+  std::stable_sort(events.begin(), events.end(), [](event const& a, event const& b) { return a.at != b.at ? a.at < b.at : a.begins && !b.begins; });
   return events;
 }
 

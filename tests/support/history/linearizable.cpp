@@ -402,7 +402,9 @@ verdict judge_lock(operations const& of_one_lock, specification const& what, std
   auto const found = s.run(most);
   v.tried = s.tried();
   v.is = !found ? verdict::answer::too_large : *found ? verdict::answer::linearizable : verdict::answer::broken;
-  if (!found) v.words = "'" + v.lock + "': " + std::to_string(most) + " placements are not enough to judge " + std::to_string(of_one_lock.size()) + " operations";
+  if (!found)
+    v.words =
+        "'" + v.lock + "': " + std::to_string(most) + " placements are not enough to judge " + std::to_string(of_one_lock.size()) + " operations";
   if (v.broken()) v.words = s.words();
   return v;
 }

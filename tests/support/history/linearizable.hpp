@@ -38,8 +38,8 @@ struct verdict {
   enum class answer : std::uint8_t { linearizable, broken, too_large };
 
   answer is = answer::linearizable;
-  std::string lock;   // where it is broken or too large
-  std::string words;  // what cannot be placed, and beside what
+  std::string lock;         // where it is broken or too large
+  std::string words;        // what cannot be placed, and beside what
   std::uint64_t tried = 0;  // so many placements
 
   bool broken() const { return is == answer::broken; }

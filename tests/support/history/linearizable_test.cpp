@@ -1,7 +1,7 @@
 // The general judge: each rule of a lock broken by hand, what it must accept, and thousands of short histories of which another judge tries all
 // orders.
-#include "support/history/brute_force.hpp"
 #include "support/history/linearizable.hpp"
+#include "support/history/brute_force.hpp"
 
 #include <gtest/gtest.h>
 
