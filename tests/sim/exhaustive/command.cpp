@@ -53,7 +53,8 @@ int run_exhaustive(exhaustive_options const& o) {
   print(result.counts);
   std::printf(", at most %llu steps\n", static_cast<ull>(result.counts.deepest));
   if (!result.found) {
-    std::printf(result.finished ? "%s: every order, and no promise is broken\n" : "%s: not finished, and no promise is broken so far\n", s->name.c_str());
+    std::printf(result.finished ? "%s: every order, and no promise is broken\n" : "%s: not finished, and no promise is broken so far\n",
+                s->name.c_str());
     return 0;
   }
   std::printf("\nviolation: %s\n\n", result.found->what.words.c_str());

@@ -26,11 +26,20 @@ TEST_P(SmallWorlds, BreakNoPromiseInAnyOrder) {
   EXPECT_FALSE(all.found) << all.found->what.words << "\nscripts/sim --exhaustive " << GetParam() << " --path '" << to_text(all.found->where) << "'";
 }
 
-INSTANTIATE_TEST_SUITE_P(Scope, SmallWorlds, testing::Values("mutex-2c-0f"));
+INSTANTIATE_TEST_SUITE_P(Scope, SmallWorlds,
+                         testing::Values("mutex-2c-0f", "mutex-3c-0f", "cancel-2c-0f", "cancel-3c-0f", "semaphore-3c-0f", "shared-3c-0f", "ids-1c-1f",
+                                         "adopt-2c-1f"));
+
+TEST(Exhaustive, P1P4P6WithAFaultOfAnyClientAtAnyMoment) {
+  if (!all_schedules) GTEST_SKIP() << "too long for this build";
+  explored const all = explore_all("mutex-2c-1f");
+  EXPECT_TRUE(all.finished);
+  EXPECT_FALSE(all.found) << all.found->what.words << "\nscripts/sim --exhaustive mutex-2c-1f --path '" << to_text(all.found->where) << "'";
+}
 
 constexpr char const* of_all_kinds[] = {
-    "newcomer-takes-what-is-held", "release-forgets-line", "fence-time-only",    "fence-not-kept", "claim-is-lease",
-    "line-ends-with-lock",         "renewing-for-ever",    "guard-opens-to-all", "window-ignored", "release-says-held"};
+    "newcomer-takes-what-is-held", "release-forgets-line", "fence-time-only",    "fence-not-kept",   "claim-is-lease",
+    "line-ends-with-lock",         "renewing-for-ever",    "guard-opens-to-all", "release-says-held"};
 
 /// With and without each reduction the same ones are found.
 TEST(Exhaustive, ReductionsHideNoDeliberateFault) {

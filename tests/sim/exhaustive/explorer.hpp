@@ -15,10 +15,10 @@
 namespace conch::sim {
 
 struct tally {
-  std::uint64_t runs = 0;      // of the world
-  std::uint64_t orders = 0;    // of these, that went to the end; the others came to what is explored elsewhere
-  std::uint64_t cut_off = 0;   // of the orders: by the bound on steps, and then in the order of time
-  std::uint64_t deepest = 0;   // steps of an order
+  std::uint64_t runs = 0;     // of the world
+  std::uint64_t orders = 0;   // of these, that went to the end; the others came to what is explored elsewhere
+  std::uint64_t cut_off = 0;  // of the orders: by the bound on steps, and then in the order of time
+  std::uint64_t deepest = 0;  // steps of an order
   std::uint64_t states = 0;
   double seconds = 0;  // of processors
   double share = 0;    // of the tree: an estimate
@@ -41,7 +41,7 @@ struct exploring {
   mutant const* broken = nullptr;
   std::uint64_t most_runs = UINT64_MAX;
   double most_seconds = 1e18;
-  std::string checkpoint = {};  // the file in which it is noted how far it is; if it is there, it goes on from that. Empty: none
+  std::string checkpoint = {};                      // the file in which it is noted how far it is; if it is there, it goes on from that. Empty: none
   std::function<void(tally const&)> progress = {};  // once a second
 };
 

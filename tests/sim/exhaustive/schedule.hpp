@@ -35,8 +35,8 @@ struct bounds {
 };
 
 /// The state of a client is known by what has brought it about: it is a deterministic function of what it was given, and when. So a digest of that
-/// stands for its memory and its timers. Servers are known by what they know. With the time, what waits and the faults so far that is the state of the
-/// world. Not in it: what judges remember. They judge what they see at each step; that no fault is lost by it is tested.
+/// stands for its memory and its timers. Servers are known by what they know. With the time, what waits and the faults so far that is the state of
+/// the world. Not in it: what judges remember. They judge what they see at each step; that no fault is lost by it is tested.
 class schedule final : public steps {
  public:
   schedule(bounds const& b, decider& d) : bounds_{b}, decider_{d} {}
@@ -61,7 +61,7 @@ class schedule final : public steps {
   decider& decider_;
   std::vector<step> waiting_;
   std::vector<choice> choices_;
-  std::vector<std::size_t> which_;  // of what waits, for each of the first choices
+  std::vector<std::size_t> which_;             // of what waits, for each of the first choices
   std::array<std::uint64_t, 32> histories_{};  // by the bits of a footprint
   std::size_t taken_ = 0;
   int faults_ = 0;

@@ -15,8 +15,8 @@ using kind = fault_plan::kind;
 
 constexpr nanos longest_way = 2 * millisecond;  // of a message, and of a user between two steps
 constexpr nanos lease = 480 * millisecond;
-constexpr nanos begins = second;             // by then all are connected, and no timer of that is left
-constexpr nanos some_time = 1;               // as short or long as `longest_way` allows
+constexpr nanos begins = second;  // by then all are connected, and no timer of that is left
+constexpr nanos some_time = 1;    // as short or long as `longest_way` allows
 
 config small_settings() {
   config c;
@@ -78,19 +78,13 @@ constexpr int bytes_are_lost = 3;
 std::vector<fault_plan> of_one_client(int number) {
   return {
       fault(kind::cut, number, longest_way, longest_way, bytes_are_lost),
-      fault(kind::cut, number, longest_way, longest_way),        // what is under way arrives
+      fault(kind::cut, number, longest_way, longest_way),                // what is under way arrives
       fault(kind::cut, number, longest_way, 2 * lease, bytes_are_lost),  // the server does not notice
       fault(kind::pause, number, lease + lease / 4),
   };
 }
 
-std::vector<fault_plan> of_server() {
-  return {
-      fault(kind::server_restart),
-      fault(kind::server_wiped),
-      fault(kind::flush_scripts),
-  };
-}
+std::vector<fault_plan> restarts() { return {fault(kind::server_restart), fault(kind::server_wiped)}; }
 
 plan small_plan(std::vector<std::vector<operation>> programs) {
   plan p;
@@ -110,7 +104,12 @@ void add(std::vector<fault_plan>& all, std::vector<fault_plan> some) { all.inser
 
 plan with_faults(plan p) {
   for (std::size_t i = 0; i < p.clients.size(); ++i) add(p.possible, of_one_client(static_cast<int>(i)));
-  add(p.possible, of_server());
+  p.possible.push_back(fault(kind::flush_scripts));
+  return p;
+}
+
+plan with_restarts(plan p) {
+  add(p.possible, restarts());
   return p;
 }
 
@@ -171,7 +170,8 @@ plan with_similar_ids(plan p) {
 
 void add_mutexes(std::vector<scope>& all) {
   auto const two = [] { return small_plan({{acquire()}, {acquire()}}); };
-  all.push_back(of_plan("mutex-2c-0f", "two clients acquire and release, one of them twice", {200, 0}, small_plan({{acquire(), acquire()}, {acquire()}})));
+  all.push_back(
+      of_plan("mutex-2c-0f", "two clients acquire and release, one of them twice", {200, 0}, small_plan({{acquire(), acquire()}, {acquire()}})));
   all.push_back(of_plan("mutex-2c-1f", "two clients acquire and release", {200, 1}, with_faults(two())));
   all.push_back(of_plan("mutex-2c-2f", "the same with two faults", {200, 2}, with_faults(two())));
   all.push_back(of_plan("mutex-3c-0f", "three clients acquire and release", {200, 0}, small_plan({{acquire()}, {acquire()}, {acquire()}})));
@@ -184,6 +184,7 @@ void add_mutexes(std::vector<scope>& all) {
                         with_faults(small_plan({{held_for(lease / 3 + millisecond)}, {acquire()}}))));
   all.push_back(of_plan("ids-1c-1f", "a hold is renewed, and the next one has an id that begins like its", {200, 1},
                         with_faults(with_similar_ids(small_plan({{held_for(lease / 3 + millisecond), acquire()}})))));
+  all.push_back(of_plan("restart-2c-1f", "the server restarts, with or without its data", {200, 1}, with_restarts(two())));
   all.push_back(of_plan("roles-2c-1f", "a server and its replica change roles", {200, 1}, with_roles(two())));
   all.push_back(of_plan("adopt-2c-1f", "a hold goes to another client while roles change", {200, 1}, with_roles(small_plan({{given_to(1)}, {}}))));
 }
@@ -191,8 +192,8 @@ void add_mutexes(std::vector<scope>& all) {
 void add_several_owners(std::vector<scope>& all) {
   using engine::permit_kind;
   auto const semaphore = of_several_owners(permit_kind::semaphore, 2, {{with_weight(1)}, {with_weight(2)}, {with_weight(1)}});
-  auto const shared = of_several_owners(permit_kind::shared, engine::most_permits,
-                                        {{with_weight(1)}, {with_weight(engine::most_permits)}, {with_weight(1)}});
+  auto const shared =
+      of_several_owners(permit_kind::shared, engine::most_permits, {{with_weight(1)}, {with_weight(engine::most_permits)}, {with_weight(1)}});
   all.push_back(of_plan("semaphore-3c-0f", "three clients want one, two and one of two permits", {200, 0}, semaphore));
   all.push_back(of_plan("semaphore-3c-1f", "the same with a fault", {200, 1}, with_faults(semaphore)));
   all.push_back(of_plan("shared-3c-0f", "a reader, a writer and a reader", {200, 0}, shared));

@@ -247,7 +247,8 @@ void observer::attempt_failed(sim_acquisition const& a, bool busy, error_code co
   auto const same_client = [&](sim_acquisition const* other) { return other->client == a.client; };
   bool const neighbour = std::any_of(w.active.begin(), w.active.end(), same_client) || std::any_of(w.waiting.begin(), w.waiting.end(), same_client);
   // In a world that is explored an answer of the server may take no time.
-  if (world_.now() == a.asked_at && !neighbour && !plan_.is_explored()) throw violation{11, who + "it is not free, without asking, and nobody here has it or asked for it"};
+  if (world_.now() == a.asked_at && !neighbour && !plan_.is_explored())
+    throw violation{11, who + "it is not free, without asking, and nobody here has it or asked for it"};
   bool const somebody = !w.active.empty() || !w.waiting.empty();
   nanos const settled = plan_.calm() ? 60 * (plan_.latency + plan_.jitter) + 10 * millisecond + 4 * plan_.timer_lateness
                                      : plan_.set_back() + 3 * plan_.longest_lease() + 2 * plan_.longest_claim() + second;

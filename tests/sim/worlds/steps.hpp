@@ -2,7 +2,8 @@
 //
 // Time in such a world:
 // - A step may happen at any moment until its `latest`; steps of one stream keep their order, as bytes of a connection do.
-// - Time passes only from timer to timer. What happens between two timers happens at the moment of the earlier one, in every order. So the exploration
+// - Time passes only from timer to timer. What happens between two timers happens at the moment of the earlier one, in every order. So the
+// exploration
 //   has every order that delays between nothing and `latest` allow, but not every duration.
 // - A timer goes off when it is due, before anything else of that moment. A late timer means that the process was paused, which is a fault.
 // - What arrives for a paused process waits until it resumes. Then its timers and what has arrived come in any order.

@@ -297,9 +297,9 @@ class world {
   plan plan_;
   nanos now_ = 0;
   event_queue events_;
-  steps* order_ = nullptr;        // now
-  steps* const explores_;         // from plan::explored_from on
-  nanos limit_ = 0;               // by then every actor has had its turn
+  steps* order_ = nullptr;  // now
+  steps* const explores_;   // from plan::explored_from on
+  nanos limit_ = 0;         // by then every actor has had its turn
   trace trace_;
   random_source random_;
   struct batch {

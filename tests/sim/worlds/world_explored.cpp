@@ -17,7 +17,7 @@ std::uint64_t stream_of(link const& l, bool up) { return l.number * 2 + (up ? 1 
 void world::explore() {
   pass_until(plan_.explored_from);
   for (redis::script const& s : redis::all_scripts()) admin({"SCRIPT", "LOAD", mutated_source(s.name)});  // who forgets them is a fault
-  plan_.faults.reserve(plan_.possible.size() * 4);  // apply() keeps references
+  plan_.faults.reserve(plan_.possible.size() * 4);                                                        // apply() keeps references
   order_ = explores_;
   for (;;) {
     pass_until(now_);
