@@ -133,6 +133,7 @@ scope of_plan(std::string name, std::string words, bounds limits, plan p) {
 }
 
 plan with_roles(plan p) {
+  p.replication_delay = millisecond;
   add(p.possible, {fault(kind::role_change), fault(kind::role_change, 0, 0, longest_way)});
   return p;
 }
