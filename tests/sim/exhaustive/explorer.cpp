@@ -91,12 +91,13 @@ class exploration {
         w.begin();
         schedule order{scope_.limits, w};
         auto const o = run_once(order);
-        more = counted(order, o, w) && w.advance();
+        count(order, o, w);
+        more = w.advance();
         std::lock_guard const lock{guard_};
         p->what.at = w.at();
         shares_[p] = w.share_done();
       }
-      if (!more && !stop_) done(p);
+      if (!more) done(p);
     }
     activate(nullptr);
   }
@@ -116,8 +117,7 @@ class exploration {
     left_.remove_if([p](part const& one) { return &one == p; });
   }
 
-  /// False: it is enough.
-  bool counted(schedule const& order, std::optional<outcome> const& o, walk const& w) {
+  void count(schedule const& order, std::optional<outcome> const& o, walk const& w) {
     std::lock_guard const lock{guard_};
     ++counts_.runs;
     counts_.deepest = std::max<std::uint64_t>(counts_.deepest, order.taken());
@@ -128,7 +128,6 @@ class exploration {
       stop_ = true;
     }
     if (counts_.runs - before_.runs >= how_.most_runs) stop_ = true;
-    return !stop_;
   }
 
   tally now() {
