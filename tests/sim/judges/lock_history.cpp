@@ -15,7 +15,7 @@ using history::nanoseconds;
 using history::outcome;
 
 constexpr std::int64_t hand_offs_per_grant = 4096;
-/// Of one lock: a hundred times what most histories need.
+/// For one lock: a hundred times what most histories need.
 constexpr std::uint64_t most_placements = 20'000;
 
 std::atomic<std::uint64_t> undecided{0};

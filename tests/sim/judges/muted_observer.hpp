@@ -5,7 +5,7 @@
 
 namespace conch::sim {
 
-/// Of the worlds that this thread makes from now on.
+/// Applies to the worlds that this thread makes from now on.
 extern thread_local bool others_are_muted;
 
 /// What is asserted elsewhere, in the simulated clients and about single attempts, still ends a schedule.
