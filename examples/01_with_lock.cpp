@@ -57,7 +57,8 @@ int main(int argc, char** argv) try {
   }
   ctx.run();
 
-  std::cout << buyers << " buyers, 10 phones: " << store.sold << " sold, " << store.phones << " left, " << failures << " failures\n";
+  std::cout << buyers << " buyers, 10 phones: " << store.sold << " sold, " << store.phones << " left, " << failures
+            << " failures\n";
   return store.sold == 10 && store.phones == 0 && failures == 0 ? 0 : 1;
 } catch (std::exception const& error) {
   std::cerr << error.what() << '\n';

@@ -1,6 +1,7 @@
 // Without coroutines: every async_ function also takes a callback or asio::use_future.
 //
-//   example_03_callbacks_and_futures [URL]        default: $CONCH_URL (use it if the URL has a password), else memory://
+//   example_03_callbacks_and_futures [URL]        default: $CONCH_URL (use it if the URL has a password), else
+//   memory://
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>

@@ -1,4 +1,5 @@
-// A fixed lease: the lock expires 600 ms after the grant, whatever its holder does. The fence tells a late holder from the current one.
+// A fixed lease: the lock expires 600 ms after the grant, whatever its holder does. The fence tells a late holder from
+// the current one.
 //
 //   example_05_fixed_lease [URL]        default: $CONCH_URL (use it if the URL has a password), else memory://
 

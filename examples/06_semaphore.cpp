@@ -1,4 +1,5 @@
-// A semaphore: at most three connections at a time over all processes. Every tenth task is a backup that takes all three.
+// A semaphore: at most three connections at a time over all processes. Every tenth task is a backup that takes all
+// three.
 //
 //   example_06_semaphore [URL]        default: $CONCH_URL (use it if the URL has a password), else memory://
 

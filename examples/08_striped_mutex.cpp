@@ -1,5 +1,5 @@
-// A lock in segments: the stock is split in five, so that five orders are served at the same time. An order that finds too
-// little in one segment tries the next.
+// A lock in segments: the stock is split in five, so that five orders are served at the same time. An order that finds
+// too little in one segment tries the next.
 //
 //   example_08_striped_mutex [URL]        default: $CONCH_URL (use it if the URL has a password), else memory://
 
@@ -35,7 +35,8 @@ asio::awaitable<void> order(conch::striped_mutex lock, int items, shop& store) {
     store.sold += items;
     co_return conch::segment_verdict::done;
   };
-  bool const found = co_await conch::with_any_segment(lock, sell);  // holds one segment at a time; false: no segment had enough
+  // holds one segment at a time; false: no segment had enough
+  bool const found = co_await conch::with_any_segment(lock, sell);
   store.refused += found ? 0 : items;
 }
 

@@ -38,7 +38,8 @@ int main(int argc, char** argv) try {
   asio::io_context ctx;
   conch::client client{ctx.get_executor(), settings};
   bool done = false;
-  asio::co_spawn(ctx, pay_out(client), [&](std::exception_ptr failure, bool was_held) { done = failure == nullptr && was_held; });
+  asio::co_spawn(ctx, pay_out(client),
+                 [&](std::exception_ptr failure, bool was_held) { done = failure == nullptr && was_held; });
   ctx.run();
   return done ? 0 : 1;
 } catch (std::exception const& error) {

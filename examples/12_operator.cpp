@@ -1,5 +1,5 @@
-// An operator's view of a lock: who holds it, how many wait, and how to take it from a holder that hangs. Also: a writer
-// becomes a reader, so that no other client writes before it has read its own change.
+// An operator's view of a lock: who holds it, how many wait, and how to take it from a holder that hangs. Also: a
+// writer becomes a reader, so that no other client writes before it has read its own change.
 //
 //   example_12_operator [URL]        default: $CONCH_URL (use it if the URL has a password), else memory://
 
@@ -55,7 +55,8 @@ asio::awaitable<void> unblock(conch::mutex lock) {
   }
   conch::lock_holder const holder = now.holders.at(0);
   std::cout << holder.client << " holds the lock with token " << holder.fence << "; waiting: " << now.waiting << '\n';
-  std::uint32_t const revoked = co_await lock.async_force_release(holder);  // does nothing if the lock has a new holder by now
+  // does nothing if the lock has a new holder by now
+  std::uint32_t const revoked = co_await lock.async_force_release(holder);
   std::cout << "holds taken away: " << revoked << '\n';
 }
 
@@ -91,7 +92,8 @@ int main(int argc, char** argv) try {
   auto wait = [&] { asio::co_spawn(ctx, wait_for_lock(conch::mutex{other, "example:stuck"}, r), on_done); };
   asio::co_spawn(ctx, hang(conch::mutex{stuck, "example:stuck"}, r, wait), on_done);
   asio::co_spawn(ctx, unblock(conch::mutex{admin, "example:stuck"}), on_done);
-  asio::co_spawn(ctx, publish(conch::shared_mutex{stuck, "example:page"}, conch::shared_mutex{other, "example:page"}, r), on_done);
+  asio::co_spawn(
+      ctx, publish(conch::shared_mutex{stuck, "example:page"}, conch::shared_mutex{other, "example:page"}, r), on_done);
   ctx.run();
 
   return failures == 0 && r.body_cancelled && r.next_granted && r.downgraded && r.read_together ? 0 : 1;

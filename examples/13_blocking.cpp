@@ -46,7 +46,8 @@ int read_together(blocking::client& client) {
   bool another_reads = false;
   std::jthread{[&] { another_reads = std::shared_lock{prices, 5s}.owns_lock(); }}.join();
   std::unique_lock const writing{prices, std::try_to_lock};
-  std::cout << "a second reader: " << (another_reads ? "granted" : "refused") << ", a writer: " << (writing ? "granted" : "refused") << '\n';
+  std::cout << "a second reader: " << (another_reads ? "granted" : "refused")
+            << ", a writer: " << (writing ? "granted" : "refused") << '\n';
   return reading && another_reads && !writing ? 0 : 1;
 }
 

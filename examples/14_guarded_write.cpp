@@ -1,5 +1,5 @@
-// A guarded write: the resource and the lock are on one Redis server, which checks the owner and writes in one step. So a holder that
-// has lost the lock changes nothing, even if it does not know of the loss.
+// A guarded write: the resource and the lock are on one Redis server, which checks the owner and writes in one step. So
+// a holder that has lost the lock changes nothing, even if it does not know of the loss.
 //
 //   example_14_guarded_write [URL]        default: $CONCH_URL (use it if the URL has a password), else memory://
 //
@@ -62,7 +62,8 @@ asio::awaitable<bool> work(conch::client& one, conch::client& two, redis& store)
   conch::write_guard const g = next.guard();
   std::string const moved = store.send({"EVAL", script, "3", g.key, stock, "sold:{example:stock}", g.grant(), "2"});
   std::cout << "sold, by a script: " << moved << '\n';
-  co_return first.starts_with("+OK") && second.starts_with("+OK") && late.starts_with("-NOTOWNER") && moved.starts_with(":2");
+  co_return first.starts_with("+OK") && second.starts_with("+OK") && late.starts_with("-NOTOWNER") &&
+      moved.starts_with(":2");
 }
 
 int main(int argc, char** argv) try {
@@ -74,7 +75,8 @@ int main(int argc, char** argv) try {
     std::cout << "nothing to do: a guarded write needs redis://HOST:PORT\n";
     return 0;
   }
-  redis store{asio::ip::tcp::iostream{url.substr(scheme.size(), colon - scheme.size()), url.substr(colon + 1, url.find('/', colon) - colon - 1)}};
+  redis store{asio::ip::tcp::iostream{url.substr(scheme.size(), colon - scheme.size()),
+                                      url.substr(colon + 1, url.find('/', colon) - colon - 1)}};
   store.send({"DEL", "stock:{example:stock}", "sold:{example:stock}"});
 
   asio::io_context ctx;

@@ -1,7 +1,9 @@
-// Leader election: lead() runs in one process at a time. If the leader loses the lock, lead() is cancelled and another process leads.
+// Leader election: lead() runs in one process at a time. If the leader loses the lock, lead() is cancelled and another
+// process leads.
 //
 //   example_15_leader [URL]                  two candidates in one process: the first hands over to the second
-//   example_15_leader URL NAME [LEASE_MS]    one candidate, until SIGTERM or SIGINT; after SIGUSR1, or when another client
+//   example_15_leader URL NAME [LEASE_MS]    one candidate, until SIGTERM or SIGINT; after SIGUSR1, or when another
+//   client
 //                                            requests the lock, it steps down and campaigns again
 //
 // Default of URL: $CONCH_URL (use it if the URL has a password), else memory://.
@@ -29,7 +31,11 @@ using namespace std::chrono_literals;
 class candidate {
  public:
   candidate(asio::io_context& ctx, conch::config settings, std::string name)
-      : client_{ctx.get_executor(), std::move(settings)}, office_{client_, "example:leader"}, request_{ctx}, pause_{ctx}, name_{std::move(name)} {}
+      : client_{ctx.get_executor(), std::move(settings)},
+        office_{client_, "example:leader"},
+        request_{ctx},
+        pause_{ctx},
+        name_{std::move(name)} {}
 
   std::function<void()> on_lead = [] {};
   std::function<void()> on_end = [] {};

@@ -1,6 +1,8 @@
-// A reentrant read/write lock: a function that is called under the lock may acquire it again, and a writer may become a reader.
+// A reentrant read/write lock: a function that is called under the lock may acquire it again, and a writer may become a
+// reader.
 //
-//   example_16_reentrant_shared_mutex [URL]        default: $CONCH_URL (use it if the URL has a password), else memory://
+//   example_16_reentrant_shared_mutex [URL]        default: $CONCH_URL (use it if the URL has a password), else
+//   memory://
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -44,7 +46,8 @@ asio::awaitable<bool> day(conch::client& client, stock& ours) {
   conch::reentrant_hold reading = co_await lock.async_acquire_shared(me);
   co_await writing.async_release();
   conch::reentrant_hold theirs = co_await lock.async_try_acquire_shared(another);
-  std::cout << left << " left, " << ours.sold << " sold; another owner " << (theirs ? "reads too" : "is refused?!") << '\n';
+  std::cout << left << " left, " << ours.sold << " sold; another owner " << (theirs ? "reads too" : "is refused?!")
+            << '\n';
 
   // A reader cannot become a writer: two readers that try would deadlock.
   auto refused = co_await lock.async_acquire(me, asio::as_tuple(asio::use_awaitable));

@@ -1,5 +1,5 @@
-// A hold that moves to another process: this program acquires a lock, detaches the hold and executes itself again (exec). The new program adopts the
-// hold. In between, no process renews it, and no other client can get the lock.
+// A hold that moves to another process: this program acquires a lock, detaches the hold and executes itself again
+// (exec). The new program adopts the hold. In between, no process renews it, and no other client can get the lock.
 //
 //   example_17_change_process [URL]        default: $CONCH_URL (use it if the URL has a password), else memory://
 //
@@ -30,7 +30,8 @@ asio::awaitable<std::string> acquire_and_detach(std::string url) {
 asio::awaitable<bool> adopt_and_release(std::string url, std::string text) {
   conch::client client{co_await asio::this_coro::executor, url};
   conch::mutex job{client, "example:job"};
-  conch::hold h = co_await job.async_adopt(text);  // throws errc::lost if the lease has expired or another program adopted the hold
+  // throws errc::lost if the lease has expired or another program adopted the hold
+  conch::hold h = co_await job.async_adopt(text);
   std::cout << "process " << ::getpid() << " adopted the hold, token " << h.fence() << std::endl;
   bool const was_held = co_await h.async_release();
   std::cout << (was_held ? "released" : "lost") << std::endl;

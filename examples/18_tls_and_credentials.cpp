@@ -1,10 +1,10 @@
-// A connection over TLS, and a password that is read from a file before each connection and every minute, so that it can change
-// without a restart.
+// A connection over TLS, and a password that is read from a file before each connection and every minute, so that it
+// can change without a restart.
 //
 //   example_18_tls_and_credentials [URL]        default: $CONCH_URL, else memory://
 //
-// $CONCH_CA: a file with the certificate authorities to trust (default: the system's). $CONCH_PASSWORD_FILE: a file with the password.
-// TLS needs a URL that begins with rediss://.
+// $CONCH_CA: a file with the certificate authorities to trust (default: the system's). $CONCH_PASSWORD_FILE: a file
+// with the password. TLS needs a URL that begins with rediss://.
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
@@ -19,8 +19,8 @@
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
 
-// This runs in a thread of the io_context and must not block. Reading a local file is fast; start a request to a secret store here, and call `done`
-// when it completes.
+// This runs in a thread of the io_context and must not block. Reading a local file is fast; start a request to a secret
+// store here, and call `done` when it completes.
 void password_of(std::string const& file, conch::credentials_handler const& done) {
   std::ifstream in{file};
   conch::credentials found;
@@ -39,7 +39,9 @@ conch::config settings_for(std::string url) {
     settings.tls.ca_file = ca;
   }
   if (char const* const file = std::getenv("CONCH_PASSWORD_FILE")) {
-    settings.credentials_provider = [file](std::string const&, conch::credentials_handler const& done) { password_of(file, done); };
+    settings.credentials_provider = [file](std::string const&, conch::credentials_handler const& done) {
+      password_of(file, done);
+    };
   }
   settings.log = conch::log_to_stderr();
   return settings;

@@ -2,8 +2,8 @@
 //
 //   example_19_sentinel [URL]        default: $CONCH_URL, else memory://
 //
-// For example redis-sentinel://10.0.0.1,10.0.0.2,10.0.0.3?sentinelMasterId=mymaster. A user and password in the URL (before '@') are for the Redis
-// servers; $CONCH_SENTINEL_PASSWORD is for the Sentinels.
+// For example redis-sentinel://10.0.0.1,10.0.0.2,10.0.0.3?sentinelMasterId=mymaster. A user and password in the URL
+// (before '@') are for the Redis servers; $CONCH_SENTINEL_PASSWORD is for the Sentinels.
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
@@ -23,7 +23,8 @@ conch::config settings_for(std::string url) {
   if (char const* const password = std::getenv("CONCH_SENTINEL_PASSWORD")) {
     settings.sentinel_password = password;
   }
-  settings.offline_timeout = 30s;         // longer than a failover: down-after-milliseconds of the Sentinels, and a second or two
+  // longer than a failover: down-after-milliseconds of the Sentinels, and a second or two
+  settings.offline_timeout = 30s;
   settings.log = conch::log_to_stderr();  // logs each new master
   return settings;
 }
@@ -31,11 +32,12 @@ conch::config settings_for(std::string url) {
 asio::awaitable<void> work(conch::client& client) {
   conch::mutex invoices{client, "example:invoices"};
   conch::hold mine = co_await invoices.async_acquire();
-  // A failover can lose the lock. Then this hold becomes invalid as soon as the client has connected to the new master, and the next holder gets a
-  // greater token, so the store of the invoices can refuse a smaller one.
+  // A failover can lose the lock. Then this hold becomes invalid as soon as the client has connected to the new master,
+  // and the next holder gets a greater token, so the store of the invoices can refuse a smaller one.
   std::cout << "writes an invoice with token " << mine.fence() << '\n';
   bool const was_held = co_await mine.async_release();
-  std::cout << (was_held ? "held the lock to the end" : "lost the lock") << "; failovers seen: " << client.stats().master_switches << '\n';
+  std::cout << (was_held ? "held the lock to the end" : "lost the lock")
+            << "; failovers seen: " << client.stats().master_switches << '\n';
 }
 
 int main(int argc, char** argv) try {

@@ -1,5 +1,5 @@
-// Wait until a lock is free without acquiring it. Also: a count-down latch made of a semaphore, which opens when all workers have finished or are
-// dead.
+// Wait until a lock is free without acquiring it. Also: a count-down latch made of a semaphore, which opens when all
+// workers have finished or are dead.
 //
 //   example_20_wait_free [URL]       default: $CONCH_URL (use it if the URL has a password), else memory://
 
@@ -24,7 +24,8 @@ asio::awaitable<void> work(conch::client& client, std::string detached, int numb
   conch::semaphore latch{client, "example:latch", workers};
   conch::hold mine = co_await latch.async_adopt(detached);
   std::cout << "worker " << number << " has finished\n";
-  bool const counted = co_await mine.async_release();  // counts down; if the worker dies, the expiry of the lease counts down
+  // counts down; if the worker dies, the expiry of the lease counts down
+  bool const counted = co_await mine.async_release();
   if (!counted) throw std::runtime_error{"the permit of the latch was lost"};
 }
 
@@ -35,7 +36,8 @@ asio::awaitable<bool> demonstrate(std::string url) {
   // async_wait_free acquires nothing, so it never delays a waiter.
   conch::mutex maintenance{other, "example:maintenance"}, watched{client, "example:maintenance"};
   conch::hold busy = co_await maintenance.async_acquire();
-  watched.async_wait_free([](conch::error_code ec) { std::cout << (ec ? ec.message() : "the maintenance has ended") << '\n'; });
+  watched.async_wait_free(
+      [](conch::error_code ec) { std::cout << (ec ? ec.message() : "the maintenance has ended") << '\n'; });
   co_await busy.async_release();
   co_await watched.async_wait_free(10s);  // throws errc::timed_out
 

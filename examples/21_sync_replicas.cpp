@@ -27,7 +27,8 @@ asio::awaitable<void> work(conch::client& client) {
     co_return;
   }
   if (ec) throw boost::system::system_error{ec};
-  std::cout << "pays with token " << mine.fence() << "; acknowledged by " << client.settings().sync_replicas << " replicas\n";
+  std::cout << "pays with token " << mine.fence() << "; acknowledged by " << client.settings().sync_replicas
+            << " replicas\n";
   bool const was_held = co_await mine.async_release();
   std::cout << (was_held ? "held the lock to the end" : "lost the lock") << '\n';
 }

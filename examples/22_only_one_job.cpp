@@ -24,8 +24,8 @@ asio::awaitable<bool> nightly(conch::client& client, conch::duration period, int
 
   ++done;  // stands for the work; the client renews the lock meanwhile, and if this machine dies, the lease expires
 
-  // If the job released the lock now, a machine whose clock is a second late would do the job again. So the hold is extended for most of the
-  // period and detached: it then expires by itself, even if this process ends now.
+  // If the job released the lock now, a machine whose clock is a second late would do the job again. So the hold is
+  // extended for most of the period and detached: it then expires by itself, even if this process ends now.
   bool const held = co_await mine.async_extend(period);
   if (held) co_await mine.async_detach();
   co_return true;
@@ -48,7 +48,8 @@ asio::awaitable<bool> demonstrate(std::string url) {
   conch::client client{executor, url};
   conch::mutex const job{client, "example:nightly"};
   conch::lock_status const now = co_await job.async_inspect();
-  bool const kept = now.holders.size() == 1 && now.holders[0].lease_left > std::chrono::hours{22} && now.holders[0].lease_left <= period;
+  bool const kept = now.holders.size() == 1 && now.holders[0].lease_left > std::chrono::hours{22} &&
+                    now.holders[0].lease_left <= period;
 
   // To run the job again earlier, an operator takes the lock away: `conch unlock example:nightly`.
   std::uint32_t const revoked = co_await job.async_force_release();

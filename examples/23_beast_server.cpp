@@ -1,5 +1,5 @@
-// An HTTP server (Boost.Beast) whose handlers work under a lock. A handler answers 503 if it does not get the lock in time, and stops waiting
-// when its HTTP client disconnects.
+// An HTTP server (Boost.Beast) whose handlers work under a lock. A handler answers 503 if it does not get the lock in
+// time, and stops waiting when its HTTP client disconnects.
 //
 //   example_23_beast_server [URL]       serves three requests of its own, then ends
 //   example_23_beast_server URL PORT    serves at 127.0.0.1:PORT until you end it: curl http://127.0.0.1:PORT/
@@ -43,11 +43,14 @@ struct shop {
   conch::duration max_wait = 2s;  // how long a request waits for the lock
 };
 
-// The work of a request. The answer is 503 if another client holds the lock for too long or the lock's server does not answer.
+// The work of a request. The answer is 503 if another client holds the lock for too long or the lock's server does not
+// answer.
 asio::awaitable<http::response<http::string_body>> sell(shop const& s) {
   http::response<http::string_body> response{http::status::ok, 11};
   conch::mutex stock{s.client, "example:stock"};
-  auto body = [](conch::hold& h) -> asio::awaitable<std::string> { co_return "sold with fence " + std::to_string(h.fence()) + '\n'; };
+  auto body = [](conch::hold& h) -> asio::awaitable<std::string> {
+    co_return "sold with fence " + std::to_string(h.fence()) + '\n';
+  };
   try {
     response.body() = co_await conch::with_lock(stock, {.wait = s.max_wait}, body);
   } catch (boost::system::system_error const& e) {
@@ -107,7 +110,8 @@ asio::awaitable<void> listen(tcp::acceptor& acceptor, shop const& s, completion 
 // Counts what has happened, so that the demonstration can wait for it.
 class event_counts final : public conch::observer {
  public:
-  explicit event_counts(asio::any_io_executor const& executor) : changed_{executor, asio::steady_timer::time_point::max()} {}
+  explicit event_counts(asio::any_io_executor const& executor)
+      : changed_{executor, asio::steady_timer::time_point::max()} {}
   void on_queued(conch::lock_event const&) override { count(queued); }
   void count(int& what) {
     ++what;
@@ -174,8 +178,8 @@ asio::awaitable<bool> demonstrate(std::string url) {
   co_await seen->until(seen->answered, 2);
   acceptor.close();
   co_await seen->until(seen->closed);
-  bool const as_expected =
-      none_served && seen->gave_up == 1 && late.result() == http::status::service_unavailable && sold.body().starts_with("sold with fence ");
+  bool const as_expected = none_served && seen->gave_up == 1 && late.result() == http::status::service_unavailable &&
+                           sold.body().starts_with("sold with fence ");
   co_return as_expected;
 }
 
@@ -186,7 +190,8 @@ int main(int argc, char** argv) try {
   if (argc > 2) {
     conch::client client{context.get_executor(), url};
     shop const s{.client = client};
-    tcp::acceptor acceptor{context, tcp::endpoint{asio::ip::address_v4::loopback(), static_cast<std::uint16_t>(std::atoi(argv[2]))}};
+    tcp::acceptor acceptor{
+        context, tcp::endpoint{asio::ip::address_v4::loopback(), static_cast<std::uint16_t>(std::atoi(argv[2]))}};
     auto on_served = [](std::exception_ptr why) {
       if (why) std::cerr << "a request got no answer\n";
     };

@@ -140,7 +140,8 @@ void cycles_together(counted& c, char const* what, std::size_t locks, std::size_
   for (std::size_t i = 0; i < locks; ++i) all.emplace_back(client, "counts:" + std::to_string(i));
   c.count(what, locks * times, [&] {
     for (player& one : all) one.run(times);
-    c.world.run_until([&] { return std::all_of(all.begin(), all.end(), [](player const& one) { return one.done(); }); });
+    c.world.run_until(
+        [&] { return std::all_of(all.begin(), all.end(), [](player const& one) { return one.done(); }); });
   });
 }
 

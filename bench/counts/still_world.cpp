@@ -140,4 +140,6 @@ int getentropy(void* to, std::size_t count) noexcept {
 }
 }
 
-std::random_device::result_type std::random_device::_M_getval() { return static_cast<result_type>(conch::bench::next_number()); }
+std::random_device::result_type std::random_device::_M_getval() {
+  return static_cast<result_type>(conch::bench::next_number());
+}

@@ -1,6 +1,6 @@
 // Takes away what differs from one run to the next: the time, the random numbers, and which answers have arrived when
-// the client looks. Replaces clock_gettime, timerfd_settime, getentropy and std::random_device in the program that links
-// it.
+// the client looks. Replaces clock_gettime, timerfd_settime, getentropy and std::random_device in the program that
+// links it.
 #pragma once
 
 #include <sys/types.h>
@@ -12,8 +12,8 @@
 
 namespace conch::bench {
 
-/// Runs handlers one by one. Before each it waits until all servers sleep, so that a handler always finds the same answers.
-/// The clock moves by 1 µs with each reading, and to the next timer when there is nothing else to do.
+/// Runs handlers one by one. Before each it waits until all servers sleep, so that a handler always finds the same
+/// answers. The clock moves by 1 µs with each reading, and to the next timer when there is nothing else to do.
 class still_world {
  public:
   explicit still_world(boost::asio::io_context& on) : context_{on} {}

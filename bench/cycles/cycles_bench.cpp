@@ -1,5 +1,6 @@
-// The first figures of conch as Google Benchmarks. Each iteration measures conch and its floor one after the other, so that
-// what the machine does meanwhile to one it does to the other; the ratio is the result, the rates are there to be doubted.
+// The first figures of conch as Google Benchmarks. Each iteration measures conch and its floor one after the other, so
+// that what the machine does meanwhile to one it does to the other; the ratio is the result, the rates are there to be
+// doubted.
 #include <benchmark/benchmark.h>
 
 #include <memory>
@@ -81,11 +82,22 @@ void hand_offs_a_second(benchmark::State& state) {
   conch::client client{context.get_executor(), settings_for(redis().unix_url(), true)};
   conch::mutex lock{client, "bench:one"};
   compare(
-      state, [&] { return workers.run(coroutines, in_seconds(slice_seconds), [&](std::size_t) { return holds(workers, lock); }); },
-      [&] { return bare_workers.run(coroutines, in_seconds(slice_seconds), [&](std::size_t) { return post_and_resume(bare_workers); }); });
+      state,
+      [&] {
+        return workers.run(coroutines, in_seconds(slice_seconds), [&](std::size_t) { return holds(workers, lock); });
+      },
+      [&] {
+        return bare_workers.run(coroutines, in_seconds(slice_seconds),
+                                [&](std::size_t) { return post_and_resume(bare_workers); });
+      });
 }
 
-BENCHMARK(uncontended_cycles_a_second)->Arg(1)->Arg(1000)->UseManualTime()->Iterations(15)->Unit(benchmark::kMillisecond);
+BENCHMARK(uncontended_cycles_a_second)
+    ->Arg(1)
+    ->Arg(1000)
+    ->UseManualTime()
+    ->Iterations(15)
+    ->Unit(benchmark::kMillisecond);
 BENCHMARK(hand_offs_a_second)->Arg(2)->Arg(1000)->UseManualTime()->Iterations(15)->Unit(benchmark::kMillisecond);
 
 }  // namespace

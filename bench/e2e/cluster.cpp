@@ -1,4 +1,5 @@
-// cluster: what a Redis Cluster of one, two and three masters gives, and what it costs, beside one server in the same run.
+// cluster: what a Redis Cluster of one, two and three masters gives, and what it costs, beside one server in the same
+// run.
 #include <conch/conch.hpp>
 #include <conch/striped_mutex.hpp>
 
@@ -60,10 +61,12 @@ struct cycle_cost {
 };
 
 /// Cycles of a thousand locks that nobody else wants.
-void uncontended(options const& chosen, servers const& at, conch::client& client, crew& workers, std::vector<conch::mutex>& locks, cycle_cost& into) {
+void uncontended(options const& chosen, servers const& at, conch::client& client, crew& workers,
+                 std::vector<conch::mutex>& locks, cycle_cost& into) {
   auto const before = client.stats();
   double const cpu = at.cpu_us();
-  into.cycles.add(workers.run(locks.size(), in_seconds(chosen.seconds), [&](std::size_t i) { return uncontended_cycles(workers, locks[i]); }));
+  into.cycles.add(workers.run(locks.size(), in_seconds(chosen.seconds),
+                              [&](std::size_t i) { return uncontended_cycles(workers, locks[i]); }));
   auto const done = static_cast<double>(workers.done());
   auto const after = client.stats();
   into.server_us.add((at.cpu_us() - cpu) / done);
@@ -79,10 +82,13 @@ void throughput(report& out, options const& chosen, server& redis) {
     servers const in_cluster{set}, alone{redis};
     asio::io_context context{1};
     crew workers{context};
-    conch::client ours{context.get_executor(), settings_for(in_cluster.url, true)}, floor{context.get_executor(), settings_for(alone.url, true)};
-    std::vector<conch::mutex> our_locks = make_locks(ours, 1000, "bench:cluster:"), floor_locks = make_locks(floor, 1000, "bench:cluster:");
+    conch::client ours{context.get_executor(), settings_for(in_cluster.url, true)},
+        floor{context.get_executor(), settings_for(alone.url, true)};
+    std::vector<conch::mutex> our_locks = make_locks(ours, 1000, "bench:cluster:"),
+                              floor_locks = make_locks(floor, 1000, "bench:cluster:");
     for (auto* locks : {&our_locks, &floor_locks}) {  // connects, and loads the scripts
-      workers.run(locks->size(), milliseconds{100}, [&](std::size_t i) { return uncontended_cycles(workers, (*locks)[i]); });
+      workers.run(locks->size(), milliseconds{100},
+                  [&](std::size_t i) { return uncontended_cycles(workers, (*locks)[i]); });
     }
     cycle_cost of_ours, of_floor;
     for (int i = 0; i < chosen.repetitions; ++i) {
@@ -137,7 +143,8 @@ void segments_of(options const& chosen, cluster_set& set, servers const& at, std
 
 void segments(report& out, options const& chosen) {
   for (std::size_t const masters : {1u, 3u}) {
-    std::string const name = "60 segments in three locks, " + std::to_string(masters) + (masters == 1 ? " master" : " masters");
+    std::string const name =
+        "60 segments in three locks, " + std::to_string(masters) + (masters == 1 ? " master" : " masters");
     progress("cluster " + name);
     cluster_set set{{.masters = masters}};
     servers const at{set};
@@ -148,7 +155,8 @@ void segments(report& out, options const& chosen) {
     }
     out.add("cluster", name, three.cycles, "cycles/s", "as one lock", one.cycles);
     out.add("cluster", "CPU of all servers, " + name, three.all_us, "us/cycle", "as one lock", one.all_us);
-    out.add("cluster", "CPU of the busiest server, " + name, three.busiest_us, "us/cycle", "as one lock", one.busiest_us);
+    out.add("cluster", "CPU of the busiest server, " + name, three.busiest_us, "us/cycle", "as one lock",
+            one.busiest_us);
   }
 }
 
@@ -176,11 +184,14 @@ struct hand_overs {
 void hand_over(options const& chosen, std::string const& url, std::string const& name, hand_overs& into) {
   asio::io_context context{1};
   crew workers{context};
-  conch::client one{context.get_executor(), settings_for(url, true)}, other{context.get_executor(), settings_for(url, true)};
+  conch::client one{context.get_executor(), settings_for(url, true)},
+      other{context.get_executor(), settings_for(url, true)};
   turn of_both;
   auto const run = [&](std::chrono::nanoseconds how_long) {
     of_both = {};
-    workers.run(2, how_long, [&](std::size_t i) { return take_turns(workers, conch::mutex{i == 0 ? one : other, name}, of_both); });
+    workers.run(2, how_long, [&](std::size_t i) {
+      return take_turns(workers, conch::mutex{i == 0 ? one : other, name}, of_both);
+    });
   };
   run(milliseconds{100});
   auto const sum = [&](auto field) { return static_cast<double>(one.stats().*field + other.stats().*field); };
@@ -204,7 +215,8 @@ void latency(report& out, options const& chosen, server& redis) {
   }
   out.add("cluster", "hand-over, p50", ours.p50, "us", "one server", floor.p50);
   out.add("cluster", "hand-over, p99", ours.p99, "us", "one server", floor.p99);
-  out.add("cluster", "scripts a hand-over: a release, an acquire that waits", ours.scripts, "scripts", "one server", floor.scripts);
+  out.add("cluster", "scripts a hand-over: a release, an acquire that waits", ours.scripts, "scripts", "one server",
+          floor.scripts);
   out.add("cluster", "pushes a hand-over", ours.pushes, "pushes", "one server", floor.pushes);
 }
 
@@ -245,8 +257,8 @@ void renewals(report& out, options const& chosen, server& redis) {
   renewal_cost const ours = keep_many(chosen, in_cluster, count), floor = keep_many(chosen, alone, count);
   // µs a renewal, of which there are count in 10 s.
   constexpr double to_percent = static_cast<double>(count) / 10.0 / 1e6 * 100;
-  out.add("cluster", "CPU of each of 3 servers, every 10 s, " + name, ours.server_us.median() * to_percent / static_cast<double>(in_cluster.count()),
-          "% of a core");
+  out.add("cluster", "CPU of each of 3 servers, every 10 s, " + name,
+          ours.server_us.median() * to_percent / static_cast<double>(in_cluster.count()), "% of a core");
   out.add("cluster", "server CPU a renewal, " + name, ours.server_us, "us", "one server", floor.server_us);
   out.add("cluster", "client CPU a renewal, " + name, ours.client_us, "us", "one server", floor.client_us);
   out.add("cluster", "locks a script, " + name, ours.locks_a_script, "locks", "one server", floor.locks_a_script);
@@ -255,10 +267,10 @@ void renewals(report& out, options const& chosen, server& redis) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  options const chosen =
-      parse_options(argc, argv,
-                    "cluster: cycles, segments, hand-overs and renewals in a Redis Cluster of one to three masters, against one server in\n"
-                    "the same run.");
+  options const chosen = parse_options(argc, argv,
+                                       "cluster: cycles, segments, hand-overs and renewals in a Redis Cluster of one "
+                                       "to three masters, against one server in\n"
+                                       "the same run.");
   server redis;
   report out{chosen};
   throughput(out, chosen, redis);

@@ -1,7 +1,7 @@
-// F13: does the work grow as the number of things that are done at once? Each case at four sizes or more; with it the longest
-// turn of the event loop. Both in CPU time of this thread: what other programs do does not count. The shape is the exponent of
-// the growth of the whole: 1.0 is a constant for each, whatever their number; 2.0 is quadratic. And the longest script, by the server's
-// own clock, which goes on while others use its processor.
+// F13: does the work grow as the number of things that are done at once? Each case at four sizes or more; with it the
+// longest turn of the event loop. Both in CPU time of this thread: what other programs do does not count. The shape is
+// the exponent of the growth of the whole: 1.0 is a constant for each, whatever their number; 2.0 is quadratic. And the
+// longest script, by the server's own clock, which goes on while others use its processor.
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
@@ -165,7 +165,9 @@ asio::awaitable<void> nested(conch::client& client, std::size_t depth, std::size
     co_return;
   }
   conch::mutex m{client, "n" + std::to_string(level)};
-  auto body = [&client, depth, level, &begin, &all](conch::hold&) { return nested(client, depth, level + 1, begin, all); };
+  auto body = [&client, depth, level, &begin, &all](conch::hold&) {
+    return nested(client, depth, level + 1, begin, all);
+  };
   co_await conch::with_lock(m, body);
 }
 
@@ -199,7 +201,8 @@ measured many_at_once(server& redis, std::size_t n) {
     done = true;
   });
   c.in.until([&] { return done; }, "all of them");
-  measured const m{thread_cpu_us() - begin, c.in.longest_us, std::to_string(c.client->stats().scripts - before) + " scripts"};
+  measured const m{thread_cpu_us() - begin, c.in.longest_us,
+                   std::to_string(c.client->stats().scripts - before) + " scripts"};
   done = false;
   held.async_release([&](error_code, bool) { done = true; });
   c.in.until([&] { return done; }, "given back");
@@ -243,7 +246,8 @@ measured permits(server& redis, std::size_t n) {
   return {thread_cpu_us() - begin, c.in.longest_us, std::to_string(failed) + " errors"};
 }
 
-asio::awaitable<void> cycles(conch::client& client, std::size_t number, std::atomic<bool> const& stop, std::uint64_t& done) {
+asio::awaitable<void> cycles(conch::client& client, std::size_t number, std::atomic<bool> const& stop,
+                             std::uint64_t& done) {
   conch::mutex m{client, "y" + std::to_string(number)};
   while (!stop.load(std::memory_order_relaxed)) {
     conch::hold h = co_await m.async_acquire(asio::use_awaitable);
@@ -288,7 +292,8 @@ measured threads(std::string const& url, std::size_t n, bool one_client) {
   }
   std::this_thread::sleep_for(1s);
   stop = true;
-  while (std::any_of(parts.begin(), parts.end(), [](part const& p) { return p.client->stats().held != 0 || p.client->stats().waiting != 0; })) {
+  while (std::any_of(parts.begin(), parts.end(),
+                     [](part const& p) { return p.client->stats().held != 0 || p.client->stats().waiting != 0; })) {
     std::this_thread::sleep_for(1ms);
   }
   double const spent = cpu_of_all() - begin;
@@ -320,7 +325,8 @@ double longest_script(server& redis) {
 int main(int argc, char** argv) try {
   options const chosen = parse_options(argc, argv, "F13: what grows with the number of things that are done at once.");
   if (!chosen.wants("F13")) return 0;
-  // glibc joins all small pieces that were freed when a large one is, which takes 10 ms after 100,000 holds: its turn, not ours.
+  // glibc joins all small pieces that were freed when a large one is, which takes 10 ms after 100,000 holds: its turn,
+  // not ours.
   ::mallopt(M_MXFAST, 0);
   server redis;
   raw_connection setup{redis.unix_url()};
@@ -329,11 +335,15 @@ int main(int argc, char** argv) try {
   report out{chosen};
   std::vector<std::size_t> const usual{1'000, 3'000, 10'000, 30'000, 100'000};
   std::vector<series> const all{
-      {"acquires, then releases, at once", {1'000, 10'000, 100'000, 300'000}, [&](std::size_t n) { return burst(redis.unix_url(), n); }},
+      {"acquires, then releases, at once",
+       {1'000, 10'000, 100'000, 300'000},
+       [&](std::size_t n) { return burst(redis.unix_url(), n); }},
       {"waits for one lock that time out together", usual, [&](std::size_t n) { return time_outs(redis, n, true); }},
-      {"waits for as many locks that time out together", usual, [&](std::size_t n) { return time_outs(redis, n, false); }},
+      {"waits for as many locks that time out together", usual,
+       [&](std::size_t n) { return time_outs(redis, n, false); }},
       {"holds of a client that goes", usual, [&](std::size_t n) { return closing(redis, n, false); }},
-      {"holds of a client that goes, the server having forgotten the scripts", usual, [&](std::size_t n) { return closing(redis, n, true); }},
+      {"holds of a client that goes, the server having forgotten the scripts", usual,
+       [&](std::size_t n) { return closing(redis, n, true); }},
       {"waiters of a client that goes", usual, [&](std::size_t n) { return closing_waiters(redis, n); }},
       {"holds when the connection breaks", usual, [&](std::size_t n) { return reconnecting(redis, n, true); }},
       {"waiters when the connection breaks", usual, [&](std::size_t n) { return reconnecting(redis, n, false); }},
@@ -341,12 +351,22 @@ int main(int argc, char** argv) try {
       {"async_lost cancelled", {1'000, 3'000, 10'000, 30'000}, [&](std::size_t n) { return watching(redis, n); }},
       {"levels of with_lock", {1, 10, 30, 100}, [&](std::size_t n) { return nesting(redis, n); }},
       {"coroutines in line in one process", usual, [&](std::size_t n) { return local_line(redis, n); }},
-      {"clients in line", with_descriptors({10, 100, 1'000, 3'000, 9'500}, 2), [&](std::size_t n) { return clients_in_line(redis.unix_url(), n); }},
+      {"clients in line", with_descriptors({10, 100, 1'000, 3'000, 9'500}, 2),
+       [&](std::size_t n) { return clients_in_line(redis.unix_url(), n); }},
       {"owners of a semaphore", {100, 1'000, 10'000, 30'000}, [&](std::size_t n) { return permits(redis, n); }},
-      {"threads with one client, locks in memory", {1, 2, 4}, [&](std::size_t n) { return threads("memory://growth", n, true); }, false},
-      {"threads with a client each, locks in memory", {1, 2, 4}, [&](std::size_t n) { return threads("memory://growth", n, false); }, false},
+      {"threads with one client, locks in memory",
+       {1, 2, 4},
+       [&](std::size_t n) { return threads("memory://growth", n, true); },
+       false},
+      {"threads with a client each, locks in memory",
+       {1, 2, 4},
+       [&](std::size_t n) { return threads("memory://growth", n, false); },
+       false},
       {"threads with one client", {1, 2, 4}, [&](std::size_t n) { return threads(redis.unix_url(), n, true); }, false},
-      {"threads with a client each", {1, 2, 4}, [&](std::size_t n) { return threads(redis.unix_url(), n, false); }, false},
+      {"threads with a client each",
+       {1, 2, 4},
+       [&](std::size_t n) { return threads(redis.unix_url(), n, false); },
+       false},
       {"locks of a multi_lock", {16, 64, 128, 512}, [&](std::size_t n) { return many_at_once(redis, n); }},
   };
   growth table{out, chosen};

@@ -1,4 +1,5 @@
-// F13 at servers other than a single Redis: a Cluster, TLS, PostgreSQL, ZooKeeper. How what they do grows with slots, tables and sessions.
+// F13 at servers other than a single Redis: a Cluster, TLS, PostgreSQL, ZooKeeper. How what they do grows with slots,
+// tables and sessions.
 #include <conch/conch.hpp>
 
 #include <algorithm>
@@ -71,7 +72,8 @@ measured beside_clients(std::string const& url, std::size_t n, std::string const
   std::deque<conch::client> clients;
   std::vector<conch::hold> holds;
   for (std::size_t i = 0; i < n; ++i) {
-    conch::mutex m{clients.emplace_back(in.context.get_executor(), settings_for(url, true)), prefix + std::to_string(i)};
+    conch::mutex m{clients.emplace_back(in.context.get_executor(), settings_for(url, true)),
+                   prefix + std::to_string(i)};
     m.async_acquire([&](conch::error_code ec, conch::hold h) {
       if (ec) throw boost::system::system_error{ec};
       holds.push_back(std::move(h));
@@ -92,12 +94,14 @@ void measure(growth& table, place const& at) {
   auto const prefix = [&] { return "g" + std::to_string(++run) + ':'; };
   std::string const where = ", " + at.name;
   table.run({"acquires, then releases, at once" + where, at.locks, [&](std::size_t n) { return burst(at.url, n); }});
-  table.run({"holds kept for three renewals" + where, at.locks, [&](std::size_t n) { return kept(at.url, n, prefix()); }, false});
+  table.run({"holds kept for three renewals" + where, at.locks,
+             [&](std::size_t n) { return kept(at.url, n, prefix()); }, false});
   table.run({"locks held by another client, and a cycle beside them" + where, at.locks,
              [&](std::size_t n) { return beside_locks(at.url, n, prefix()); }, false, "us a cycle"});
   table.run({"clients with a lock, and a cycle beside them" + where, with_descriptors(at.clients, 4),
              [&](std::size_t n) { return beside_clients(at.url, n, prefix()); }, false, "us a cycle"});
-  table.run({"clients in line" + where, with_descriptors(at.clients, 4), [&](std::size_t n) { return clients_in_line(at.url, n); }});
+  table.run({"clients in line" + where, with_descriptors(at.clients, 4),
+             [&](std::size_t n) { return clients_in_line(at.url, n); }});
 }
 
 void over_tls(growth& table) {
@@ -105,9 +109,13 @@ void over_tls(growth& table) {
   files.authority("ca");
   files.signed_by("ca", "server", "IP:127.0.0.1");
   server redis{{.tls = true,
-                .arguments = {"--tls-cert-file", files.certificate("server"), "--tls-key-file", files.key("server"), "--tls-auth-clients", "no"}}};
+                .arguments = {"--tls-cert-file", files.certificate("server"), "--tls-key-file", files.key("server"),
+                              "--tls-auth-clients", "no"}}};
   table.prepare = [&] { redis.probe().command({"FLUSHALL"}); };
-  measure(table, {"TLS", redis.tcp_url() + "?cacert=" + files.certificate("ca"), {1'000, 3'000, 10'000, 30'000}, {10, 30, 100, 300, 1'000}});
+  measure(table, {"TLS",
+                  redis.tcp_url() + "?cacert=" + files.certificate("ca"),
+                  {1'000, 3'000, 10'000, 30'000},
+                  {10, 30, 100, 300, 1'000}});
 }
 
 void in_a_cluster(growth& table) {
@@ -140,7 +148,8 @@ void in_zookeeper(growth& table) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  options const chosen = parse_options(argc, argv, "F13-servers: F13 over TLS, in a Cluster, in PostgreSQL and in ZooKeeper.");
+  options const chosen =
+      parse_options(argc, argv, "F13-servers: F13 over TLS, in a Cluster, in PostgreSQL and in ZooKeeper.");
   with_descriptors({});
   report out{chosen};
   bool failed = false;

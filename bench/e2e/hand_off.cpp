@@ -96,29 +96,37 @@ script own_script(std::size_t me) {
   std::string const name = "bench:raw-hand-off";
   constexpr milliseconds lease{30'000}, claim{3'000}, retention{600'000};
   script result;
-  conch::redis::encode(conch::protocol::acquire_command{name, 1, true, lease, claim, retention, 0, 0, false}, id, result.acquire);
-  conch::redis::encode(conch::protocol::release_command{name, 1, false, lease, claim, retention, 0, false}, id, result.release);
+  conch::redis::encode(conch::protocol::acquire_command{name, 1, true, lease, claim, retention, 0, 0, false}, id,
+                       result.acquire);
+  conch::redis::encode(conch::protocol::release_command{name, 1, false, lease, claim, retention, 0, false}, id,
+                       result.release);
   result.channel = conch::redis::channel_of(id);
   return result;
 }
 
-/// The least that keeps a line and a fence and hands the lock on: no call could be left out, nothing else is looked after.
+/// The least that keeps a line and a fence and hands the lock on: no call could be left out, nothing else is looked
+/// after.
 script least_script(conch::test::redis_probe& probe, std::size_t me) {
   std::string const name = "{bench:least-hand-off}", id = "0000000000000000000000000000be0" + std::to_string(me);
   auto const call = [&](std::string const& source) {
-    return command({"EVALSHA", probe.command({"SCRIPT", "LOAD", source}), "3", name, name + ":q", name + ":f", id, "30000", "600000"});
+    return command({"EVALSHA", probe.command({"SCRIPT", "LOAD", source}), "3", name, name + ":q", name + ":f", id,
+                    "30000", "600000"});
   };
-  return {call("local t = redis.call('TIME') local now = t[1] * 1000000 + t[2] if redis.call('EXISTS', KEYS[1], KEYS[2]) > 0 then "
+  return {call("local t = redis.call('TIME') local now = t[1] * 1000000 + t[2] if redis.call('EXISTS', KEYS[1], "
+               "KEYS[2]) > 0 then "
                "redis.call('ZADD', KEYS[2], now, ARGV[1]) return 0 end redis.call('SET', KEYS[3], now, 'PX', ARGV[3]) "
                "redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return now"),
-          call("if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end local following = redis.call('ZPOPMIN', KEYS[2])[1] "
-               "if not following then redis.call('DEL', KEYS[1]) return 1 end local t = redis.call('TIME') local now = t[1] * 1000000 + t[2] "
+          call("if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end local following = redis.call('ZPOPMIN', "
+               "KEYS[2])[1] "
+               "if not following then redis.call('DEL', KEYS[1]) return 1 end local t = redis.call('TIME') local now = "
+               "t[1] * 1000000 + t[2] "
                "redis.call('SET', KEYS[3], now, 'PX', ARGV[3]) redis.call('SET', KEYS[1], following, 'PX', ARGV[2]) "
                "redis.call('PUBLISH', 'bench:least:' .. following, now) return 1"),
           "bench:least:" + id};
 }
 
-void raw_player(exchange& x, std::string const& url, std::size_t me, script const& mine, raw_connection::waits how, microseconds works = {}) {
+void raw_player(exchange& x, std::string const& url, std::size_t me, script const& mine, raw_connection::waits how,
+                microseconds works = {}) {
   auto const& [acquire, release, channel] = mine;
   raw_connection to{url, how};
   to.exchange(command({"HELLO", "3"}));
@@ -167,7 +175,8 @@ void latency(report& out, options const& chosen, server& redis, std::string cons
   struct latencies {
     samples p50, p99, all;
   } ours, verified, by_epoll, working, least, floor;
-  std::array<script, 2> const own{own_script(0), own_script(1)}, shortest{least_script(redis.probe(), 0), least_script(redis.probe(), 1)};
+  std::array<script, 2> const own{own_script(0), own_script(1)},
+      shortest{least_script(redis.probe(), 0), least_script(redis.probe(), 1)};
   auto const measure = [&](latencies& into, auto const& play) {
     samples us;
     for (int i = 0; i < games; ++i) us.add(game(redis, play));
@@ -178,32 +187,45 @@ void latency(report& out, options const& chosen, server& redis, std::string cons
   for (int i = 0; i < chosen.repetitions; ++i) {
     measure(ours, [&](exchange& x, std::size_t) { conch_player(x, url); });
     measure(verified, [&](exchange& x, std::size_t) { conch_player(x, url, true); });
-    measure(by_epoll, [&](exchange& x, std::size_t me) { raw_player(x, url, me, own[me], raw_connection::waits::by_epoll); });
-    measure(working, [&](exchange& x, std::size_t me) { raw_player(x, url, me, own[me], raw_connection::waits::by_epoll, microseconds{6}); });
-    measure(least, [&](exchange& x, std::size_t me) { raw_player(x, url, me, shortest[me], raw_connection::waits::in_recv); });
-    measure(floor, [&](exchange& x, std::size_t me) { raw_player(x, url, me, own[me], raw_connection::waits::in_recv); });
+    measure(by_epoll,
+            [&](exchange& x, std::size_t me) { raw_player(x, url, me, own[me], raw_connection::waits::by_epoll); });
+    measure(working, [&](exchange& x, std::size_t me) {
+      raw_player(x, url, me, own[me], raw_connection::waits::by_epoll, microseconds{6});
+    });
+    measure(least,
+            [&](exchange& x, std::size_t me) { raw_player(x, url, me, shortest[me], raw_connection::waits::in_recv); });
+    measure(floor,
+            [&](exchange& x, std::size_t me) { raw_player(x, url, me, own[me], raw_connection::waits::in_recv); });
   }
   out.add("F4", "hand-off between processes, p50, " + way, ours.p50, "us", own_scripts, floor.p50);
   out.add("F4", "hand-off between processes, p50, " + way, ours.p50, "us", least_scripts, least.p50);
   out.add("F4", "hand-off between processes, p99, " + way, ours.p99, "us", own_scripts, floor.p99);
-  out.add("F4", "hand-off between processes with verify_pushes, p50, " + way, verified.p50, "us", "without verify_pushes", ours.p50);
-  out.add("F4", "hand-off of the floor waiting by epoll, p50, " + way, by_epoll.p50, "us", "waiting in recv", floor.p50);
-  out.add("F4", "hand-off of the same, working 6 us before it asks again, p50, " + way, working.p50, "us", "waiting in recv, not working", floor.p50);
+  out.add("F4", "hand-off between processes with verify_pushes, p50, " + way, verified.p50, "us",
+          "without verify_pushes", ours.p50);
+  out.add("F4", "hand-off of the floor waiting by epoll, p50, " + way, by_epoll.p50, "us", "waiting in recv",
+          floor.p50);
+  out.add("F4", "hand-off of the same, working 6 us before it asks again, p50, " + way, working.p50, "us",
+          "waiting in recv, not working", floor.p50);
   out.distribution("F4", "all hand-offs, " + way, ours.all, "us", &floor.all);
 }
 
-/// As many hand-overs of each, 20,000 unless --seconds says less, by turns, a few hundred by each pair of processes: where the kernel puts
-/// those decides more than anything they do.
+/// As many hand-overs of each, 20,000 unless --seconds says less, by turns, a few hundred by each pair of processes:
+/// where the kernel puts those decides more than anything they do.
 void tails(report& out, options const& chosen, server& redis, std::string const& url, std::string const& way) {
   auto const count = static_cast<std::size_t>(50'000 * chosen.seconds);
-  std::array<script, 2> const own{own_script(0), own_script(1)}, shortest{least_script(redis.probe(), 0), least_script(redis.probe(), 1)};
+  std::array<script, 2> const own{own_script(0), own_script(1)},
+      shortest{least_script(redis.probe(), 0), least_script(redis.probe(), 1)};
   samples ours, by_epoll, least, floor;
   while (ours.size() < count) {
     progress("F4-tails " + way + ": " + std::to_string(ours.size()) + " of " + std::to_string(count));
     ours.add(game(redis, [&](exchange& x, std::size_t) { conch_player(x, url); }));
-    by_epoll.add(game(redis, [&](exchange& x, std::size_t me) { raw_player(x, url, me, own[me], raw_connection::waits::by_epoll); }));
-    least.add(game(redis, [&](exchange& x, std::size_t me) { raw_player(x, url, me, shortest[me], raw_connection::waits::in_recv); }));
-    floor.add(game(redis, [&](exchange& x, std::size_t me) { raw_player(x, url, me, own[me], raw_connection::waits::in_recv); }));
+    by_epoll.add(game(
+        redis, [&](exchange& x, std::size_t me) { raw_player(x, url, me, own[me], raw_connection::waits::by_epoll); }));
+    least.add(game(redis, [&](exchange& x, std::size_t me) {
+      raw_player(x, url, me, shortest[me], raw_connection::waits::in_recv);
+    }));
+    floor.add(game(
+        redis, [&](exchange& x, std::size_t me) { raw_player(x, url, me, own[me], raw_connection::waits::in_recv); }));
   }
   std::string const name = "hand-off between processes, " + way + ", of " + std::to_string(count);
   out.tails("F4-tails", name, ours, "us", own_scripts, floor);
@@ -222,8 +244,8 @@ struct fairness {
   std::array<std::array<float, most>, processes> wait_ms{};
 };
 
-asio::awaitable<void> take_turns(fairness& f, std::size_t process, std::size_t me, conch::mutex& lock, crew& with, asio::io_context& context,
-                                 microseconds body) {
+asio::awaitable<void> take_turns(fairness& f, std::size_t process, std::size_t me, conch::mutex& lock, crew& with,
+                                 asio::io_context& context, microseconds body) {
   asio::steady_timer timer{context};
   do {
     auto const begin = steady::now();
@@ -253,7 +275,8 @@ double jain(std::vector<double> const& shares) {
 }
 
 void fair(report& out, options const& chosen, server& redis, milliseconds slice, microseconds body) {
-  std::string const name = "4 x 25 waiters, body " + std::to_string(body.count()) + " us, local_slice " + std::to_string(slice.count()) + " ms";
+  std::string const name = "4 x 25 waiters, body " + std::to_string(body.count()) + " us, local_slice " +
+                           std::to_string(slice.count()) + " ms";
   progress("F7 " + name);
   samples p50, p99, ratio, between, among;
   for (int i = 0; i < std::min(chosen.repetitions, 3); ++i) {
@@ -270,7 +293,8 @@ void fair(report& out, options const& chosen, server& redis, milliseconds slice,
         crew with{context};
         with.run(1, milliseconds{1}, [&](std::size_t) { return uncontended_cycles(with, warm); });
         f->begin.wait(processes);
-        with.run(waiters, in_seconds(chosen.seconds * 4), [&](std::size_t me) { return take_turns(*f, p, me, lock, with, context, body); });
+        with.run(waiters, in_seconds(chosen.seconds * 4),
+                 [&](std::size_t me) { return take_turns(*f, p, me, lock, with, context, body); });
       }));
     }
     for (auto& one : all) one->join();

@@ -82,12 +82,20 @@ asio::awaitable<void> passed_on(crew& with, line_of_handlers& line) {
 
 constexpr std::string_view posting_alone = "coroutines that post themselves";
 
-void line_alone(report& out, options const& chosen, std::string const& name, std::size_t coroutines, asio::io_context& bare, crew& workers) {
+void line_alone(report& out, options const& chosen, std::string const& name, std::size_t coroutines,
+                asio::io_context& bare, crew& workers) {
   progress("F6 " + name + ", a line of handlers");
   line_of_handlers line{bare.get_executor()};
   auto const [passes, floor] = interleave(
-      chosen.repetitions, [&] { return workers.run(coroutines, in_seconds(chosen.seconds), [&](std::size_t) { return passed_on(workers, line); }); },
-      [&] { return workers.run(coroutines, in_seconds(chosen.seconds), [&](std::size_t) { return post_and_resume(workers); }); });
+      chosen.repetitions,
+      [&] {
+        return workers.run(coroutines, in_seconds(chosen.seconds),
+                           [&](std::size_t) { return passed_on(workers, line); });
+      },
+      [&] {
+        return workers.run(coroutines, in_seconds(chosen.seconds),
+                           [&](std::size_t) { return post_and_resume(workers); });
+      });
   out.add("F6", name + ", nothing but a line of handlers, in place of conch", passes, "holds/s", posting_alone, floor);
 }
 
@@ -102,12 +110,20 @@ void alone(report& out, options const& chosen, server& redis) {
     asio::io_context bare{1};
     crew bare_workers{bare};
     for (std::size_t const coroutines : {2u, 1000u}) {
-      std::string const name = std::to_string(coroutines) + " coroutines" + (single_threaded ? ", single_threaded" : "");
+      std::string const name =
+          std::to_string(coroutines) + " coroutines" + (single_threaded ? ", single_threaded" : "");
       auto const measure = [&](std::string const& what, auto work) {
         progress("F6 " + name + what);
         auto const [holds, floor] = interleave(
-            chosen.repetitions, [&] { return workers.run(coroutines, in_seconds(chosen.seconds), [&](std::size_t) { return work(workers, lock); }); },
-            [&] { return bare_workers.run(coroutines, in_seconds(chosen.seconds), [&](std::size_t) { return post_and_resume(bare_workers); }); });
+            chosen.repetitions,
+            [&] {
+              return workers.run(coroutines, in_seconds(chosen.seconds),
+                                 [&](std::size_t) { return work(workers, lock); });
+            },
+            [&] {
+              return bare_workers.run(coroutines, in_seconds(chosen.seconds),
+                                      [&](std::size_t) { return post_and_resume(bare_workers); });
+            });
         out.add("F6", name + what, holds, "holds/s", posting_alone, floor);
       };
       measure(", release awaited", awaited_releases);
@@ -164,7 +180,8 @@ void with_competitor(report& out, options const& chosen, server& redis) {
       conch::mutex lock{client, "bench:contested"};
       crew with{context};
       c->begin.wait(2);
-      holds.add(with.run(1000, in_seconds(chosen.seconds * 2), [&](std::size_t) { return awaited_releases(with, lock); }));
+      holds.add(
+          with.run(1000, in_seconds(chosen.seconds * 2), [&](std::size_t) { return awaited_releases(with, lock); }));
     }
     other.join();
     asio::io_context bare{1};
@@ -185,7 +202,8 @@ void with_competitor(report& out, options const& chosen, server& redis) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  options const chosen = parse_options(argc, argv, "F6: local hand-offs of one lock against a bare loop of posting and resuming.");
+  options const chosen =
+      parse_options(argc, argv, "F6: local hand-offs of one lock against a bare loop of posting and resuming.");
   server redis;
   report out{chosen};
   if (chosen.wants("F6")) {

@@ -53,7 +53,9 @@ result since(footprint const& before) {
 }
 
 struct place {
-  explicit place(std::string const& url) : client{context.get_executor(), settings_for(url, true)}, lock{client, "bench:crowd"} {
+  explicit place(std::string const& url)
+      : client{context.get_executor(), settings_for(url, true)},
+        lock{client, "bench:crowd"} {
     lock.async_acquire([this](conch::error_code ec, conch::hold h) {
       if (ec) throw boost::system::system_error{ec};
       first = std::move(h);
@@ -98,7 +100,8 @@ struct park {
 };
 
 asio::awaitable<void> wait_in_vain() {
-  conch::hold h = co_await asio::async_initiate<asio::deferred_t const, void(conch::error_code, conch::hold)>(park{}, asio::deferred);
+  conch::hold h = co_await asio::async_initiate<asio::deferred_t const, void(conch::error_code, conch::hold)>(
+      park{}, asio::deferred);
 }
 
 result frames() {
@@ -133,15 +136,18 @@ void crowd(report& out, server& redis) {
   out.add("F10", "1,000,000 callbacks waiting", r->callback.live, "bytes/waiter", "the target", target);
   out.add("F10", "1,000,000 callbacks waiting, allocations", r->callback.calls, "allocations/waiter");
   out.add("F10", "1,000,000 callbacks waiting, resident", r->callback.resident, "bytes/waiter");
-  out.add("F10", "1,000,000 coroutines waiting, without their frames", r->coroutine.live - r->frame.live, "bytes/waiter", "the target", target);
+  out.add("F10", "1,000,000 coroutines waiting, without their frames", r->coroutine.live - r->frame.live,
+          "bytes/waiter", "the target", target);
   out.add("F10", "1,000,000 coroutines waiting, all", r->coroutine.live, "bytes/waiter", "their frames", r->frame.live);
-  out.add("F10", "1,000,000 coroutines waiting, resident", r->coroutine.resident, "bytes/waiter", "their frames", r->frame.resident);
+  out.add("F10", "1,000,000 coroutines waiting, resident", r->coroutine.resident, "bytes/waiter", "their frames",
+          r->frame.resident);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) try {
-  options const chosen = parse_options(argc, argv, "F10: memory of 1,000,000 local waiters, the coroutine's own frame not counted.");
+  options const chosen =
+      parse_options(argc, argv, "F10: memory of 1,000,000 local waiters, the coroutine's own frame not counted.");
   server redis;
   report out{chosen};
   if (chosen.wants("F10")) crowd(out, redis);

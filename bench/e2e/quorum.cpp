@@ -1,7 +1,8 @@
-// F8: how long it takes to acquire a lock over five servers that nobody else wants, with all of them well, one stopped, one
-// killed. The floor writes the same script to five sockets and waits until three have answered, whichever they are. Then how
-// long it takes from the call of release in one process to the next owner running in another, against the same scripts raw, and
-// against the round trip: one small write to five sockets, three answers. And how often strict fences need a second round.
+// F8: how long it takes to acquire a lock over five servers that nobody else wants, with all of them well, one stopped,
+// one killed. The floor writes the same script to five sockets and waits until three have answered, whichever they are.
+// Then how long it takes from the call of release in one process to the next owner running in another, against the same
+// scripts raw, and against the round trip: one small write to five sockets, three answers. And how often strict fences
+// need a second round.
 #include <conch/conch.hpp>
 
 #include <boost/asio/co_spawn.hpp>
@@ -50,7 +51,9 @@ urls nearby(five const& all) {
   return to;
 }
 
-double us_since(steady::time_point begin) { return std::chrono::duration<double, std::micro>(steady::now() - begin).count(); }
+double us_since(steady::time_point begin) {
+  return std::chrono::duration<double, std::micro>(steady::now() - begin).count();
+}
 
 asio::awaitable<void> cycles(conch::mutex& lock, samples& latency, std::size_t count) {
   asio::steady_timer timer{co_await asio::this_coro::executor};
@@ -65,7 +68,9 @@ asio::awaitable<void> cycles(conch::mutex& lock, samples& latency, std::size_t c
 }
 
 struct library {
-  explicit library(urls const& all, bool strict = true) : client{context.get_executor(), settings(all, strict)}, lock{client, "bench:quorum"} {
+  explicit library(urls const& all, bool strict = true)
+      : client{context.get_executor(), settings(all, strict)},
+        lock{client, "bench:quorum"} {
     samples warm_up;
     run(warm_up, 50);
   }
@@ -124,17 +129,21 @@ struct connections {
   std::vector<std::size_t> received;
 };
 
-/// As conch's, of one client: each has an id of its own, asks as of `ticket` (us), and proposes a fence, some us after the previous one and ahead
-/// of all clocks.
-std::vector<lane> votes(std::string const& name, std::string const& client, std::size_t count, std::int64_t ticket, std::int64_t apart) {
+/// As conch's, of one client: each has an id of its own, asks as of `ticket` (us), and proposes a fence, some us after
+/// the previous one and ahead of all clocks.
+std::vector<lane> votes(std::string const& name, std::string const& client, std::size_t count, std::int64_t ticket,
+                        std::int64_t apart) {
   constexpr std::chrono::milliseconds lease{30'000}, claim{500}, retention{600'000};
   std::int64_t fence = ticket - conch::protocol::fence_epoch_us + 400'000;  // later than the last of them is used
   std::vector<lane> all(count);
   for (std::size_t i = 0; i < count; ++i, fence += apart) {
     conch::engine::grant_id const id{static_cast<std::uint64_t>(ticket) * 1000 + i, ~std::uint64_t{0} - i};
-    conch::redis::encode(conch::protocol::acquire_command{name, id, true, claim, claim, retention, ticket, 0, false, fence}, client, all[i].acquire);
-    conch::redis::encode(conch::protocol::release_command{name, id, false, lease, claim, retention, 0, false, fence, fence + apart}, client,
-                         all[i].release);
+    conch::redis::encode(
+        conch::protocol::acquire_command{name, id, true, claim, claim, retention, ticket, 0, false, fence}, client,
+        all[i].acquire);
+    conch::redis::encode(
+        conch::protocol::release_command{name, id, false, lease, claim, retention, 0, false, fence, fence + apart},
+        client, all[i].release);
   }
   return all;
 }
@@ -224,7 +233,8 @@ void player(exchange& x, urls const& all, bool strict) {
   context.run();
 }
 
-/// The same scripts raw. An owner releases when the other one is queued at all five, and the other one has the lock when three have granted it.
+/// The same scripts raw. An owner releases when the other one is queued at all five, and the other one has the lock
+/// when three have granted it.
 void raw_player(exchange& x, urls const& all, std::size_t me, std::vector<lane> const& mine) {
   connections to{all};
   std::size_t seen = 0;
@@ -241,7 +251,8 @@ void raw_player(exchange& x, urls const& all, std::size_t me, std::vector<lane> 
   x.queued[me] = true;
   if (me == 1) to.await(++seen, needed);  // the pushes
   for (std::size_t i = 0; i < turns; ++i) {
-    if (i != 0 || me == 1) x.us[x.count++] = static_cast<double>(steady::now().time_since_epoch().count() - x.released) / 1e3;
+    if (i != 0 || me == 1)
+      x.us[x.count++] = static_cast<double>(steady::now().time_since_epoch().count() - x.released) / 1e3;
     std::this_thread::sleep_for(keep);
     while (!x.queued[1 - me]) std::this_thread::yield();
     bool const last = i + 1 == turns;
@@ -273,7 +284,8 @@ samples raw_game(urls const& all) {
   std::int64_t const begin = now_us();
   constexpr std::int64_t apart = 8'000;  // of one player's votes; the other's lie between them
   return game(*x, [&](std::size_t me) {
-    raw_player(*x, all, me, votes(name, raw_client(me), turns, begin + static_cast<std::int64_t>(me) * apart / 2, apart));
+    raw_player(*x, all, me,
+               votes(name, raw_client(me), turns, begin + static_cast<std::int64_t>(me) * apart / 2, apart));
   });
 }
 
@@ -338,7 +350,8 @@ void measure(report& out, options const& chosen, library& lib, floor_of& floor, 
   samples p50, p99, floor_p50, floor_p99;
   for (int i = 0; i < chosen.repetitions; ++i) {
     samples ours, theirs;
-    for (int turn = 0; turn < 4; ++turn) {  // where the kernel puts five servers and a client stays for a while, and decides much
+    // where the kernel puts five servers and a client stays for a while, and decides much
+    for (int turn = 0; turn < 4; ++turn) {
       lib.run(ours);
       floor.run(theirs);
     }
@@ -376,8 +389,9 @@ void tails(report& out, options const& chosen, urls const& all, library& lib, fl
 }  // namespace
 
 int main(int argc, char** argv) try {
-  options const chosen = parse_options(
-      argc, argv, "F8: acquire latency over five servers against raw sockets.\nF8-tails: p50 to p99.9 of 20,000. Only if it is asked for.");
+  options const chosen = parse_options(argc, argv,
+                                       "F8: acquire latency over five servers against raw sockets.\nF8-tails: p50 to "
+                                       "p99.9 of 20,000. Only if it is asked for.");
   bool const only_tails = !chosen.figures.empty() && chosen.wants("F8-tails");
   if (!only_tails && !chosen.wants("F8")) return 0;
   five all;

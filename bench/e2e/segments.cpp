@@ -1,5 +1,5 @@
-// F11: orders of 20 ms, by 200 waiting coroutines in 4 processes: under one lock, and under one in 20 segments. The floor is
-// what 20 ms allow if nothing else took time.
+// F11: orders of 20 ms, by 200 waiting coroutines in 4 processes: under one lock, and under one in 20 segments. The
+// floor is what 20 ms allow if nothing else took time.
 #include <boost/asio/steady_timer.hpp>
 #include <conch/conch.hpp>
 #include <conch/striped_mutex.hpp>
@@ -34,7 +34,9 @@ struct orders {
 };
 
 asio::awaitable<conch::hold> next(conch::mutex& lock) { co_return co_await lock.async_acquire(asio::use_awaitable); }
-asio::awaitable<conch::hold> next(conch::striped_mutex& lock) { co_return co_await lock.async_acquire_any(asio::use_awaitable); }
+asio::awaitable<conch::hold> next(conch::striped_mutex& lock) {
+  co_return co_await lock.async_acquire_any(asio::use_awaitable);
+}
 
 template <class Lock>
 asio::awaitable<void> sell(orders& all, Lock& lock, crew& with, asio::io_context& context) {
@@ -49,9 +51,11 @@ asio::awaitable<void> sell(orders& all, Lock& lock, crew& with, asio::io_context
   }
 }
 
-/// From the first order that is done in the second half to the last while all are at it; so it does not matter where the time begins and ends.
+/// From the first order that is done in the second half to the last while all are at it; so it does not matter where
+/// the time begins and ends.
 double rate(orders const& all, std::chrono::nanoseconds how_long) {
-  std::vector<std::int64_t> done(all.done_ns.begin(), all.done_ns.begin() + static_cast<std::ptrdiff_t>(std::min(all.count.load(), most)));
+  std::vector<std::int64_t> done(all.done_ns.begin(),
+                                 all.done_ns.begin() + static_cast<std::ptrdiff_t>(std::min(all.count.load(), most)));
   std::sort(done.begin(), done.end());
   if (done.empty()) return 0;
   // In the beginning orders end together (see below), in the end some have already gone home.
@@ -94,8 +98,8 @@ int main(int argc, char** argv) try {
   report out{chosen};
   constexpr std::uint32_t segments = 20;
   constexpr double ideal = 1000.0 / static_cast<double>(order_takes.count());
-  // All segments are free at the beginning, so that the first orders end together, and those behind them; they get out of
-  // step little by little. It is the rate that lasts which is measured, not the first seconds.
+  // All segments are free at the beginning, so that the first orders end together, and those behind them; they get out
+  // of step little by little. It is the rate that lasts which is measured, not the first seconds.
   auto const how_long = in_seconds(chosen.seconds * 25);
   samples one, many, floor_of_one, floor_of_many;
   floor_of_one.add(ideal);
@@ -104,7 +108,9 @@ int main(int argc, char** argv) try {
     progress("F11 one lock");
     one.add(measure(redis, how_long, [](conch::client& c) { return conch::mutex{c, "bench:stock"}; }));
     progress("F11 20 segments");
-    many.add(measure(redis, how_long, [](conch::client& c) { return conch::striped_mutex{c, "bench:stock", segments}; }));
+    many.add(measure(redis, how_long, [](conch::client& c) {
+      return conch::striped_mutex{c, "bench:stock", segments};
+    }));
   }
   out.add("F11", "4 x 50 waiters, orders of 20 ms, one lock", one, "orders/s", "20 ms an order", floor_of_one);
   out.add("F11", "4 x 50 waiters, orders of 20 ms, 20 segments", many, "orders/s", "20 ms an order", floor_of_many);

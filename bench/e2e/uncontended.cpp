@@ -1,4 +1,5 @@
-// F1: cycles per second of locks nobody else wants; F1-tls: the same over TLS. F2: what a cycle costs the server. F3: how long one takes.
+// F1: cycles per second of locks nobody else wants; F1-tls: the same over TLS. F2: what a cycle costs the server. F3:
+// how long one takes.
 #include <conch/conch.hpp>
 
 #if CONCH_TLS
@@ -35,12 +36,14 @@ using namespace conch::bench;
 /// One client with its event loop, and its locks.
 struct library {
   library(std::string url, bool single_threaded, std::size_t count)
-      : client{context.get_executor(), settings_for(std::move(url), single_threaded)}, locks{make_locks(client, count, "bench:")} {
+      : client{context.get_executor(), settings_for(std::move(url), single_threaded)},
+        locks{make_locks(client, count, "bench:")} {
     run(locks.size(), 1e-3);  // connects
   }
 
   double run(std::size_t coroutines, double seconds) {
-    return workers.run(coroutines, in_seconds(seconds), [&](std::size_t i) { return uncontended_cycles(workers, locks[i]); });
+    return workers.run(coroutines, in_seconds(seconds),
+                       [&](std::size_t i) { return uncontended_cycles(workers, locks[i]); });
   }
 
   asio::io_context context{1};
@@ -80,11 +83,13 @@ void throughput(report& out, options const& chosen, server& redis, std::string c
   for (bool const single_threaded : {false, true}) {
     library lib{url, single_threaded, 1000};
     for (std::size_t const coroutines : {1u, 10u, 100u, 1000u}) {
-      std::string const name = std::to_string(coroutines) + " coroutines, " + way + (single_threaded ? ", single_threaded" : "");
+      std::string const name =
+          std::to_string(coroutines) + " coroutines, " + way + (single_threaded ? ", single_threaded" : "");
       progress("F1 " + name);
       auto const lanes = raw_lanes(coroutines);
       std::vector<lane> shortest;
-      for (std::size_t i = 0; i < coroutines; ++i) shortest.push_back(least_lane(probe, "{bench:least:" + std::to_string(i) + "}"));
+      for (std::size_t i = 0; i < coroutines; ++i)
+        shortest.push_back(least_lane(probe, "{bench:least:" + std::to_string(i) + "}"));
       throughput_seen ours, floor, least;
       for (int i = 0; i < chosen.repetitions; ++i) {
         ours.add(redis, [&] { return lib.run(coroutines, chosen.seconds); });
@@ -101,7 +106,8 @@ void throughput(report& out, options const& chosen, server& redis, std::string c
 /// The cheapest exchange that is safe at all: SET NX PX, and a delete that compares.
 lane set_and_delete(conch::test::redis_probe& probe, std::string const& name) {
   std::string const sha =
-      probe.command({"SCRIPT", "LOAD", "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"});
+      probe.command({"SCRIPT", "LOAD",
+                     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"});
   std::string const owner = "00000000000000000000000000000bec.1";
   return {command({"SET", name, owner, "NX", "PX", "30000"}), command({"EVALSHA", sha, "1", name, owner})};
 }
@@ -165,20 +171,24 @@ void server_cost(report& out, options const& chosen, server& redis) {
       measure(scripted_floor, false, [&] { return run_lanes(raw, as_scripts, in_seconds(chosen.seconds)); });
       measure(limit, false, [&] { return run_lanes(raw, least, in_seconds(chosen.seconds)); });
       if (!least_gathered.empty()) {
-        measure(gathered_limit, false, [&] { return most_gathered * run_lanes(raw, least_gathered, in_seconds(chosen.seconds)); });
+        measure(gathered_limit, false,
+                [&] { return most_gathered * run_lanes(raw, least_gathered, in_seconds(chosen.seconds)); });
       }
       measure(floor, true, [&] { return run_lanes(raw, cheapest, in_seconds(chosen.seconds)); });
     }
     out.add("F2", "server CPU, " + name, ours.cpu, "us/cycle", cheapest_pair, floor.cpu);
     out.add("F2", "server CPU, " + name, ours.cpu, "us/cycle", least_scripts, limit.cpu);
     out.add("F2", "server CPU, " + name, ours.cpu, "us/cycle", own_scripts, scripts.cpu);
-    out.add("F2", "server CPU of the same scripts sent raw, " + name, scripts.cpu, "us/cycle", cheapest_pair, floor.cpu);
-    out.add("F2", "server CPU of SET NX PX and a comparing delete as two scripts, " + name, scripted_floor.cpu, "us/cycle", cheapest_pair, floor.cpu);
-    out.add("F2", "server CPU of the least with a line and a fence, " + name, limit.cpu, "us/cycle", cheapest_pair, floor.cpu);
+    out.add("F2", "server CPU of the same scripts sent raw, " + name, scripts.cpu, "us/cycle", cheapest_pair,
+            floor.cpu);
+    out.add("F2", "server CPU of SET NX PX and a comparing delete as two scripts, " + name, scripted_floor.cpu,
+            "us/cycle", cheapest_pair, floor.cpu);
+    out.add("F2", "server CPU of the least with a line and a fence, " + name, limit.cpu, "us/cycle", cheapest_pair,
+            floor.cpu);
     if (!least_gathered.empty()) {
       out.add("F2", "server CPU, " + name, ours.cpu, "us/cycle", least_gathered_scripts, gathered_limit.cpu);
-      out.add("F2", "server CPU of the least with a line and a fence, 16 locks a script, " + name, gathered_limit.cpu, "us/cycle", cheapest_pair,
-              floor.cpu);
+      out.add("F2", "server CPU of the least with a line and a fence, 16 locks a script, " + name, gathered_limit.cpu,
+              "us/cycle", cheapest_pair, floor.cpu);
     }
     out.add("F2", "commands alone (commandstats), " + name, ours.commands, "us/cycle", cheapest_pair, floor.commands);
   }
@@ -263,7 +273,8 @@ void latency(report& out, options const& chosen, std::string const& url, std::st
   };
   for (int i = 0; i < chosen.repetitions; ++i) {
     std::vector<double> took;
-    lib.workers.run(1, in_seconds(chosen.seconds), [&](std::size_t) { return timed_cycles(lib.workers, lib.locks[0], took); });
+    lib.workers.run(1, in_seconds(chosen.seconds),
+                    [&](std::size_t) { return timed_cycles(lib.workers, lib.locks[0], took); });
     ours.p50.add(quantile(took, 0.5));
     ours.p99.add(quantile(took, 0.99));
     exchanges(by_epoll, one, limit);
@@ -284,7 +295,8 @@ double own_cpu_us() {
 }
 
 #if CONCH_TLS
-/// One acquire and one release after the other, written and read by blocking calls: what OpenSSL and the server make of TLS alone.
+/// One acquire and one release after the other, written and read by blocking calls: what OpenSSL and the server make of
+/// TLS alone.
 template <class Stream>
 double bare_cycles(Stream& to, double seconds) {
   lane const one = conch_lane("bench:0", 1);
@@ -316,7 +328,8 @@ void bare_tls(report& out, options const& chosen, std::string const& secure, std
   with.handshake(asio::ssl::stream_base::client);
   asio::ip::tcp::socket without = connected_to(context, plain);
   auto const [cycles, floor] = interleave(
-      chosen.repetitions, [&] { return bare_cycles(with, chosen.seconds); }, [&] { return bare_cycles(without, chosen.seconds); });
+      chosen.repetitions, [&] { return bare_cycles(with, chosen.seconds); },
+      [&] { return bare_cycles(without, chosen.seconds); });
   out.add("F1-tls", "the same scripts by blocking calls, TLS", cycles, "cycles/s", "without TLS", floor);
 }
 
@@ -326,7 +339,8 @@ void over_tls(report& out, options const& chosen, server& plain) {
   files.authority("ca");
   files.signed_by("ca", "server", "IP:127.0.0.1");
   server secure{{.tls = true,
-                 .arguments = {"--tls-cert-file", files.certificate("server"), "--tls-key-file", files.key("server"), "--tls-auth-clients", "no"}}};
+                 .arguments = {"--tls-cert-file", files.certificate("server"), "--tls-key-file", files.key("server"),
+                               "--tls-auth-clients", "no"}}};
   raw_connection setup{secure.unix_url()};
   load_scripts(setup);
   bare_tls(out, chosen, secure.tcp_url(), plain.tcp_url());
@@ -337,7 +351,8 @@ void over_tls(report& out, options const& chosen, server& plain) {
   for (bool const single_threaded : {false, true}) {
     library with{url, single_threaded, 1000}, without{plain.tcp_url(), single_threaded, 1000};
     for (std::size_t const coroutines : {1u, 10u, 100u, 1000u}) {
-      std::string const name = std::to_string(coroutines) + " coroutines, TLS" + (single_threaded ? ", single_threaded" : "");
+      std::string const name =
+          std::to_string(coroutines) + " coroutines, TLS" + (single_threaded ? ", single_threaded" : "");
       progress("F1-tls " + name);
       seen ours, floor;
       auto const measure = [&](library& lib, server& at, seen& into) {
@@ -364,11 +379,12 @@ void over_tls(report&, options const&, server&) { throw std::runtime_error{"conc
 }  // namespace
 
 int main(int argc, char** argv) try {
-  options const chosen = parse_options(argc, argv,
-                                       "F1: uncontended cycles/s against the same scripts over a raw socket.\n"
-                                       "F1-tls: F1 over TLS against F1 without, both over TCP. Only if it is asked for.\n"
-                                       "F2: server CPU of a cycle against SET NX PX and a comparing delete.\n"
-                                       "F3: latency of one cycle against two raw round trips.");
+  options const chosen =
+      parse_options(argc, argv,
+                    "F1: uncontended cycles/s against the same scripts over a raw socket.\n"
+                    "F1-tls: F1 over TLS against F1 without, both over TCP. Only if it is asked for.\n"
+                    "F2: server CPU of a cycle against SET NX PX and a comparing delete.\n"
+                    "F3: latency of one cycle against two raw round trips.");
   server redis;
   raw_connection setup{redis.unix_url()};
   load_scripts(setup);

@@ -21,14 +21,15 @@ using namespace conch::bench;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// The least that looks whose a lock is before it makes its lease longer: one MGET for 200 of them, a comparison and a PEXPIRE
-/// for each. Nothing keeps it from making one shorter, and no claim becomes a hold.
+/// The least that looks whose a lock is before it makes its lease longer: one MGET for 200 of them, a comparison and a
+/// PEXPIRE for each. Nothing keeps it from making one shorter, and no claim becomes a hold.
 double least_renewal_us(server& redis, double how_long) {
   raw_connection to{redis.unix_url()};
   std::string const sha = redis.probe().command(
       {"SCRIPT", "LOAD",
        "local call = redis.call local values = call('MGET', unpack(KEYS)) local answer = {} for i = 1, #KEYS do "
-       "if string.find(values[i] or '', ARGV[2 * i - 1], 1, true) == 1 then call('PEXPIRE', KEYS[i], ARGV[2 * i]) answer[i] = 1 "
+       "if string.find(values[i] or '', ARGV[2 * i - 1], 1, true) == 1 then call('PEXPIRE', KEYS[i], ARGV[2 * i]) "
+       "answer[i] = 1 "
        "else answer[i] = 0 end end return answer"});
   constexpr int scripts = 50, locks = 200;
   std::vector<lane> lanes;
@@ -59,8 +60,9 @@ double raw_renewal_us(server& redis, double how_long) {
   for (int i = 0; i < 10'000; ++i) {  // many, as the client's: few would stay in the server's caches
     std::string const name = "bench:raw-renew:" + std::to_string(i);
     std::string acquire, renew;
-    conch::redis::encode(
-        conch::protocol::acquire_command{name, 1, true, milliseconds{30'000}, milliseconds{3'000}, milliseconds{600'000}, 0, 0, false}, id, acquire);
+    conch::redis::encode(conch::protocol::acquire_command{name, 1, true, milliseconds{30'000}, milliseconds{3'000},
+                                                          milliseconds{600'000}, 0, 0, false},
+                         id, acquire);
     to.exchange(acquire);
     conch::protocol::renewal const one{name, 1, milliseconds{30'000}};
     conch::redis::encode(conch::protocol::renew_command{{&one, 1}, false}, id, renew);
@@ -104,8 +106,10 @@ void keep_many(report& out, options const& chosen, server& redis, std::size_t co
   out.add("F9", "client CPU, every 10 s, " + name, client_us.median() * to_percent, "% of a core");
   out.add("F9", "client CPU a renewal, " + name, client_us, "us");
   out.add("F9", "server CPU a renewal, " + name, server_us, "us", least_renewal, least_us);
-  out.add("F9", "server CPU a renewal, " + name, server_us, "us", "own script, one a lock (what gathering saves)", floor_us);
-  out.add("F9", "server CPU of MGET, a comparison and PEXPIRE, 200 a script, " + name, least_us, "us", "own script, one a lock", floor_us);
+  out.add("F9", "server CPU a renewal, " + name, server_us, "us", "own script, one a lock (what gathering saves)",
+          floor_us);
+  out.add("F9", "server CPU of MGET, a comparison and PEXPIRE, 200 a script, " + name, least_us, "us",
+          "own script, one a lock", floor_us);
   out.add("F9", "locks a script, " + name, locks_a_script, "locks");
   if (client.stats().losses != 0) throw std::runtime_error("holds were lost");
 }
@@ -113,7 +117,8 @@ void keep_many(report& out, options const& chosen, server& redis, std::size_t co
 }  // namespace
 
 int main(int argc, char** argv) try {
-  options const chosen = parse_options(argc, argv, "F9: CPU of client and server for 10,000 and 100,000 renewed holds.");
+  options const chosen =
+      parse_options(argc, argv, "F9: CPU of client and server for 10,000 and 100,000 renewed holds.");
   server redis;
   raw_connection setup{redis.unix_url()};
   load_scripts(setup);

@@ -1,4 +1,5 @@
-// F5: messages and wasted scripts while many waiting clients are drained. F12: commands on the wire while nothing happens.
+// F5: messages and wasted scripts while many waiting clients are drained. F12: commands on the wire while nothing
+// happens.
 #include <boost/asio/steady_timer.hpp>
 #include <conch/conch.hpp>
 
@@ -62,8 +63,10 @@ void drain(report& out, server& redis, std::size_t count) {
   // count hand-overs and one last release, which passes nothing on.
   std::uint64_t const scripts = during["evalsha"].count + during["eval"].count;
   std::uint64_t const later = after["evalsha"].count + after["eval"].count - scripts;
-  out.add("F5", "messages a hand-over, " + name, per_hand_over(2 * (scripts - 1) + during["publish"].count), "messages", "request, reply, push", 3.0);
-  out.add("F5", "scripts without a hand-over while draining, " + name, static_cast<double>(scripts - count - 1), "scripts");
+  out.add("F5", "messages a hand-over, " + name, per_hand_over(2 * (scripts - 1) + during["publish"].count), "messages",
+          "request, reply, push", 3.0);
+  out.add("F5", "scripts without a hand-over while draining, " + name, static_cast<double>(scripts - count - 1),
+          "scripts");
   out.add("F5", "scripts after the claim time (kicks), " + name, static_cast<double>(later), "scripts");
   out.add("F5", "time a hand-over, " + name, took * 1e6 / static_cast<double>(count), "us");
 }
@@ -97,9 +100,10 @@ void idle(report& out, options const& chosen, server& redis, std::size_t count) 
 }  // namespace
 
 int main(int argc, char** argv) try {
-  options const chosen = parse_options(argc, argv,
-                                       "F5: messages and wasted scripts while 10, 100, 1000 waiting clients are drained.\n"
-                                       "F12: commands on the wire while 10, 100, 10000 coroutines wait.");
+  options const chosen =
+      parse_options(argc, argv,
+                    "F5: messages and wasted scripts while 10, 100, 1000 waiting clients are drained.\n"
+                    "F12: commands on the wire while 10, 100, 10000 coroutines wait.");
   server redis;
   raw_connection setup{redis.unix_url()};
   load_scripts(setup);

@@ -1,5 +1,5 @@
-// A lock that ZooKeeper keeps: how long an acquire and a hand-over take beside a write and an event of a bare client, and what a client asks the
-// servers for.
+// A lock that ZooKeeper keeps: how long an acquire and a hand-over take beside a write and an event of a bare client,
+// and what a client asks the servers for.
 #include <boost/asio/steady_timer.hpp>
 #include <conch/conch.hpp>
 
@@ -37,7 +37,8 @@ std::string url_of(std::uint16_t port) { return "zookeeper://127.0.0.1:" + std::
 /// Where two processes are: at one server, or at the two that only follow.
 struct place {
   place(std::size_t servers, std::string shown, std::vector<std::string> more = {})
-      : ensemble{{.servers = servers, .settings = std::move(more)}}, name{std::move(shown)} {
+      : ensemble{{.servers = servers, .settings = std::move(more)}},
+        name{std::move(shown)} {
     auto const followers = ensemble.followers();
     for (std::size_t i = 0; i < 2; ++i) ports[i] = ensemble.port(servers == 1 ? 0 : followers.at(i));
     zookeeper_client{ports[0], 30s}.create("/bench");
@@ -54,7 +55,8 @@ struct latencies {
   samples acquired, released, created, listed, removed;
 
   void add_medians(latencies const& of) {
-    for (auto const which : {&latencies::acquired, &latencies::released, &latencies::created, &latencies::listed, &latencies::removed}) {
+    for (auto const which :
+         {&latencies::acquired, &latencies::released, &latencies::created, &latencies::listed, &latencies::removed}) {
       (this->*which).add((of.*which).median());
     }
   }
@@ -84,7 +86,8 @@ void bare_cycles(zookeeper_client& bare, latencies& l) {
 }
 
 /// A cycle of each by turns.
-asio::awaitable<void> time_cycles(conch::mutex& lock, zookeeper_client& bare, double seconds, latencies& l, asio::io_context& context) {
+asio::awaitable<void> time_cycles(conch::mutex& lock, zookeeper_client& bare, double seconds, latencies& l,
+                                  asio::io_context& context) {
   for (auto const begin = steady::now(); seconds_since(begin) < seconds;) {
     auto const asked = steady::now();
     conch::hold h = co_await lock.async_acquire();
@@ -112,7 +115,8 @@ void acquire(report& out, options const& chosen, place& at) {
     if (i != 0) all.add_medians(some);  // the first time connects, and the servers compile what runs often
   }
   out.add(figure, "acquire, p50, " + at.name, all.acquired, "us", "a node is made", all.created);
-  out.add(figure, "acquire, p50, " + at.name, all.acquired, "us", "a node is made and all are listed, in one write", all.listed);
+  out.add(figure, "acquire, p50, " + at.name, all.acquired, "us", "a node is made and all are listed, in one write",
+          all.listed);
   out.add(figure, "release, p50, " + at.name, all.released, "us", "a node is deleted", all.removed);
 }
 
@@ -290,8 +294,8 @@ void waiting(report& out, std::uint16_t server) {
   run(watch);
   auto const seen = counter.count().since(before);
   double const beats = static_cast<double>(watch / (session / 6));
-  out.add(figure, "a waiting client: messages in each sixth of the session", static_cast<double>(seen.all()) / beats, "requests",
-          "a ping and a write", 2);
+  out.add(figure, "a waiting client: messages in each sixth of the session", static_cast<double>(seen.all()) / beats,
+          "requests", "a ping and a write", 2);
   out.add(figure, "a waiting client: those that are neither a ping nor a write to the node of its session",
           static_cast<double>(seen.all() - seen.pings - seen.writes), "requests");
 }
@@ -299,9 +303,10 @@ void waiting(report& out, std::uint16_t server) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  options const chosen = parse_options(argc, argv,
-                                       "zookeeper: acquire and hand-over against a write and an event of a bare client, by one server\n"
-                                       "and by the followers of three; what clients ask the servers for.");
+  options const chosen =
+      parse_options(argc, argv,
+                    "zookeeper: acquire and hand-over against a write and an event of a bare client, by one server\n"
+                    "and by the followers of three; what clients ask the servers for.");
   report out{chosen};
   {
     place one{1, "1 server"};

@@ -12,8 +12,9 @@ namespace {
 std::atomic<std::uint64_t> calls{0}, live{0};
 
 void* allocate(std::size_t size, std::size_t alignment) {
-  void* const p =
-      alignment <= alignof(std::max_align_t) ? std::malloc(size) : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+  void* const p = alignment <= alignof(std::max_align_t)
+                      ? std::malloc(size)
+                      : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
   if (p == nullptr) throw std::bad_alloc{};
   calls.fetch_add(1, std::memory_order_relaxed);
   live.fetch_add(::malloc_usable_size(p), std::memory_order_relaxed);

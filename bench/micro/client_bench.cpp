@@ -1,5 +1,5 @@
-// The whole client on memory://: local hand-offs per second beside a bare post and resume, and memory per waiter and per
-// hold. (bench/e2e/local.cpp is the same against a server; this one needs none.)
+// The whole client on memory://: local hand-offs per second beside a bare post and resume, and memory per waiter and
+// per hold. (bench/e2e/local.cpp is the same against a server; this one needs none.)
 #include <benchmark/benchmark.h>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -105,7 +105,8 @@ void memory_per_waiter_and_hold(benchmark::State& state) {
     std::deque<conch::mutex> many;
     for (std::size_t i = 0; i < count; ++i) many.emplace_back(other, "lock-number-" + std::to_string(i));
     before = conch::bench::bytes_live();
-    for (conch::mutex& m : many) m.async_acquire([&](conch::error_code, conch::hold h) { held[granted++] = std::move(h); });
+    for (conch::mutex& m : many)
+      m.async_acquire([&](conch::error_code, conch::hold h) { held[granted++] = std::move(h); });
     while (granted < count + 1) context.run_one();
     context.poll();
     state.counters["bytes/hold"] = static_cast<double>(conch::bench::bytes_live() - before) / count;

@@ -133,7 +133,8 @@ void engine_hand_off(benchmark::State& state) {
     w.answer_all();  // at the end of a slice, and after 4096
     holder = next;
   }
-  state.counters["allocations/hold"] = static_cast<double>(bench::allocations() - before) / static_cast<double>(state.iterations());
+  state.counters["allocations/hold"] =
+      static_cast<double>(bench::allocations() - before) / static_cast<double>(state.iterations());
   state.SetItemsProcessed(state.iterations());
 }
 BENCHMARK(engine_hand_off);
@@ -146,7 +147,8 @@ void engine_memory(benchmark::State& state) {
     std::uint64_t const empty = bench::bytes_live();
     for (std::size_t i = 0; i < count; ++i) w.acquire(all[i], "lock-number-" + std::to_string(i));
     w.answer_all();
-    state.counters["bytes/hold (engine)"] = static_cast<double>(bench::bytes_live() - empty) / count + static_cast<double>(sizeof(acquisition));
+    state.counters["bytes/hold (engine)"] =
+        static_cast<double>(bench::bytes_live() - empty) / count + static_cast<double>(sizeof(acquisition));
     state.counters["bytes/waiter (engine)"] = static_cast<double>(sizeof(acquisition));
     state.PauseTiming();
     for (std::size_t i = 0; i < count; ++i) w.release(all[i]);

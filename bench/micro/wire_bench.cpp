@@ -19,7 +19,8 @@ constexpr std::string_view client = "0123456789abcdef0123456789abcdef";
 
 void encode_acquire(benchmark::State& state) {
   std::string out;
-  protocol::acquire_command const c{"stock:iphone", 12345, true, milliseconds{30'000}, milliseconds{3'000}, milliseconds{600'000}, 0, 0, false};
+  protocol::acquire_command const c{
+      "stock:iphone", 12345, true, milliseconds{30'000}, milliseconds{3'000}, milliseconds{600'000}, 0, 0, false};
   std::int64_t bytes = 0;
   for (auto _ : state) {
     out.clear();
@@ -34,7 +35,8 @@ BENCHMARK(encode_acquire);
 
 void encode_renew(benchmark::State& state) {
   std::string out;
-  std::vector<protocol::renewal> items(static_cast<std::size_t>(state.range(0)), {"stock:iphone", 12345, milliseconds{30'000}});
+  std::vector<protocol::renewal> items(static_cast<std::size_t>(state.range(0)),
+                                       {"stock:iphone", 12345, milliseconds{30'000}});
   std::int64_t bytes = 0;
   for (auto _ : state) {
     out.clear();
@@ -50,7 +52,8 @@ BENCHMARK(encode_renew)->Arg(200);
 /// The floor of encoding: the same bytes, copied.
 void copy_acquire(benchmark::State& state) {
   std::string bytes, out;
-  redis::encode(protocol::acquire_command{"stock:iphone", 12345, true, milliseconds{30'000}, milliseconds{3'000}, milliseconds{600'000}, 0, 0, false},
+  redis::encode(protocol::acquire_command{"stock:iphone", 12345, true, milliseconds{30'000}, milliseconds{3'000},
+                                          milliseconds{600'000}, 0, 0, false},
                 client, bytes);
   for (auto _ : state) {
     out.clear();
@@ -65,7 +68,8 @@ BENCHMARK(copy_acquire);
 std::string replies() {
   std::string text;
   for (int i = 0; i < 100; ++i) {
-    text += "*3\r\n:1\r\n:215000000000" + std::to_string(1000 + i) + "\r\n:179283600000" + std::to_string(1000 + i) + "\r\n";
+    text += "*3\r\n:1\r\n:215000000000" + std::to_string(1000 + i) + "\r\n:179283600000" + std::to_string(1000 + i) +
+            "\r\n";
     text += "*4\r\n:1\r\n:0\r\n:0\r\n:179283600000" + std::to_string(1000 + i) + "\r\n";
   }
   return text;
@@ -76,8 +80,8 @@ std::string pushes() {
   std::string const grant = std::string{client} + ".12345 215000000000123 1792836000000123 3000 conch:{stock:iphone}";
   std::string text;
   for (int i = 0; i < 100; ++i) {
-    text += ">3\r\n$7\r\nmessage\r\n$" + std::to_string(channel.size()) + "\r\n" + channel + "\r\n$" + std::to_string(grant.size()) + "\r\n" + grant +
-            "\r\n";
+    text += ">3\r\n$7\r\nmessage\r\n$" + std::to_string(channel.size()) + "\r\n" + channel + "\r\n$" +
+            std::to_string(grant.size()) + "\r\n" + grant + "\r\n";
   }
   return text;
 }

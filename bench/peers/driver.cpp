@@ -28,7 +28,9 @@ constexpr std::string_view no_waiting = "the ideal: nothing but the body takes t
 
 constexpr milliseconds settling{1500};  // until all are queued
 
-std::string shown(microseconds body) { return body.count() == 0 ? "empty body" : "body of " + std::to_string(body.count()) + " us"; }
+std::string shown(microseconds body) {
+  return body.count() == 0 ? "empty body" : "body of " + std::to_string(body.count()) + " us";
+}
 
 class suite {
   struct running {
@@ -54,7 +56,8 @@ class suite {
 
   void contended(std::size_t processes, std::size_t tasks) {
     auto set = start_all("contended", processes, tasks, false);
-    for (microseconds const body : {microseconds{0}, microseconds{100}, microseconds{1000}}) contended(set, processes, tasks, body);
+    for (microseconds const body : {microseconds{0}, microseconds{100}, microseconds{1000}})
+      contended(set, processes, tasks, body);
   }
 
   void hand_off() {
@@ -62,7 +65,8 @@ class suite {
     std::erase_if(set, [](running const& one) { return one.of.name == least_; });
     std::map<std::string, samples> p50, p99, every;
     repeat(
-        "F4 hand-off", set, [&](auto& one) { return hand_offs(one.processes, sample_of_warming(2), 300, 300).median(); },
+        "F4 hand-off", set,
+        [&](auto& one) { return hand_offs(one.processes, sample_of_warming(2), 300, 300).median(); },
         [&](auto& one) {
           // No pace that a poller could fall in step with.
           samples const us = hand_offs(one.processes, chosen_.seconds * 25, 5'000, 15'000);
@@ -134,8 +138,9 @@ class suite {
     each("drain: server CPU", &results::cpu, "ms");
   }
 
-  /// For so many clients that a drain would take some libraries minutes. `watch` is two leases: idle connections ping, and clients that wait look
-  /// whether the holder is dead, so seldom that the shorter time of `drain` ends before they begin.
+  /// For so many clients that a drain would take some libraries minutes. `watch` is two leases: idle connections ping,
+  /// and clients that wait look whether the holder is dead, so seldom that the shorter time of `drain` ends before they
+  /// begin.
   void wait_in_line(std::size_t clients, double watch) {
     std::string const name = std::to_string(clients) + " waiting clients";
     std::map<std::string, samples> waiting;
@@ -153,7 +158,8 @@ class suite {
       waiting[one.of.name].add(count_commands() / watch);
     };
     repeat("F5 " + name, set, {}, measure);
-    for (auto const& one : set) add("F5", "commands while waiting for two leases, " + name, one.of, waiting[one.of.name], "commands/s");
+    for (auto const& one : set)
+      add("F5", "commands while waiting for two leases, " + name, one.of, waiting[one.of.name], "commands/s");
   }
 
  private:
@@ -165,7 +171,8 @@ class suite {
     std::map<std::string, results> of;
     double const seconds = chosen_.seconds;
     repeat(
-        "F1 " + name, set, [&](auto& one) { return go(one.processes, sample_of_warming(1), microseconds{0}, tasks).total(); },
+        "F1 " + name, set,
+        [&](auto& one) { return go(one.processes, sample_of_warming(1), microseconds{0}, tasks).total(); },
         [&](auto& one) {
           double const client = one.processes[0]->cpu_us(), server = redis_.cpu_us();
           sample const s = go(one.processes, seconds, microseconds{0}, tasks);
@@ -188,7 +195,8 @@ class suite {
 
   void uncontended_with_body(std::vector<running>& set, std::size_t tasks) {
     constexpr microseconds body{1000};
-    std::string const name = std::to_string(tasks) + (tasks == 1 ? " task" : " tasks, distinct locks") + ", " + shown(body);
+    std::string const name =
+        std::to_string(tasks) + (tasks == 1 ? " task" : " tasks, distinct locks") + ", " + shown(body);
     std::map<std::string, samples> rate;
     double const seconds = chosen_.seconds * 2.5;
     repeat(
@@ -200,7 +208,8 @@ class suite {
   }
 
   void contended(std::vector<running>& set, std::size_t processes, std::size_t tasks, microseconds body) {
-    std::string const name = std::to_string(processes) + " processes x " + std::to_string(tasks) + " waiters, " + shown(body);
+    std::string const name =
+        std::to_string(processes) + " processes x " + std::to_string(tasks) + " waiters, " + shown(body);
     struct results {
       samples rate, held, p50, p99, longest, jain, gave_up;
     };
@@ -224,11 +233,13 @@ class suite {
       ideal_share.add(1);
       ideal_rate.add(1e6 / static_cast<double>(body.count()));
     }
-    auto const each = [&](std::string const& what, samples results::*which, char const* unit, samples const& ideal = {}) {
+    auto const each = [&](std::string const& what, samples results::*which, char const* unit,
+                          samples const& ideal = {}) {
       for (auto const& one : set) add("F7", what + ", " + name, one.of, of[one.of.name].*which, unit, the_ideal, ideal);
     };
     each("holds", &results::rate, "holds/s", ideal_rate);
-    if (body.count() > 0) each("goodput: share of the time in which the lock is held", &results::held, "1", ideal_share);
+    if (body.count() > 0)
+      each("goodput: share of the time in which the lock is held", &results::held, "1", ideal_share);
     each("wait, p50", &results::p50, "ms");
     each("wait, p99", &results::p99, "ms");
     each("wait, longest", &results::longest, "ms");
@@ -236,7 +247,8 @@ class suite {
     each("acquires that gave up", &results::gave_up, "acquires");
   }
 
-  std::vector<running> start_all(std::string const& workload, std::size_t processes, std::size_t tasks, bool with_floor) {
+  std::vector<running> start_all(std::string const& workload, std::size_t processes, std::size_t tasks,
+                                 bool with_floor) {
     std::vector<running> all;
     for (auto const& p : peers_) {
       if (is_floor(p) ? !with_floor : !is_for(p, workload)) continue;
@@ -254,8 +266,9 @@ class suite {
   /// The factor between the times below and those that --seconds asks for.
   double scale() const { return chosen_.seconds / 0.4; }
 
-  /// Each warms up first, until two samples agree, the longer the first time; then A B C A B C … `as_often`: with one task the samples differ by a
-  /// third, by where the kernel puts two processes that wake each other, so there it takes more of them.
+  /// Each warms up first, until two samples agree, the longer the first time; then A B C A B C … `as_often`: with one
+  /// task the samples differ by a third, by where the kernel puts two processes that wake each other, so there it takes
+  /// more of them.
   void repeat(std::string const& what, std::vector<running>& all, std::function<double(running&)> const& warming_sample,
               std::function<void(running&)> const& measure, int as_often = 1) {
     for (int i = warming_sample ? 0 : 1; i <= as_often * chosen_.repetitions; ++i) {
@@ -275,7 +288,8 @@ class suite {
           if (is_floor(at->of)) give_up(at->of, error);
           samples one;
           one.add(1);
-          add(what.substr(0, what.find(' ')), "a task had no answer within " + std::to_string(patience.count()) + " s, " + what, at->of, one, "runs");
+          add(what.substr(0, what.find(' ')),
+              "a task had no answer within " + std::to_string(patience.count()) + " s, " + what, at->of, one, "runs");
           at = all.erase(at);
         } catch (std::exception const& error) {
           give_up(at->of, error);
@@ -322,8 +336,8 @@ class suite {
   }
 
   /// Nothing of what was not measured, nor of the floor, whose figures are beside the others.
-  void add(std::string const& figure, std::string const& name, peer const& of, samples const& value, std::string const& unit,
-           std::string_view what = {}, samples const& floor = {}) {
+  void add(std::string const& figure, std::string const& name, peer const& of, samples const& value,
+           std::string const& unit, std::string_view what = {}, samples const& floor = {}) {
     if (value.empty() || of.name == floor_) return;
     if (floor.empty()) {
       out_.of(of.name).add(figure, name, value, unit);
@@ -360,10 +374,11 @@ class suite {
 
 int main(int argc, char** argv) try {
   char const* const list = std::getenv("CONCH_BENCH_PEERS");
-  options const chosen = parse_options(argc, argv,
-                                       "F1, F4, F5, F7 for conch and for the libraries that the file $CONCH_BENCH_PEERS\n"
-                                       "names, one a line: name, program and its arguments, with tabs between.\n"
-                                       "$CONCH_BENCH_PEER: only those whose names have this in it, and conch.");
+  options const chosen =
+      parse_options(argc, argv,
+                    "F1, F4, F5, F7 for conch and for the libraries that the file $CONCH_BENCH_PEERS\n"
+                    "names, one a line: name, program and its arguments, with tabs between.\n"
+                    "$CONCH_BENCH_PEER: only those whose names have this in it, and conch.");
   std::signal(SIGPIPE, SIG_IGN);
   std::string const own = std::string{argv[0]}.substr(0, std::string{argv[0]}.rfind('/') + 1) + "bench_peer_conch";
   std::vector<peer> peers{{suite::floor_, {own, "raw"}},

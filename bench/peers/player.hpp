@@ -1,4 +1,5 @@
-// Programs that do the same work with other libraries, each in processes of its own, spoken to by the lines that bench/peers/README.md describes.
+// Programs that do the same work with other libraries, each in processes of its own, spoken to by the lines that
+// bench/peers/README.md describes.
 #pragma once
 
 #include <fcntl.h>
@@ -47,7 +48,8 @@ struct warming {
 };
 inline warming warm_up_of(peer const& p) { return p.on_jvm() ? warming{15, 40} : warming{2, 10}; }
 
-/// Takes samples until two of them, one after the other, are less than a tenth apart, and at least `least` seconds have gone by.
+/// Takes samples until two of them, one after the other, are less than a tenth apart, and at least `least` seconds have
+/// gone by.
 template <class F>
 void warm(warming how_long, F sample) {
   auto const begin = clock_type::now();
@@ -179,7 +181,8 @@ struct sample {
 
 /// All at once, `tasks` in each process; every hold takes `body`.
 inline sample go(players& all, double seconds, std::chrono::microseconds body, std::size_t tasks) {
-  for (auto& one : all) one->tell("go " + std::to_string(seconds) + ' ' + std::to_string(body.count()) + ' ' + std::to_string(tasks));
+  for (auto& one : all)
+    one->tell("go " + std::to_string(seconds) + ' ' + std::to_string(body.count()) + ' ' + std::to_string(tasks));
   sample result;
   for (auto& one : all) {
     for (;;) {

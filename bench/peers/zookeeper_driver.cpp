@@ -1,5 +1,6 @@
-// A lock that ZooKeeper keeps, by conch and by Curator, each in processes of its own. Hand-over, 100 waiters drained, fairness, what each asks the
-// servers for, and what each believes while the server that its client is connected to is cut off.
+// A lock that ZooKeeper keeps, by conch and by Curator, each in processes of its own. Hand-over, 100 waiters drained,
+// fairness, what each asks the servers for, and what each believes while the server that its client is connected to is
+// cut off.
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -147,7 +148,8 @@ class suite {
     add(all, "Jain's index of the waiters, " + name, jain, "1");
   }
 
-  /// One process holds the lock through a follower, the next one waits at the leader. Then the follower loses its leader.
+  /// One process holds the lock through a follower, the next one waits at the leader. Then the follower loses its
+  /// leader.
   void cut_off() {
     conch::test::zookeeper_options o;
     o.servers = 3;
@@ -167,7 +169,8 @@ class suite {
         holder->tell("acquire");
         holder->expect("took");
         next->tell("wait");
-        std::this_thread::sleep_for(5s);  // until it is queued; longer than a session, so that the first deadline is not an advantage
+        // until it is queued; longer than a session, so that the first deadline is not an advantage
+        std::this_thread::sleep_for(5s);
         tcp_proxy& link = ensemble.between(follower, leader);
         tcp_proxy::behaviour nothing;
         nothing.stalled = true;
@@ -195,11 +198,13 @@ class suite {
     add("cut off: the holder is told after the next one has it (below 0: before)", told, "s");
     std::vector<samples> share;
     for (auto const& b : believed) share.emplace_back().add(b.mean());
-    add("cut off: share of the cuts in which the holder took the lock for its own when the next one had it", share, "1");
+    add("cut off: share of the cuts in which the holder took the lock for its own when the next one had it", share,
+        "1");
   }
 
  private:
-  static std::unique_ptr<player> begin(peer const& of, std::string const& workload, std::uint16_t port, std::size_t tasks) {
+  static std::unique_ptr<player> begin(peer const& of, std::string const& workload, std::uint16_t port,
+                                       std::size_t tasks) {
     auto one = std::make_unique<player>(of, workload, port, tasks);
     one->expect("ready");
     return one;
@@ -235,8 +240,11 @@ class suite {
     return count;
   }
 
-  void add(std::string const& name, std::vector<samples> const& values, std::string const& unit) { add(peers_, name, values, unit); }
-  void add(std::vector<peer> const& of, std::string const& name, std::vector<samples> const& values, std::string const& unit) {
+  void add(std::string const& name, std::vector<samples> const& values, std::string const& unit) {
+    add(peers_, name, values, unit);
+  }
+  void add(std::vector<peer> const& of, std::string const& name, std::vector<samples> const& values,
+           std::string const& unit) {
     for (std::size_t k = 0; k < values.size(); ++k) out_.of(of[k].name).add(figure, name, values[k], unit);
   }
 
@@ -250,9 +258,10 @@ class suite {
 
 int main(int argc, char** argv) try {
   char const* const list = std::getenv("CONCH_BENCH_PEERS");
-  options const chosen = parse_options(argc, argv,
-                                       "zookeeper-peers: conch over ZooKeeper and the libraries that the file $CONCH_BENCH_PEERS\n"
-                                       "names, one a line: name, program and its arguments, with tabs between.");
+  options const chosen =
+      parse_options(argc, argv,
+                    "zookeeper-peers: conch over ZooKeeper and the libraries that the file $CONCH_BENCH_PEERS\n"
+                    "names, one a line: name, program and its arguments, with tabs between.");
   std::signal(SIGPIPE, SIG_IGN);
   std::string const own = std::string{argv[0]}.substr(0, std::string{argv[0]}.rfind('/') + 1) + "bench_peer_conch";
   std::vector<peer> peers{{"conch", {own, "zookeeper"}}};

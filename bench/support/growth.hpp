@@ -94,11 +94,12 @@ struct series {
 
 /// The exponent: how the whole grew from the first size to the last.
 inline double power_of(std::vector<std::size_t> const& sizes, std::vector<double> const& each) {
-  return 1 + std::log(each.back() / each.front()) / std::log(static_cast<double>(sizes.back()) / static_cast<double>(sizes.front()));
+  return 1 + std::log(each.back() / each.front()) /
+                 std::log(static_cast<double>(sizes.back()) / static_cast<double>(sizes.front()));
 }
 
-/// How the cost of each depends on their number: hardly (the whole is a straight line, with a power of 0.9 to 1.05), or as a + b ln n, a sixth off at
-/// most (a logarithm), or neither.
+/// How the cost of each depends on their number: hardly (the whole is a straight line, with a power of 0.9 to 1.05), or
+/// as a + b ln n, a sixth off at most (a logarithm), or neither.
 inline std::string shape_of(std::vector<std::size_t> const& sizes, std::vector<double> const& each) {
   double const power = power_of(sizes, each);
   if (power < 0.9) return "a straight line at most: each gets cheaper";
@@ -162,14 +163,16 @@ class growth {
 
  private:
   void shape(series const& of, std::string const& how, std::vector<double> const& each) {
-    out_.add("F13", of.name + how + ": grows with the power (" + shape_of(of.sizes, each) + ")", power_of(of.sizes, each), "");
+    out_.add("F13", of.name + how + ": grows with the power (" + shape_of(of.sizes, each) + ")",
+             power_of(of.sizes, each), "");
   }
 
   report& out_;
   options const& chosen_;
 };
 
-/// Without those sizes for which there are not enough file descriptors, of which each needs that many here; a client has a socket and a timer.
+/// Without those sizes for which there are not enough file descriptors, of which each needs that many here; a client
+/// has a socket and a timer.
 inline std::vector<std::size_t> with_descriptors(std::vector<std::size_t> sizes, std::size_t for_each = 1) {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
@@ -177,7 +180,9 @@ inline std::vector<std::size_t> with_descriptors(std::vector<std::size_t> sizes,
   ::setrlimit(RLIMIT_NOFILE, &limit);
   std::erase_if(sizes, [&](std::size_t n) {
     bool const too_many = n * for_each + 200 > limit.rlim_cur;
-    if (too_many) progress("left out: " + std::to_string(n) + " connections, with a limit of " + std::to_string(limit.rlim_cur) + " open files");
+    if (too_many)
+      progress("left out: " + std::to_string(n) + " connections, with a limit of " + std::to_string(limit.rlim_cur) +
+               " open files");
     return too_many;
   });
   return sizes;

@@ -54,12 +54,15 @@ int open_socket(std::string const& url) {
 
 }  // namespace
 
-raw_connection::raw_connection(std::string const& url, waits how) : fd_{open_socket(url)}, buffer_(std::size_t{64} << 10) {
+raw_connection::raw_connection(std::string const& url, waits how)
+    : fd_{open_socket(url)},
+      buffer_(std::size_t{64} << 10) {
   if (how == waits::in_recv) return;
   epoll_ = ::epoll_create1(EPOLL_CLOEXEC);
   epoll_event event{};
   event.events = EPOLLIN | EPOLLET;
-  if (epoll_ < 0 || ::epoll_ctl(epoll_, EPOLL_CTL_ADD, fd_, &event) != 0) fail(std::string{"epoll: "} + std::strerror(errno));
+  if (epoll_ < 0 || ::epoll_ctl(epoll_, EPOLL_CTL_ADD, fd_, &event) != 0)
+    fail(std::string{"epoll: "} + std::strerror(errno));
 }
 
 raw_connection::~raw_connection() {
@@ -164,28 +167,33 @@ std::uint64_t run_lanes(raw_connection& to, std::vector<lane> const& lanes, stea
 lane conch_lane(std::string const& name, std::uint64_t number) {
   using std::chrono::milliseconds;
   lane result;
-  protocol::acquire_command acquire{name, number, true, milliseconds{30'000}, milliseconds{3'000}, milliseconds{600'000}, 0, 0, false};
+  protocol::acquire_command acquire{
+      name, number, true, milliseconds{30'000}, milliseconds{3'000}, milliseconds{600'000}, 0, 0, false};
   redis::encode(acquire, client_id, result.acquire);
-  protocol::release_command release{name, number, false, milliseconds{30'000}, milliseconds{3'000}, milliseconds{600'000}, 0, false};
+  protocol::release_command release{
+      name, number, false, milliseconds{30'000}, milliseconds{3'000}, milliseconds{600'000}, 0, false};
   redis::encode(release, client_id, result.release);
   return result;
 }
 
-lane scripts_lane(test::redis_probe& at, std::string const& name, std::string const& acquire, std::string const& release) {
+lane scripts_lane(test::redis_probe& at, std::string const& name, std::string const& acquire,
+                  std::string const& release) {
   std::string const owner = "00000000000000000000000000000bec.1";
   auto const call = [&](std::string const& script) {
-    return command({"EVALSHA", at.command({"SCRIPT", "LOAD", script}), "3", name, name + ":q", name + ":f", owner, "30000", "600000"});
+    return command({"EVALSHA", at.command({"SCRIPT", "LOAD", script}), "3", name, name + ":q", name + ":f", owner,
+                    "30000", "600000"});
   };
   return {call(acquire), call(release)};
 }
 
 lane least_lane(test::redis_probe& at, std::string const& name) {
-  return scripts_lane(at, name,
-                      "local t = redis.call('TIME') if redis.call('EXISTS', KEYS[1], KEYS[2]) == 1 then return 0 end "
-                      "local fence = t[1] * 1000000 + t[2] redis.call('SET', KEYS[3], string.format('%.0f', fence), 'PX', ARGV[3]) "
-                      "redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return fence",
-                      "if redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('EXISTS', KEYS[2]) == 0 then "
-                      "redis.call('DEL', KEYS[1]) return 1 end return 0");
+  return scripts_lane(
+      at, name,
+      "local t = redis.call('TIME') if redis.call('EXISTS', KEYS[1], KEYS[2]) == 1 then return 0 end "
+      "local fence = t[1] * 1000000 + t[2] redis.call('SET', KEYS[3], string.format('%.0f', fence), 'PX', ARGV[3]) "
+      "redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return fence",
+      "if redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('EXISTS', KEYS[2]) == 0 then "
+      "redis.call('DEL', KEYS[1]) return 1 end return 0");
 }
 
 lane least_lane(test::redis_probe& at, std::vector<std::string> const& names) {
@@ -200,12 +208,14 @@ lane least_lane(test::redis_probe& at, std::vector<std::string> const& names) {
     for (std::size_t i = 0; i < names.size(); ++i) w.arg({client_id, ".", std::to_string(i)});
     return bytes;
   };
-  return {call("local t, n = redis.call('TIME'), #KEYS / 3 if redis.call('EXISTS', unpack(KEYS, 1, 2 * n)) > 0 then return 0 end "
+  return {call("local t, n = redis.call('TIME'), #KEYS / 3 if redis.call('EXISTS', unpack(KEYS, 1, 2 * n)) > 0 then "
+               "return 0 end "
                "local fence = t[1] * 1000000 + t[2] local digits = string.format('%.0f', fence) "
                "for i = 1, n do redis.call('SET', KEYS[2 * n + i], digits, 'PX', ARGV[2]) "
                "redis.call('SET', KEYS[i], ARGV[2 + i], 'PX', ARGV[1]) end return fence"),
           call("local n = #KEYS / 3 local owners = redis.call('MGET', unpack(KEYS, 1, n)) for i = 1, n do "
-               "if owners[i] ~= ARGV[2 + i] then return 0 end end if redis.call('EXISTS', unpack(KEYS, n + 1, 2 * n)) > 0 then return 0 end "
+               "if owners[i] ~= ARGV[2 + i] then return 0 end end if redis.call('EXISTS', unpack(KEYS, n + 1, 2 * n)) "
+               "> 0 then return 0 end "
                "redis.call('DEL', unpack(KEYS, 1, n)) return 1")};
 }
 

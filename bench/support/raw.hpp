@@ -70,11 +70,13 @@ std::uint64_t run_lanes(raw_connection& to, std::vector<lane> const& lanes, stea
 /// The same two scripts, keys and arguments as conch's default settings, for lock `name`.
 lane conch_lane(std::string const& name, std::uint64_t number);
 
-/// Two scripts of one's own, which get as keys NAME, NAME:q, NAME:f and as arguments the owner, a lease and a retention in ms.
-lane scripts_lane(test::redis_probe& at, std::string const& name, std::string const& acquire, std::string const& release);
+/// Two scripts of one's own, which get as keys NAME, NAME:q, NAME:f and as arguments the owner, a lease and a retention
+/// in ms.
+lane scripts_lane(test::redis_probe& at, std::string const& name, std::string const& acquire,
+                  std::string const& release);
 
-/// The limit for a lock with a line and a fence that survives a restart of the server: no call could be left out, no text
-/// is made, nothing else is looked after.
+/// The limit for a lock with a line and a fence that survives a restart of the server: no call could be left out, no
+/// text is made, nothing else is looked after.
 lane least_lane(test::redis_probe& at, std::string const& name);
 
 /// The same limit for locks that are acquired, and released, in one script each, as conch gathers them.

@@ -47,7 +47,9 @@ std::optional<double> ratio_of(double value, std::optional<double> floor) {
 
 }  // namespace
 
-bool options::wants(std::string_view figure) const { return figures.empty() || std::find(figures.begin(), figures.end(), figure) != figures.end(); }
+bool options::wants(std::string_view figure) const {
+  return figures.empty() || std::find(figures.begin(), figures.end(), figure) != figures.end();
+}
 
 options parse_options(int argc, char** argv, std::string_view what_it_measures) {
   options result;
@@ -98,7 +100,8 @@ options parse_options(int argc, char** argv, std::string_view what_it_measures) 
 }
 
 double samples::mean() const {
-  return values_.empty() ? 0 : std::accumulate(values_.begin(), values_.end(), 0.0) / static_cast<double>(values_.size());
+  return values_.empty() ? 0
+                         : std::accumulate(values_.begin(), values_.end(), 0.0) / static_cast<double>(values_.size());
 }
 
 double samples::quantile(double share) const {
@@ -121,11 +124,14 @@ void progress(std::string_view what) {
 
 report::report(options const& chosen, bool of_peers) : options_{chosen}, of_peers_{of_peers} {
   if (options_.header) {
-    std::cout << (of_peers ? "| figure | case | library | value | quartiles | unit | compared with | its value | its quartiles | ratio |\n"
-                             "|---|---|---|--:|--:|---|---|--:|--:|--:|\n"
-                           : "| figure | case | value | quartiles | unit | compared with | its value | its quartiles | ratio |\n"
-                             "|---|---|--:|--:|---|---|--:|--:|--:|\n")
-              << std::flush;
+    std::cout
+        << (of_peers
+                ? "| figure | case | library | value | quartiles | unit | compared with | its value | its quartiles | "
+                  "ratio |\n"
+                  "|---|---|---|--:|--:|---|---|--:|--:|--:|\n"
+                : "| figure | case | value | quartiles | unit | compared with | its value | its quartiles | ratio |\n"
+                  "|---|---|--:|--:|---|---|--:|--:|--:|\n")
+        << std::flush;
   }
 }
 
@@ -138,8 +144,8 @@ void report::add(std::string_view figure, std::string_view name, samples const& 
   write(figure, name, value.median(), unit, quartiles(value), std::nullopt);
 }
 
-void report::add(std::string_view figure, std::string_view name, samples const& value, std::string_view unit, std::string_view what,
-                 samples const& floor) {
+void report::add(std::string_view figure, std::string_view name, samples const& value, std::string_view unit,
+                 std::string_view what, samples const& floor) {
   write(figure, name, value.median(), unit, quartiles(value), compared{what, floor.median(), quartiles(floor)});
 }
 
@@ -147,12 +153,13 @@ void report::add(std::string_view figure, std::string_view name, double value, s
   write(figure, name, value, unit, "", std::nullopt);
 }
 
-void report::add(std::string_view figure, std::string_view name, double value, std::string_view unit, std::string_view what, double floor) {
+void report::add(std::string_view figure, std::string_view name, double value, std::string_view unit,
+                 std::string_view what, double floor) {
   write(figure, name, value, unit, "", compared{what, floor, ""});
 }
 
-void report::tails(std::string_view figure, std::string_view name, samples const& value, std::string_view unit, std::string_view what,
-                   samples const& floor) {
+void report::tails(std::string_view figure, std::string_view name, samples const& value, std::string_view unit,
+                   std::string_view what, samples const& floor) {
   for (double const percent : {50., 90., 99., 99.9}) {
     char text[16];
     std::snprintf(text, sizeof text, ", p%g", percent);
@@ -160,8 +167,10 @@ void report::tails(std::string_view figure, std::string_view name, samples const
   }
 }
 
-void report::distribution(std::string_view figure, std::string_view name, samples const& value, std::string_view unit, samples const* floor) {
-  for (double const percent : {0., 1., 5., 10., 20., 30., 40., 50., 60., 70., 80., 90., 95., 98., 99., 99.5, 99.9, 100.}) {
+void report::distribution(std::string_view figure, std::string_view name, samples const& value, std::string_view unit,
+                          samples const* floor) {
+  for (double const percent :
+       {0., 1., 5., 10., 20., 30., 40., 50., 60., 70., 80., 90., 95., 98., 99., 99.5, 99.9, 100.}) {
     char text[16];
     std::snprintf(text, sizeof text, ", p%g", percent);
     write_json(figure, std::string{name} + text, value.quantile(percent / 100), unit,
@@ -169,8 +178,8 @@ void report::distribution(std::string_view figure, std::string_view name, sample
   }
 }
 
-void report::write(std::string_view figure, std::string_view name, double value, std::string_view unit, std::string const& spread,
-                   std::optional<compared> const& with) {
+void report::write(std::string_view figure, std::string_view name, double value, std::string_view unit,
+                   std::string const& spread, std::optional<compared> const& with) {
   std::optional<double> const floor = with ? std::optional{with->value} : std::nullopt;
   std::optional<double> const ratio = ratio_of(value, floor);
   progress("");
@@ -191,14 +200,15 @@ void report::write(std::string_view figure, std::string_view name, double value,
   write_json(figure, name, value, unit, floor, with ? with->what : "");
 }
 
-void report::write_json(std::string_view figure, std::string_view name, double value, std::string_view unit, std::optional<double> floor,
-                        std::string_view what) {
+void report::write_json(std::string_view figure, std::string_view name, double value, std::string_view unit,
+                        std::optional<double> floor, std::string_view what) {
   if (options_.json.empty()) return;
   std::optional<double> const ratio = ratio_of(value, floor);
   std::ofstream out{options_.json, std::ios::app};
   out << "{\"figure\": " << quoted(figure) << ", \"case\": " << quoted(name) << ", \"value\": " << json_number(value)
-      << ", \"unit\": " << quoted(unit) << ", \"floor\": " << json_number(floor) << ", \"ratio\": " << json_number(ratio)
-      << ", \"peer\": " << quoted(peer_) << ", \"against\": " << quoted(what) << "}\n";
+      << ", \"unit\": " << quoted(unit) << ", \"floor\": " << json_number(floor)
+      << ", \"ratio\": " << json_number(ratio) << ", \"peer\": " << quoted(peer_) << ", \"against\": " << quoted(what)
+      << "}\n";
   if (!out) throw std::runtime_error("cannot write " + options_.json);
 }
 

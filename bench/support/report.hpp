@@ -38,8 +38,8 @@ class samples {
   std::vector<double> values_;
 };
 
-/// What figures of conch are compared with, as the tables name it. The first says what the library costs above its own protocol, and nothing about
-/// the protocol: the least that keeps a queue and a fence is shown beside it.
+/// What figures of conch are compared with, as the tables name it. The first says what the library costs above its own
+/// protocol, and nothing about the protocol: the least that keeps a queue and a fence is shown beside it.
 inline constexpr std::string_view own_scripts = "conch's own scripts, raw (overhead over the own protocol)";
 inline constexpr std::string_view least_scripts = "the least with a line and a fence";
 
@@ -67,17 +67,22 @@ class report {
 
   /// The median of `value`, with its quartiles.
   void add(std::string_view figure, std::string_view name, samples const& value, std::string_view unit);
-  /// The same beside `floor`, which was measured in the same run; `what` names it, and the ratio with it: one that flatters is a defect.
-  void add(std::string_view figure, std::string_view name, samples const& value, std::string_view unit, std::string_view what, samples const& floor);
+  /// The same beside `floor`, which was measured in the same run; `what` names it, and the ratio with it: one that
+  /// flatters is a defect.
+  void add(std::string_view figure, std::string_view name, samples const& value, std::string_view unit,
+           std::string_view what, samples const& floor);
   void add(std::string_view figure, std::string_view name, double value, std::string_view unit);
-  void add(std::string_view figure, std::string_view name, double value, std::string_view unit, std::string_view what, double floor);
+  void add(std::string_view figure, std::string_view name, double value, std::string_view unit, std::string_view what,
+           double floor);
 
   /// p50, p90, p99, p99.9 of single measurements, all together, each in a row beside the same quantile of `floor`.
-  void tails(std::string_view figure, std::string_view name, samples const& value, std::string_view unit, std::string_view what,
-             samples const& floor);
+  void tails(std::string_view figure, std::string_view name, samples const& value, std::string_view unit,
+             std::string_view what, samples const& floor);
 
-  /// Single measurements of all repetitions together, as quantiles "NAME, p0" to "NAME, p100". For pictures: not in the table.
-  void distribution(std::string_view figure, std::string_view name, samples const& value, std::string_view unit, samples const* floor = nullptr);
+  /// Single measurements of all repetitions together, as quantiles "NAME, p0" to "NAME, p100". For pictures: not in the
+  /// table.
+  void distribution(std::string_view figure, std::string_view name, samples const& value, std::string_view unit,
+                    samples const* floor = nullptr);
 
  private:
   struct compared {
@@ -85,10 +90,10 @@ class report {
     double value;
     std::string spread;
   };
-  void write_json(std::string_view figure, std::string_view name, double value, std::string_view unit, std::optional<double> floor,
-                  std::string_view what);
-  void write(std::string_view figure, std::string_view name, double value, std::string_view unit, std::string const& spread,
-             std::optional<compared> const& with);
+  void write_json(std::string_view figure, std::string_view name, double value, std::string_view unit,
+                  std::optional<double> floor, std::string_view what);
+  void write(std::string_view figure, std::string_view name, double value, std::string_view unit,
+             std::string const& spread, std::optional<compared> const& with);
 
   options const& options_;
   bool of_peers_;

@@ -61,8 +61,8 @@ std::uint64_t requests::*kind_of(std::int32_t op) {
 
 requests requests::since(requests const& earlier) const noexcept {
   requests r = *this;
-  for (auto const which :
-       {&requests::lists, &requests::reads, &requests::creations, &requests::deletions, &requests::writes, &requests::pings, &requests::others}) {
+  for (auto const which : {&requests::lists, &requests::reads, &requests::creations, &requests::deletions,
+                           &requests::writes, &requests::pings, &requests::others}) {
     r.*which -= earlier.*which;
   }
   return r;
@@ -70,7 +70,9 @@ requests requests::since(requests const& earlier) const noexcept {
 
 class request_counter::impl {
  public:
-  explicit impl(std::uint16_t server) : to_{asio::ip::address_v4::loopback(), server}, listens_{context_, {asio::ip::address_v4::loopback(), 0}} {
+  explicit impl(std::uint16_t server)
+      : to_{asio::ip::address_v4::loopback(), server},
+        listens_{context_, {asio::ip::address_v4::loopback(), 0}} {
     asio::co_spawn(context_, accept(), asio::detached);
     thread_ = std::thread{[this] { context_.run(); }};
   }
@@ -102,7 +104,8 @@ class request_counter::impl {
     try {
       for (;;) {
         auto const room = both->frames.room();
-        std::size_t const size = co_await both->client.async_read_some(asio::buffer(room.data(), room.size()), asio::deferred);
+        std::size_t const size =
+            co_await both->client.async_read_some(asio::buffer(room.data(), room.size()), asio::deferred);
         co_await asio::async_write(both->server, asio::buffer(room.data(), size), asio::deferred);
         both->frames.received(size);
         while (both->frames.next() == zookeeper::frame_reader::progress::frame) take(*both, both->frames.frame());

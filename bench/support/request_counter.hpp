@@ -14,7 +14,8 @@ struct requests {
   requests since(requests const& earlier) const noexcept;
 };
 
-/// Stands between clients and a ZooKeeper server on 127.0.0.1. It costs time: what is counted is not to be measured by a clock in the same run.
+/// Stands between clients and a ZooKeeper server on 127.0.0.1. It costs time: what is counted is not to be measured by
+/// a clock in the same run.
 class request_counter {
  public:
   explicit request_counter(std::uint16_t server);

@@ -57,7 +57,8 @@ std::map<std::string, server::calls> server::commands() {
   for (std::string line; std::getline(info, line);) {
     auto const colon = line.find(':');
     if (!line.starts_with("cmdstat_") || colon == line.npos) continue;
-    result[line.substr(8, colon - 8)] = {static_cast<std::uint64_t>(value_in(line, ":calls=", colon)), value_in(line, ",usec=", colon)};
+    result[line.substr(8, colon - 8)] = {static_cast<std::uint64_t>(value_in(line, ":calls=", colon)),
+                                         value_in(line, ",usec=", colon)};
   }
   return result;
 }

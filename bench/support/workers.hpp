@@ -23,7 +23,9 @@ namespace conch::bench {
 
 namespace asio = boost::asio;
 
-inline std::chrono::nanoseconds in_seconds(double s) { return std::chrono::nanoseconds{static_cast<std::int64_t>(s * 1e9)}; }
+inline std::chrono::nanoseconds in_seconds(double s) {
+  return std::chrono::nanoseconds{static_cast<std::int64_t>(s * 1e9)};
+}
 
 inline double seconds_since(steady::time_point t) { return std::chrono::duration<double>(steady::now() - t).count(); }
 
@@ -100,7 +102,8 @@ inline std::vector<conch::mutex> make_locks(conch::client& owner, std::size_t co
 }
 
 /// Acquires this many locks, a thousand at a time.
-inline std::vector<conch::hold> acquire_many(asio::io_context& context, conch::client& owner, std::size_t count, std::string const& prefix) {
+inline std::vector<conch::hold> acquire_many(asio::io_context& context, conch::client& owner, std::size_t count,
+                                             std::string const& prefix) {
   std::vector<conch::hold> holds;
   holds.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {

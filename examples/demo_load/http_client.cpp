@@ -14,9 +14,12 @@ namespace demo_load {
 namespace asio = boost::asio;
 namespace http = boost::beast::http;
 
-http_client::http_client(asio::any_io_executor executor, server_address server) : server_(std::move(server)), stream_(std::move(executor)) {}
+http_client::http_client(asio::any_io_executor executor, server_address server)
+    : server_(std::move(server)),
+      stream_(std::move(executor)) {}
 
-asio::awaitable<http_client::response> http_client::request(http::verb method, std::string target, std::chrono::milliseconds limit) {
+asio::awaitable<http_client::response> http_client::request(http::verb method, std::string target,
+                                                            std::chrono::milliseconds limit) {
   stream_.expires_after(limit);
   if (!std::exchange(connected_, false)) {  // true again only after a complete answer
     co_await connect();

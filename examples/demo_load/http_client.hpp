@@ -21,7 +21,8 @@ class http_client {
   http_client(boost::asio::any_io_executor executor, server_address server);
 
   /// Throws `boost::system::system_error` on an error or after `limit`. The next request then connects again.
-  boost::asio::awaitable<response> request(boost::beast::http::verb method, std::string target, std::chrono::milliseconds limit);
+  boost::asio::awaitable<response> request(boost::beast::http::verb method, std::string target,
+                                           std::chrono::milliseconds limit);
 
  private:
   boost::asio::awaitable<void> connect();

@@ -30,14 +30,16 @@ void report(demo_load::options const& chosen, demo_load::result const& r) {
   std::printf(
       "%s: %d of %d increments in %.2f s, %.0f/s, p50 %.1f ms, p99 %.1f ms, %d failures, "
       "%d retries\n",
-      chosen.locked ? "with the lock" : "without the lock", r.confirmed, chosen.requests, seconds, rate, p50, p99, r.failures, r.retries);
+      chosen.locked ? "with the lock" : "without the lock", r.confirmed, chosen.requests, seconds, rate, p50, p99,
+      r.failures, r.retries);
   std::string const counter = r.counter.has_value() ? std::to_string(*r.counter) : "null";
   // Not with Boost.JSON, which writes a double as 4.97E3.
   std::printf(
       "{\"requests\":%d,\"confirmed\":%d,\"failures\":%d,\"retries\":%d,\"locked\":%s,"
       "\"counter\":%s,\"seconds\":%.3f,\"per_second\":%.0f,"
       "\"p50_ms\":%.2f,\"p99_ms\":%.2f}\n",
-      chosen.requests, r.confirmed, r.failures, r.retries, chosen.locked ? "true" : "false", counter.c_str(), seconds, rate, p50, p99);
+      chosen.requests, r.confirmed, r.failures, r.retries, chosen.locked ? "true" : "false", counter.c_str(), seconds,
+      rate, p50, p99);
   std::fflush(stdout);
   if (!r.first_failure.empty()) {
     std::cerr << "conch-demo-load: the first failure: " << r.first_failure << '\n';

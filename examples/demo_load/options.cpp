@@ -12,7 +12,8 @@ namespace {
 
 int in_range(char const* option, long long value, int most) {
   if (value < 1 || value > most) {
-    throw usage_error(std::string("--") + option + " must be from 1 to " + std::to_string(most) + ", got " + std::to_string(value));
+    throw usage_error(std::string("--") + option + " must be from 1 to " + std::to_string(most) + ", got " +
+                      std::to_string(value));
   }
   return static_cast<int>(value);
 }
@@ -49,10 +50,12 @@ std::optional<options> parse_options(int argc, char const* const* argv) {
   add("help,h", "print this");
   add("url", po::value(&urls)->value_name("URL"), "a counter server, http://HOST:PORT; may be repeated");
   add("requests", po::value(&requests)->default_value(result.requests)->value_name("N"), "number of increments");
-  add("connections", po::value(&connections)->default_value(result.connections)->value_name("N"), "concurrent connections, spread over the servers");
+  add("connections", po::value(&connections)->default_value(result.connections)->value_name("N"),
+      "concurrent connections, spread over the servers");
   add("lock", po::value(&lock)->default_value("on")->value_name("on|off"), "off: increment without the lock");
   add("reset", po::bool_switch(&result.reset), "first set the counter to 0");
-  add("max-seconds", po::value(&limit)->default_value(result.limit.count())->value_name("N"), "give up after this time");
+  add("max-seconds", po::value(&limit)->default_value(result.limit.count())->value_name("N"),
+      "give up after this time");
 
   po::variables_map given;
   try {

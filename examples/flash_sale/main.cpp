@@ -78,8 +78,8 @@ void draw(settings const& s, stock_report const& r, steady::time_point began, bo
 
 /// Runs one sale. Returns false if something was sold twice or lost, or a stock fell below zero.
 bool sale(settings const& s, int processes) {
-  std::cout << (s.segments == 1 ? "one lock" : std::to_string(s.segments) + " segments") << ", " << processes << " processes with " << s.buyers
-            << " buyers each, " << s.order.count() << " ms per order\n";
+  std::cout << (s.segments == 1 ? "one lock" : std::to_string(s.segments) + " segments") << ", " << processes
+            << " processes with " << s.buyers << " buyers each, " << s.order.count() << " ms per order\n";
   int to_parent[2];
   if (::pipe(to_parent) != 0) throw std::runtime_error{"pipe"};
   {
@@ -111,7 +111,8 @@ bool sale(settings const& s, int processes) {
   while (ended < processes) {
     r = run(ctx, flash_sale::count(s, values));
     if (r.left > 0) sold_out = steady::now();
-    if (r.left >= s.items / 4) items_a_second = (s.items - r.left) / std::chrono::duration<double>(steady::now() - began).count();
+    if (r.left >= s.items / 4)
+      items_a_second = (s.items - r.left) / std::chrono::duration<double>(steady::now() - began).count();
     draw(s, r, began);
     ::usleep(r.left > s.items / 20 ? 50'000 : 5'000);
     for (pid_t& pid : children) {
@@ -129,7 +130,8 @@ bool sale(settings const& s, int processes) {
   tally all{s};
   std::FILE* const lines = ::fdopen(to_parent[0], "r");
   tally one{s};
-  while (std::fscanf(lines, "%d %d %d %d %d %d", &one.orders, &one.sold, &one.moved_on, &one.unsure, &one.failed, &one.mistakes) == 6) {
+  while (std::fscanf(lines, "%d %d %d %d %d %d", &one.orders, &one.sold, &one.moved_on, &one.unsure, &one.failed,
+                     &one.mistakes) == 6) {
     all.orders += one.orders;
     all.sold += one.sold;
     all.moved_on += one.moved_on;
@@ -142,10 +144,13 @@ bool sale(settings const& s, int processes) {
 
   double const seconds = std::chrono::duration<double>(sold_out - began).count();
   double const while_plenty = all.sold == 0 ? 0 : items_a_second * all.orders / all.sold;
-  std::printf("\n  %d orders in %.2f s: %.0f per second (%.0f until a quarter of the stock was left); %d times a segment had too little\n",
-              all.orders, seconds, all.orders / seconds, while_plenty, all.moved_on);
+  std::printf(
+      "\n  %d orders in %.2f s: %.0f per second (%.0f until a quarter of the stock was left); %d times a segment had "
+      "too little\n",
+      all.orders, seconds, all.orders / seconds, while_plenty, all.moved_on);
   bool const good = ok && flash_sale::adds_up(s, r, all.sold, all.unsure) && all.mistakes == 0;
-  if (all.failed != 0) std::printf("  %d orders failed; of %d items it is not known whether these were sold\n", all.failed, all.unsure);
+  if (all.failed != 0)
+    std::printf("  %d orders failed; of %d items it is not known whether these were sold\n", all.failed, all.unsure);
   std::printf("  %d of %d are gone from the stock; the buyers have %d; %s\n", s.items - r.left, s.items, all.sold,
               good ? "nothing sold twice, nothing lost, never below zero" : "THIS DOES NOT ADD UP");
   return good;
@@ -163,7 +168,8 @@ int main(int argc, char** argv) try {
   po::options_description known{"conch-flash-sale: sells the same stock under one lock, then under a lock in segments"};
   auto add = known.add_options();
   add("help", "print this");
-  add("url", po::value(&url), "the Redis server for the locks and the stock; default: $CONCH_URL (use it if the URL has a password)");
+  add("url", po::value(&url),
+      "the Redis server for the locks and the stock; default: $CONCH_URL (use it if the URL has a password)");
   add("name", po::value(&s.name), "name of the lock; all keys begin with it");
   add("items", po::value(&s.items), "number of items to sell");
   add("order-ms", po::value(&order_ms), "how long an order takes");
@@ -179,17 +185,20 @@ int main(int argc, char** argv) try {
     return 0;
   }
   if (url.find('@') != url.npos) {
-    std::cerr << "conch-flash-sale: --url: set a URL with a password in the environment as CONCH_URL; all users of the machine can read arguments\n";
+    std::cerr << "conch-flash-sale: --url: set a URL with a password in the environment as CONCH_URL; all users of the "
+                 "machine can read arguments\n";
     return 2;
   }
-  if (char const* const env_url = std::getenv("CONCH_URL"); !given.contains("url") && env_url != nullptr) s.url = env_url;
+  if (char const* const env_url = std::getenv("CONCH_URL"); !given.contains("url") && env_url != nullptr)
+    s.url = env_url;
   if (given.contains("url")) s.url = url;
   if (s.url.empty()) {  // of a script whose variable is not set: another server would be a surprise
     std::cerr << "conch-flash-sale: " << (given.contains("url") ? "--url" : "CONCH_URL") << " is empty\n";
     return 2;
   }
   if (s.items < 1 || order_ms < 1 || s.segments < 2 || processes < 1 || s.buyers < 1 || s.url.starts_with("memory:")) {
-    std::cerr << "conch-flash-sale: needs at least 2 segments, 1 of everything else, and a Redis server (processes cannot share memory://)\n";
+    std::cerr << "conch-flash-sale: needs at least 2 segments, 1 of everything else, and a Redis server (processes "
+                 "cannot share memory://)\n";
     return 2;
   }
   s.order = std::chrono::milliseconds{order_ms};

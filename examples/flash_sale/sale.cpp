@@ -29,8 +29,8 @@ void note(tally& t, std::uint32_t segment, int left) {
 }
 
 /// One order under the lock of a segment: reads the stock, takes the payment, writes the stock.
-asio::awaitable<segment_verdict> sell(settings const& s, http_counter::value_store& values, conch::hold& lock, std::uint32_t segment, int items,
-                                      tally& t) {
+asio::awaitable<segment_verdict> sell(settings const& s, http_counter::value_store& values, conch::hold& lock,
+                                      std::uint32_t segment, int items, tally& t) {
   if (t.known.empty()) {
     co_return segment_verdict::done;  // together, the buyers of this process have seen that all segments are empty
   }
@@ -74,7 +74,8 @@ struct another_segment {
 };
 
 /// One order, in any segment that has enough.
-asio::awaitable<void> order(settings const& s, conch::client& client, http_counter::value_store& values, int items, tally& t) {
+asio::awaitable<void> order(settings const& s, conch::client& client, http_counter::value_store& values, int items,
+                            tally& t) {
   if (s.segments == 1) {
     conch::mutex lock{client, s.name};
     auto body = [&](conch::hold& h) -> asio::awaitable<segment_verdict> { return sell(s, values, h, 1, items, t); };
@@ -83,7 +84,9 @@ asio::awaitable<void> order(settings const& s, conch::client& client, http_count
   }
   // Like with_any_segment, which would know only the segments that this one buyer has visited.
   conch::striped_mutex lock{client, s.name, s.segments};
-  auto body = [&](conch::hold& h) -> asio::awaitable<segment_verdict> { return sell(s, values, h, h.segment(), items, t); };
+  auto body = [&](conch::hold& h) -> asio::awaitable<segment_verdict> {
+    return sell(s, values, h, h.segment(), items, t);
+  };
   auto verdict = segment_verdict::not_enough;
   std::vector<std::uint32_t> but = t.known.too_small_for(items);
   while (verdict != segment_verdict::done && but.size() < s.segments) {
@@ -123,7 +126,9 @@ asio::awaitable<void> stock_up(settings const& s, http_counter::value_store& val
   }
 }
 
-bool adds_up(settings const& s, stock_report const& r, int bought, int unsure) { return adds_up(s.items - r.left, bought, unsure) && !r.negative; }
+bool adds_up(settings const& s, stock_report const& r, int bought, int unsure) {
+  return adds_up(s.items - r.left, bought, unsure) && !r.negative;
+}
 
 asio::awaitable<stock_report> count(settings const& s, http_counter::value_store& values) {
   stock_report r;
@@ -142,7 +147,8 @@ asio::awaitable<void> clear(settings const& s, http_counter::value_store& values
   }
 }
 
-asio::awaitable<void> buy(settings const& s, conch::client& client, http_counter::value_store& values, int buyer, tally& t) {
+asio::awaitable<void> buy(settings const& s, conch::client& client, http_counter::value_store& values, int buyer,
+                          tally& t) {
   int failed = 0;  // in a row
   for (int turn = buyer; !t.known.empty() && failed < most_failures; ++turn) {
     int const items = turn % 10 == 0 ? 3 : 1;

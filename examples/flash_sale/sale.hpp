@@ -25,8 +25,9 @@ struct settings {
   int buyers = 50;                      ///< concurrent buyers in each process
 };
 
-/// What the buyers of one process know together: the least stock that they have seen in each segment. A stock only shrinks, so this is an
-/// upper bound. Without it, each buyer would have to visit every segment to learn that nothing is left.
+/// What the buyers of one process know together: the least stock that they have seen in each segment. A stock only
+/// shrinks, so this is an upper bound. Without it, each buyer would have to visit every segment to learn that nothing
+/// is left.
 class shelf {
  public:
   explicit shelf(settings const& s) : most_(s.segments, s.items), filled_(s.segments) {}
@@ -57,8 +58,8 @@ struct tally {
   std::function<void(std::uint32_t segment, int left)> looked;  ///< if set: called after each read of a segment's stock
 };
 
-/// Redis keeps the stock, one number per segment, with plain reads and writes. Without the lock, items would be sold twice or
-/// lost.
+/// Redis keeps the stock, one number per segment, with plain reads and writes. Without the lock, items would be sold
+/// twice or lost.
 std::string stock_key(settings const& s, std::uint32_t segment);
 
 /// Spreads the items over the segments.
@@ -69,12 +70,15 @@ struct stock_report {
   bool negative = false;
 };
 /// Do the buyers have what is gone from the stock? More than that would be sold twice, less would be lost.
-inline bool adds_up(std::int64_t gone, std::int64_t bought, std::int64_t unsure) { return bought <= gone && gone <= bought + unsure; }
+inline bool adds_up(std::int64_t gone, std::int64_t bought, std::int64_t unsure) {
+  return bought <= gone && gone <= bought + unsure;
+}
 bool adds_up(settings const& s, stock_report const& r, int bought, int unsure);
 asio::awaitable<stock_report> count(settings const& s, http_counter::value_store& values);
 asio::awaitable<void> clear(settings const& s, http_counter::value_store& values);
 
 /// Places orders until everything is sold, or 20 in a row have failed: most for one item, every tenth for three.
-asio::awaitable<void> buy(settings const& s, conch::client& client, http_counter::value_store& values, int buyer, tally& t);
+asio::awaitable<void> buy(settings const& s, conch::client& client, http_counter::value_store& values, int buyer,
+                          tally& t);
 
 }  // namespace flash_sale

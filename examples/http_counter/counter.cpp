@@ -32,7 +32,10 @@ using cause = counter_error::cause;
 }  // namespace
 
 counter::counter(conch::client& locks, value_store& values, std::string const& name, std::chrono::milliseconds wait)
-    : values_(values), lock_(locks, name), wait_{.wait = wait}, key_("http_counter:" + name) {}
+    : values_(values),
+      lock_(locks, name),
+      wait_{.wait = wait},
+      key_("http_counter:" + name) {}
 
 asio::awaitable<counter::change> counter::increment(bool locked) {
   change result;
@@ -64,8 +67,8 @@ asio::awaitable<counter::change> counter::increment(bool locked) {
 
 asio::awaitable<std::int64_t> counter::increment_under(conch::hold& hold, bool& writing) {
   std::int64_t const value = co_await read_value();
-  // The read may have taken longer than the lease, so check the hold before writing. A write that is late nevertheless is refused by a store that
-  // keeps the token beside the value.
+  // The read may have taken longer than the lease, so check the hold before writing. A write that is late nevertheless
+  // is refused by a store that keeps the token beside the value.
   if (!hold.valid()) {
     throw system_error(make_error_code(conch::errc::lost));
   }

@@ -15,14 +15,17 @@ namespace http_counter {
 struct counter_error : std::runtime_error {
   enum class cause { busy, unreachable, damaged };
 
-  counter_error(cause c, bool changed, std::string const& text) : std::runtime_error(text), why(c), maybe_changed(changed) {}
+  counter_error(cause c, bool changed, std::string const& text)
+      : std::runtime_error(text),
+        why(c),
+        maybe_changed(changed) {}
 
   cause why;
   bool maybe_changed;  ///< The write was under way: it may have happened.
 };
 
-/// A number in Redis or in a PostgreSQL table. An increment is a read and a write, between which other processes may write, too.
-/// The lock makes the two one step.
+/// A number in Redis or in a PostgreSQL table. An increment is a read and a write, between which other processes may
+/// write, too. The lock makes the two one step.
 class counter {
  public:
   /// `wait`: how long a change may wait for the lock.

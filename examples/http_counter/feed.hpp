@@ -13,8 +13,8 @@
 
 namespace http_counter {
 
-/// Sends the latest text to all listeners. A slow listener skips texts and gets the newest next: each text is complete in itself.
-/// Thread-safe.
+/// Sends the latest text to all listeners. A slow listener skips texts and gets the newest next: each text is complete
+/// in itself. Thread-safe.
 class feed {
  public:
   struct message {
@@ -28,8 +28,8 @@ class feed {
 
     listener(feed& of, strand where) : feed_(of), timer_(where) {}
 
-    /// Returns the latest message: at once if it is newer than `seen`; otherwise when a newer one is published, after `limit`, or after
-    /// `wake`. Await it on the strand.
+    /// Returns the latest message: at once if it is newer than `seen`; otherwise when a newer one is published, after
+    /// `limit`, or after `wake`. Await it on the strand.
     boost::asio::awaitable<message> wait(std::uint64_t seen, std::chrono::milliseconds limit);
 
     /// Call it on the strand.

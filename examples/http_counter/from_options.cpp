@@ -42,7 +42,8 @@ std::string without_files(std::string const& url) {
   for (auto at = mark; at < url.size();) {
     auto const end = std::min(url.find('&', at + 1), url.size());
     std::string const word = url.substr(at + 1, end - at - 1);
-    bool const is_file = word.starts_with("cacert=") || word.starts_with("cacertdir=") || word.starts_with("cert=") || word.starts_with("key=");
+    bool const is_file = word.starts_with("cacert=") || word.starts_with("cacertdir=") || word.starts_with("cert=") ||
+                         word.starts_with("key=");
     if (!is_file) {
       kept += before + word;
       before = '&';
@@ -74,7 +75,8 @@ conch::config lock_settings(options const& chosen) {
   c.claim = std::min<conch::duration>(c.claim, c.lease);
   c.command_timeout = command_limit(chosen);
   c.connect_timeout = 1s;
-  c.offline_timeout = std::clamp<conch::duration>(chosen.wait, 200ms, 2s);  // the first request must have time to connect
+  // the first request must have time to connect
+  c.offline_timeout = std::clamp<conch::duration>(chosen.wait, 200ms, 2s);
   c.reconnect_max = 500ms;
   c.client_name = "conch-http-counter";
   c.log = conch::log_to_stderr(conch::log_level::warning);
@@ -85,7 +87,8 @@ std::unique_ptr<value_store> make_store(asio::io_context& ctx, options const& ch
   auto const limit = std::chrono::duration_cast<std::chrono::milliseconds>(command_limit(chosen));
   if (chosen.redis.starts_with("postgresql://") || chosen.redis.starts_with("postgres://")) {
 #ifdef HTTP_COUNTER_POSTGRESQL
-    // Longer than for Redis, because the server starts a process for each connection. A late write is harmless: it carries its token.
+    // Longer than for Redis, because the server starts a process for each connection. A late write is harmless: it
+    // carries its token.
     return std::make_unique<postgres_values>(ctx, chosen.redis, 5 * limit);
 #else
     throw std::invalid_argument("a counter in PostgreSQL needs libpq, and this program was built without it");

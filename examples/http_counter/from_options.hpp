@@ -8,7 +8,8 @@
 #include "options.hpp"
 #include "value_store.hpp"
 
-// The lock client's settings and the store of the values, made from the options. The server and the workers of the live page use the same.
+// The lock client's settings and the store of the values, made from the options. The server and the workers of the live
+// page use the same.
 namespace http_counter {
 
 conch::config lock_settings(options const& chosen);

@@ -29,7 +29,8 @@ namespace asio = boost::asio;
 using namespace std::chrono_literals;
 using namespace http_counter;
 
-asio::awaitable<bool> serve(server& http, live_page::director& live, conch::client& locks, std::chrono::milliseconds grace) {
+asio::awaitable<bool> serve(server& http, live_page::director& live, conch::client& locks,
+                            std::chrono::milliseconds grace) {
   bool const all_answered = co_await http.run(grace);
   co_await live.stop();
   co_await locks.async_close(2s, asio::as_tuple(asio::use_awaitable));

@@ -7,7 +7,8 @@
 
 namespace http_counter {
 
-/// Keeps the values in this process. Every call yields once, like one over the network, so that updates can get lost here, too.
+/// Keeps the values in this process. Every call yields once, like one over the network, so that updates can get lost
+/// here, too.
 class memory_values : public value_store {
  public:
   boost::asio::awaitable<std::optional<std::string>> get(std::string key) override;

@@ -16,8 +16,8 @@ namespace {
 // Not po::value<unsigned>, which reads -1 as 4294967295.
 long long in_range(char const* option, long long value, long long least, long long most) {
   if (value < least || value > most) {
-    throw usage_error(std::string("--") + option + " must be from " + std::to_string(least) + " to " + std::to_string(most) + ", got " +
-                      std::to_string(value));
+    throw usage_error(std::string("--") + option + " must be from " + std::to_string(least) + " to " +
+                      std::to_string(most) + ", got " + std::to_string(value));
   }
   return value;
 }
@@ -61,26 +61,34 @@ std::optional<options> parse_options(int argc, char const* const* argv) {
   add("listen", po::value(&listen)->default_value("127.0.0.1:8080")->value_name("ADDR:PORT"),
       "where to listen; port 0: any free port (it is printed)");
   add("host", po::value(&result.hosts)->value_name("NAME"),
-      "another name of this server that requests may use as Host, besides its addresses and localhost; may be repeated");
+      "another name of this server that requests may use as Host, besides its addresses and localhost; may be "
+      "repeated");
   add("redis", po::value(&redis)->value_name("URL"),  // no default here: --help shows it
-      "the server that keeps counter and lock: redis://, unix://, memory:// or postgresql://; or redlock:// with a list of "
+      "the server that keeps counter and lock: redis://, unix://, memory:// or postgresql://; or redlock:// with a "
+      "list of "
       "servers for the lock, the first of which keeps the counter (default: "
-      "$CONCH_URL, else redis://127.0.0.1:6379). Set a URL with a password in $CONCH_URL only: all users of the machine can "
+      "$CONCH_URL, else redis://127.0.0.1:6379). Set a URL with a password in $CONCH_URL only: all users of the "
+      "machine can "
       "read arguments");
   add("lock-server", po::value(&result.lock_servers)->value_name("URL"),
-      "a server for the lock only, while --redis keeps the counter: redis://, rediss:// (TLS), redis-sentinel://, zookeeper:// or unix://; "
+      "a server for the lock only, while --redis keeps the counter: redis://, rediss:// (TLS), redis-sentinel://, "
+      "zookeeper:// or unix://; "
       "repeat it for a lock over several servers");
-  add("name", po::value(&result.name)->default_value(result.name)->value_name("NAME"), "name of the counter and of its lock");
+  add("name", po::value(&result.name)->default_value(result.name)->value_name("NAME"),
+      "name of the counter and of its lock");
   add("wait-ms", po::value(&wait)->default_value(result.wait.count())->value_name("N"),
       "how long a request waits for the lock before the server answers 503");
-  add("lease-ms", po::value(&lease)->default_value(result.lease.count())->value_name("N"), "how long the lock stays taken if this server dies");
+  add("lease-ms", po::value(&lease)->default_value(result.lease.count())->value_name("N"),
+      "how long the lock stays taken if this server dies");
   add("request-timeout-ms", po::value(&request_timeout)->default_value(result.request_timeout.count())->value_name("N"),
       "how long a client may take to send a request, or keep an idle connection");
   add("threads", po::value(&threads)->default_value(result.threads)->value_name("N"), "number of threads");
   add("workers", po::value(&workers)->default_value(result.workers)->value_name("N"),
-      "processes that the buttons of the page at / control, up to 16; the buttons need the token in the printed address (0: no buttons)");
+      "processes that the buttons of the page at / control, up to 16; the buttons need the token in the printed "
+      "address (0: no buttons)");
 
-  add("kill-command", po::value(&result.kill_command)->value_name("COMMAND"), "a command that kills the lock's server, to be shown on the page");
+  add("kill-command", po::value(&result.kill_command)->value_name("COMMAND"),
+      "a command that kills the lock's server, to be shown on the page");
 
   po::variables_map given;
   try {
@@ -97,7 +105,8 @@ std::optional<options> parse_options(int argc, char const* const* argv) {
     std::cout << "conch-http-counter: a counter over HTTP, kept in Redis or PostgreSQL, guarded by a lock\n\n"
               << known
               << "\nPOST /counter adds one (POST /counter?lock=off without the lock), GET /counter "
-                 "shows it,\nDELETE /counter sets it to 0. GET / is a page that shows the lock live. GET /stats, /metrics and /healthz "
+                 "shows it,\nDELETE /counter sets it to 0. GET / is a page that shows the lock live. GET /stats, "
+                 "/metrics and /healthz "
                  "show the server's state.\nAfter SIGTERM or SIGINT it answers the requests in flight, "
                  "then exits.\n";
     return std::nullopt;
@@ -106,7 +115,9 @@ std::optional<options> parse_options(int argc, char const* const* argv) {
   constexpr long long day = 24LL * 3600 * 1000;
   parse_endpoint(listen, result);
   if (redis.find('@') != redis.npos) {
-    throw usage_error("--redis: set a URL with a password in the environment as CONCH_URL; all users of the machine can read arguments");
+    throw usage_error(
+        "--redis: set a URL with a password in the environment as CONCH_URL; all users of the machine can read "
+        "arguments");
   }
   for (std::string const& url : result.lock_servers) {
     if (url.find('@') != url.npos) {

@@ -34,7 +34,10 @@ using result = std::unique_ptr<PGresult, clears_result>;
 }  // namespace
 
 postgres_connection::postgres_connection(asio::io_context& ctx, std::string url)
-    : url_(std::move(url)), strand_(asio::make_strand(ctx)), timer_(strand_), socket_(strand_) {}
+    : url_(std::move(url)),
+      strand_(asio::make_strand(ctx)),
+      timer_(strand_),
+      socket_(strand_) {}
 
 bool postgres_connection::is_open() {
   char byte = 0;
@@ -42,7 +45,8 @@ bool postgres_connection::is_open() {
   return connection_ != nullptr && got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 
-asio::awaitable<postgres_connection::answer> postgres_connection::exchange(std::shared_ptr<postgres_connection> self, statement what,
+asio::awaitable<postgres_connection::answer> postgres_connection::exchange(std::shared_ptr<postgres_connection> self,
+                                                                           statement what,
                                                                            std::chrono::milliseconds limit) {
   auto const executor = self->strand_;
   auto running = run(std::move(self), std::move(what), limit);
@@ -50,8 +54,8 @@ asio::awaitable<postgres_connection::answer> postgres_connection::exchange(std::
   co_return got;
 }
 
-asio::awaitable<postgres_connection::answer> postgres_connection::run(std::shared_ptr<postgres_connection> self, statement what,
-                                                                      std::chrono::milliseconds limit) {
+asio::awaitable<postgres_connection::answer> postgres_connection::run(std::shared_ptr<postgres_connection> self,
+                                                                      statement what, std::chrono::milliseconds limit) {
   self->timer_.expires_after(limit);
   auto too_late = [self](boost::system::error_code error) {
     if (!error) {

@@ -15,8 +15,9 @@
 
 namespace http_counter {
 
-/// One connection to a PostgreSQL server, for one statement at a time. The first statement connects. Drop the connection after a failure.
-/// Only libpq's look-up of host names blocks the thread: use an address or a socket in the URL.
+/// One connection to a PostgreSQL server, for one statement at a time. The first statement connects. Drop the
+/// connection after a failure. Only libpq's look-up of host names blocks the thread: use an address or a socket in the
+/// URL.
 class postgres_connection {
  public:
   struct statement {
@@ -30,8 +31,10 @@ class postgres_connection {
 
   postgres_connection(boost::asio::io_context& ctx, std::string url);
 
-  /// Throws `store_error` if the server refuses or does not answer within `limit`, connecting included. May be called from any executor.
-  static boost::asio::awaitable<answer> exchange(std::shared_ptr<postgres_connection> self, statement what, std::chrono::milliseconds limit);
+  /// Throws `store_error` if the server refuses or does not answer within `limit`, connecting included. May be called
+  /// from any executor.
+  static boost::asio::awaitable<answer> exchange(std::shared_ptr<postgres_connection> self, statement what,
+                                                 std::chrono::milliseconds limit);
 
   /// False if the server has closed the connection. Call it between two exchanges only.
   bool is_open();
@@ -43,7 +46,8 @@ class postgres_connection {
     void operator()(PGconn* c) const noexcept { PQfinish(c); }
   };
 
-  static boost::asio::awaitable<answer> run(std::shared_ptr<postgres_connection> self, statement what, std::chrono::milliseconds limit);
+  static boost::asio::awaitable<answer> run(std::shared_ptr<postgres_connection> self, statement what,
+                                            std::chrono::milliseconds limit);
   boost::asio::awaitable<void> connect();
   boost::asio::awaitable<answer> ask(statement what);
   boost::asio::awaitable<void> wait(descriptor::wait_type until);

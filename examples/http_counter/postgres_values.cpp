@@ -9,7 +9,8 @@ namespace asio = boost::asio;
 
 namespace {
 
-// The advisory lock prevents a race: two sessions that create the table at once would both find it missing, and one would fail.
+// The advisory lock prevents a race: two sessions that create the table at once would both find it missing, and one
+// would fail.
 constexpr char make_table[] = R"(do $$ begin
   perform pg_advisory_xact_lock(hashtext('http_counter'));
   create table if not exists http_counter (key text primary key, value text not null, fence bigint not null default 0);
@@ -30,7 +31,9 @@ constexpr char remove_value[] = "update http_counter set value = '0' where key =
 }  // namespace
 
 postgres_values::postgres_values(asio::io_context& ctx, std::string url, std::chrono::milliseconds limit)
-    : ctx_(ctx), url_(std::move(url)), limit_(limit) {}
+    : ctx_(ctx),
+      url_(std::move(url)),
+      limit_(limit) {}
 
 asio::awaitable<std::optional<std::string>> postgres_values::get(std::string key) {
   postgres_connection::statement what{read_value, {std::move(key)}};

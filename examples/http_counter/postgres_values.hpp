@@ -11,8 +11,9 @@
 
 namespace http_counter {
 
-/// Keeps the values in the PostgreSQL table `http_counter`, which it creates if needed. Beside each value it keeps the greatest token that was
-/// written with it: `set_guarded` compares and writes in one statement. Connections are kept as in redis_values.
+/// Keeps the values in the PostgreSQL table `http_counter`, which it creates if needed. Beside each value it keeps the
+/// greatest token that was written with it: `set_guarded` compares and writes in one statement. Connections are kept as
+/// in redis_values.
 class postgres_values : public value_store {
  public:
   /// `limit`: the timeout of one statement, connecting included.

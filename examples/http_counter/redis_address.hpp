@@ -15,8 +15,8 @@ struct redis_address {
   std::string database;
 };
 
-/// Parses `redis://[user:password@]host[:port][/db]`, `unix:///path[?db=n]` and `memory://`, as conch does. Throws `std::invalid_argument`,
-/// whose text never has the password.
+/// Parses `redis://[user:password@]host[:port][/db]`, `unix:///path[?db=n]` and `memory://`, as conch does. Throws
+/// `std::invalid_argument`, whose text never has the password.
 redis_address parse_address(std::string const& url);
 
 }  // namespace http_counter

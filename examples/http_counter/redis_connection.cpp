@@ -35,7 +35,9 @@ void expect_ok(resp2_reply const& reply) {
 }  // namespace
 
 redis_connection::redis_connection(asio::io_context& ctx, redis_address const& address)
-    : address_(address), strand_(asio::make_strand(ctx)), stream_(strand_) {}
+    : address_(address),
+      strand_(asio::make_strand(ctx)),
+      stream_(strand_) {}
 
 bool redis_connection::is_open() {
   char byte = 0;
@@ -43,8 +45,8 @@ bool redis_connection::is_open() {
   return connected_ && got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 
-// The stream's timer and the operations that it limits must not run concurrently, and callers run on other strands. So everything here runs on
-// the connection's strand.
+// The stream's timer and the operations that it limits must not run concurrently, and callers run on other strands. So
+// everything here runs on the connection's strand.
 asio::awaitable<resp2_reply> redis_connection::exchange(std::shared_ptr<redis_connection> self, std::string command,
                                                         std::chrono::milliseconds limit) {
   auto const executor = self->strand_;
@@ -53,7 +55,8 @@ asio::awaitable<resp2_reply> redis_connection::exchange(std::shared_ptr<redis_co
   co_return reply;
 }
 
-asio::awaitable<resp2_reply> redis_connection::run(std::shared_ptr<redis_connection> self, std::string command, std::chrono::milliseconds limit) {
+asio::awaitable<resp2_reply> redis_connection::run(std::shared_ptr<redis_connection> self, std::string command,
+                                                   std::chrono::milliseconds limit) {
   self->stream_.expires_after(limit);
   if (!self->connected_) {
     co_await self->connect(limit);
@@ -108,8 +111,8 @@ asio::awaitable<redis_connection::protocol::endpoint> redis_connection::resolve(
 
 asio::awaitable<void> redis_connection::greet() {
   if (!address_.password.empty()) {
-    std::string command =
-        address_.user.empty() ? encode_command({"AUTH", address_.password}) : encode_command({"AUTH", address_.user, address_.password});
+    std::string command = address_.user.empty() ? encode_command({"AUTH", address_.password})
+                                                : encode_command({"AUTH", address_.user, address_.password});
     auto reply = co_await ask(std::move(command));
     expect_ok(reply);
   }

@@ -19,9 +19,10 @@ class redis_connection {
  public:
   redis_connection(boost::asio::io_context& ctx, redis_address const& address);
 
-  /// Sends an encoded command and returns the reply. Throws `store_error` if that takes longer than `limit`, connecting included. May be
-  /// called from any executor.
-  static boost::asio::awaitable<resp2_reply> exchange(std::shared_ptr<redis_connection> self, std::string command, std::chrono::milliseconds limit);
+  /// Sends an encoded command and returns the reply. Throws `store_error` if that takes longer than `limit`, connecting
+  /// included. May be called from any executor.
+  static boost::asio::awaitable<resp2_reply> exchange(std::shared_ptr<redis_connection> self, std::string command,
+                                                      std::chrono::milliseconds limit);
 
   /// False if the server has closed the connection. Call it between two exchanges only.
   bool is_open();
@@ -30,7 +31,8 @@ class redis_connection {
   using protocol = boost::asio::generic::stream_protocol;
   using strand = boost::asio::strand<boost::asio::io_context::executor_type>;
 
-  static boost::asio::awaitable<resp2_reply> run(std::shared_ptr<redis_connection> self, std::string command, std::chrono::milliseconds limit);
+  static boost::asio::awaitable<resp2_reply> run(std::shared_ptr<redis_connection> self, std::string command,
+                                                 std::chrono::milliseconds limit);
   boost::asio::awaitable<void> connect(std::chrono::milliseconds limit);
   boost::asio::awaitable<protocol::endpoint> resolve(std::chrono::milliseconds limit);
   boost::asio::awaitable<void> greet();

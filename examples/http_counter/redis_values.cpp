@@ -9,7 +9,9 @@ namespace http_counter {
 namespace asio = boost::asio;
 
 redis_values::redis_values(asio::io_context& ctx, redis_address address, std::chrono::milliseconds limit)
-    : ctx_(ctx), address_(std::move(address)), limit_(limit) {}
+    : ctx_(ctx),
+      address_(std::move(address)),
+      limit_(limit) {}
 
 namespace {
 

@@ -10,8 +10,8 @@
 
 namespace http_counter {
 
-/// Keeps the values in Redis. A command takes an idle connection or makes a new one, and gives it back. A failure drops all idle connections,
-/// so that the next command connects again.
+/// Keeps the values in Redis. A command takes an idle connection or makes a new one, and gives it back. A failure drops
+/// all idle connections, so that the next command connects again.
 class redis_values : public value_store {
  public:
   /// `limit`: the timeout of one command, connecting included.

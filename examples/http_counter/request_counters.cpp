@@ -15,8 +15,8 @@ std::string request_counters::to_prometheus() const {
     std::scoped_lock const guard(mutex_);
     for (auto const& [labels, count] : requests_) {
       auto const& [method, route, status] = labels;
-      out += "demo_http_requests_total{method=\"" + method + "\",route=\"" + route + "\",status=\"" + std::to_string(status) + "\"} " +
-             std::to_string(count) + '\n';
+      out += "demo_http_requests_total{method=\"" + method + "\",route=\"" + route + "\",status=\"" +
+             std::to_string(status) + "\"} " + std::to_string(count) + '\n';
     }
   }
   out +=

@@ -11,7 +11,8 @@ constexpr std::string_view line_end = "\r\n";
 long parse_length(std::string_view text) {
   long value = 0;
   auto const [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failure != std::errc{} || end != text.data() + text.size() || value < -1 || value > static_cast<long>(longest_reply)) {
+  if (failure != std::errc{} || end != text.data() + text.size() || value < -1 ||
+      value > static_cast<long>(longest_reply)) {
     throw resp2_error("Redis sent an invalid length");
   }
   return value;

@@ -46,7 +46,8 @@ route decide_counter(http::verb method, string_view query) {
     case http::verb::post: result.what = action::increment; return result;
     case http::verb::get: result.what = action::read; return result;
     case http::verb::delete_: result.what = action::reset; return result;
-    default: return refuse(http::status::method_not_allowed, "use GET, POST or DELETE", "/counter", "GET, POST, DELETE");
+    default:
+      return refuse(http::status::method_not_allowed, "use GET, POST or DELETE", "/counter", "GET, POST, DELETE");
   }
 }
 
@@ -73,7 +74,8 @@ route decide_button(action what, http::request_header<> const& request, string_v
   bool const on = chooses && query == std::string(word) + "on";
   bool const off = chooses && query == std::string(word) + "off";
   if (chooses ? !on && !off : !query.empty()) {
-    return refuse(http::status::bad_request, "the query must be lock=on or lock=off (count), go=on or go=off (round), or empty", label);
+    return refuse(http::status::bad_request,
+                  "the query must be lock=on or lock=off (count), go=on or go=off (round), or empty", label);
   }
   route result;
   result.what = what;
@@ -87,7 +89,8 @@ route decide_button(action what, http::request_header<> const& request, string_v
 string_view host_without_port(string_view host) {
   auto const end = host.starts_with('[') ? host.find(']') + 1 : std::min(host.find(':'), host.size());
   string_view const port = host.substr(end);
-  bool const good = end != 0 && (port.empty() || (port[0] == ':' && port.find_first_not_of("0123456789", 1) == port.npos));
+  bool const good =
+      end != 0 && (port.empty() || (port[0] == ':' && port.find_first_not_of("0123456789", 1) == port.npos));
   return good ? host.substr(0, end) : string_view{};
 }
 
@@ -96,9 +99,12 @@ bool is_ours(string_view host, std::vector<std::string> const& names) {
   if (name.empty()) return false;
   bool const brackets = name.front() == '[';
   boost::system::error_code no_address;
-  auto const parsed = boost::asio::ip::make_address(std::string(brackets ? name.substr(1, name.size() - 2) : name), no_address);
+  auto const parsed =
+      boost::asio::ip::make_address(std::string(brackets ? name.substr(1, name.size() - 2) : name), no_address);
   if (!no_address && parsed.is_v6() == brackets) return true;
-  auto const same = [name](string_view other) { return boost::beast::iequals({name.data(), name.size()}, {other.data(), other.size()}); };
+  auto const same = [name](string_view other) {
+    return boost::beast::iequals({name.data(), name.size()}, {other.data(), other.size()});
+  };
   return same("localhost") || std::any_of(names.begin(), names.end(), same);
 }
 
@@ -107,7 +113,8 @@ bool from_elsewhere(http::request_header<> const& request, string_view host) {
   for (auto const& field : request) {
     string_view const value = view(field.value());
     if (field.name() == http::field::origin && value != "http://" + std::string(host)) return true;
-    if (boost::beast::iequals(field.name_string(), "Sec-Fetch-Site") && value != "same-origin" && value != "none") return true;
+    if (boost::beast::iequals(field.name_string(), "Sec-Fetch-Site") && value != "same-origin" && value != "none")
+      return true;
   }
   return false;
 }
@@ -124,7 +131,8 @@ route decide(http::request_header<> const& request, std::vector<std::string> con
   }
   string_view const host = view(request[http::field::host]);
   if (request.count(http::field::host) != 0 && !is_ours(host, names)) {
-    return refuse(http::status::forbidden, "this Host is not a name of this server: use its address, or start it with --host", "none");
+    return refuse(http::status::forbidden,
+                  "this Host is not a name of this server: use its address, or start it with --host", "none");
   }
   if (from_elsewhere(request, host)) {
     return refuse(http::status::forbidden, "requests from another site's page are not allowed", "none");
@@ -154,8 +162,10 @@ route decide(http::request_header<> const& request, std::vector<std::string> con
   if (path == "/events") {
     return decide_page(action::events, method, query, "/events");
   }
-  constexpr std::pair<string_view, action> buttons[] = {
-      {"/page/count", action::page_count}, {"/page/round", action::page_round}, {"/page/stop", action::page_stop}, {"/page/sale", action::page_sale}};
+  constexpr std::pair<string_view, action> buttons[] = {{"/page/count", action::page_count},
+                                                        {"/page/round", action::page_round},
+                                                        {"/page/stop", action::page_stop},
+                                                        {"/page/sale", action::page_sale}};
   for (auto const& [name, what] : buttons) {
     if (path == name) return decide_button(what, request, query);
   }
@@ -182,7 +192,8 @@ std::optional<route> decide_failure(boost::system::error_code error) {
     return refuse(http::status::payload_too_large, "the body is too long", "none");
   }
   static boost::system::error_code const one_of_beast = http::error::bad_method;
-  if (error.category() == one_of_beast.category() && error != http::error::end_of_stream && error != http::error::partial_message) {
+  if (error.category() == one_of_beast.category() && error != http::error::end_of_stream &&
+      error != http::error::partial_message) {
     return refuse(http::status::bad_request, "this is not HTTP", "none");
   }
   return std::nullopt;

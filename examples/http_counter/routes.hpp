@@ -47,9 +47,9 @@ struct route {
   std::string_view label = "none";
 };
 
-/// Refuses unknown requests with 400, 404 or 405, and requests that a browser sends for another site with 403. Another site may
-/// point its own name at this server's address (DNS rebinding), so `Host` must be an address, `localhost`, or one of `names`
-/// (lower case). A request with `Origin` or `Sec-Fetch-Site` must come from this server's own page.
+/// Refuses unknown requests with 400, 404 or 405, and requests that a browser sends for another site with 403. Another
+/// site may point its own name at this server's address (DNS rebinding), so `Host` must be an address, `localhost`, or
+/// one of `names` (lower case). A request with `Origin` or `Sec-Fetch-Site` must come from this server's own page.
 route decide(http::request_header<> const& request, std::vector<std::string> const& names = {});
 
 /// No request needs a body, so the limits are small.
@@ -60,11 +60,12 @@ using request_parser = http::request_parser<http::string_body>;
 
 void set_limits(request_parser& parser);
 
-/// Checks a header before the body is read. Chunked bodies are refused: no request needs one, and Beast of Boost 1.81 fails an
-/// assertion on some that are cut in an unlucky place.
+/// Checks a header before the body is read. Chunked bodies are refused: no request needs one, and Beast of Boost 1.81
+/// fails an assertion on some that are cut in an unlucky place.
 boost::system::error_code check_header(request_parser const& parser);
 
-/// The answer to input on which the parser failed; empty if nothing can be answered (the connection ended or timed out).
+/// The answer to input on which the parser failed; empty if nothing can be answered (the connection ended or timed
+/// out).
 std::optional<route> decide_failure(boost::system::error_code error);
 
 }  // namespace http_counter

@@ -19,14 +19,20 @@ using asio::ip::tcp;
 using boost::system::error_code;
 
 server::server(asio::io_context& ctx, service& handler, options const& chosen)
-    : ctx_(ctx), service_(handler), limit_(chosen.request_timeout), names_(chosen.hosts), strand_(asio::make_strand(ctx)),
-      acceptor_(strand_, tcp::endpoint(asio::ip::make_address(chosen.address), chosen.port)), signals_(strand_, SIGTERM, SIGINT),
+    : ctx_(ctx),
+      service_(handler),
+      limit_(chosen.request_timeout),
+      names_(chosen.hosts),
+      strand_(asio::make_strand(ctx)),
+      acceptor_(strand_, tcp::endpoint(asio::ip::make_address(chosen.address), chosen.port)),
+      signals_(strand_, SIGTERM, SIGINT),
       all_ended_(strand_) {}
 
 std::string server::url() const {
   auto const endpoint = acceptor_.local_endpoint();
   auto const address = endpoint.address().to_string();
-  return "http://" + (endpoint.address().is_v6() ? '[' + address + ']' : address) + ':' + std::to_string(endpoint.port());
+  return "http://" + (endpoint.address().is_v6() ? '[' + address + ']' : address) + ':' +
+         std::to_string(endpoint.port());
 }
 
 asio::awaitable<bool> server::run(std::chrono::milliseconds grace) {

@@ -27,8 +27,8 @@ class server {
   /// For example `http://127.0.0.1:8080`, with the actual port.
   std::string url() const;
 
-  /// Runs until SIGTERM or SIGINT, and then until the last connection has ended or `grace` has passed. Returns true if all have ended.
-  /// Run it on `executor()`. A second signal kills the process.
+  /// Runs until SIGTERM or SIGINT, and then until the last connection has ended or `grace` has passed. Returns true if
+  /// all have ended. Run it on `executor()`. A second signal kills the process.
   boost::asio::awaitable<bool> run(std::chrono::milliseconds grace);
 
   session::strand executor() const { return strand_; }

@@ -25,7 +25,9 @@ response with_body(http::status status, char const* type, std::string body) {
   return out;
 }
 
-response with_json(http::status status, json::object const& body) { return with_body(status, "application/json", json::serialize(body) + '\n'); }
+response with_json(http::status status, json::object const& body) {
+  return with_body(status, "application/json", json::serialize(body) + '\n');
+}
 
 response unavailable(json::object body) {
   response out = with_json(http::status::service_unavailable, body);
@@ -83,10 +85,11 @@ std::shared_ptr<feed::listener> service::listen(feed::listener::strand where) {
 response service::document() {
   std::string const nonce = random_word();
   response out = with_body(http::status::ok, "text/html; charset=utf-8", page_.document(nonce));
-  // The page loads nothing from other sites, sends nothing to them, and cannot be framed. It runs only its own scripts, even if a lock's name
-  // contains HTML.
-  out.set("Content-Security-Policy", "default-src 'none'; script-src 'nonce-" + nonce + "'; style-src 'nonce-" + nonce +
-                                         "'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
+  // The page loads nothing from other sites, sends nothing to them, and cannot be framed. It runs only its own scripts,
+  // even if a lock's name contains HTML.
+  out.set("Content-Security-Policy",
+          "default-src 'none'; script-src 'nonce-" + nonce + "'; style-src 'nonce-" + nonce +
+              "'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
   out.set("Cross-Origin-Opener-Policy", "same-origin");
   out.set("Cross-Origin-Resource-Policy", "same-origin");
   out.set("Referrer-Policy", "no-referrer");

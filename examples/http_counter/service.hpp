@@ -19,7 +19,11 @@ using response = http::response<http::string_body>;
 /// Carries out what routes.hpp has decided. Knows HTTP messages but no connections. Thread-safe.
 class service {
  public:
-  service(conch::client& locks, value_store& values, counter& number, page& live) : locks_(locks), values_(values), counter_(number), page_(live) {}
+  service(conch::client& locks, value_store& values, counter& number, page& live)
+      : locks_(locks),
+        values_(values),
+        counter_(number),
+        page_(live) {}
 
   /// Does not throw if a server fails: the answer is then 500 or 503 with a JSON body.
   boost::asio::awaitable<response> answer(route asked, std::string_view method);

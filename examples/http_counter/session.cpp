@@ -30,7 +30,10 @@ std::string method_of(request_parser const& parser) {
 }  // namespace
 
 session::session(socket peer, service& handler, std::chrono::milliseconds limit, std::vector<std::string> const& names)
-    : stream_(std::move(peer)), service_(handler), limit_(limit), names_(names) {}
+    : stream_(std::move(peer)),
+      service_(handler),
+      limit_(limit),
+      names_(names) {}
 
 asio::awaitable<void> session::run(std::shared_ptr<session> self) {
   error_code ignored;
@@ -46,7 +49,8 @@ void session::finish(std::shared_ptr<session> const& self) {
   asio::dispatch(self->stream_.get_executor(), [self] {
     self->finishing_ = true;
     error_code unknown;
-    bool const idle = self->reading_ && !self->parser_->got_some() && self->buffer_.size() == 0 && self->stream_.socket().available(unknown) == 0;
+    bool const idle = self->reading_ && !self->parser_->got_some() && self->buffer_.size() == 0 &&
+                      self->stream_.socket().available(unknown) == 0;
     if (idle) {
       self->stream_.cancel();
     }
@@ -132,9 +136,12 @@ asio::awaitable<bool> session::stream(std::string_view method) {
   constexpr auto keep_alive_every = std::chrono::seconds(10);  // a write to a dead peer fails, sooner or later
   listener_ = service_.listen(stream_.get_executor());
   service_.counters().count(method, "/events", listener_ ? 200 : 503);
-  std::string bytes = listener_ ? "HTTP/1.1 200 OK\r\nServer: conch-http-counter\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\n"
-                                  "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\nretry: 1000\n\n"
-                                : "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+  std::string bytes =
+      listener_
+          ? "HTTP/1.1 200 OK\r\nServer: conch-http-counter\r\nContent-Type: text/event-stream\r\nCache-Control: "
+            "no-store\r\n"
+            "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\nretry: 1000\n\n"
+          : "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
   bool more = true;
   std::uint64_t seen = 0;
   while (more) {
@@ -153,7 +160,8 @@ asio::awaitable<bool> session::stream(std::string_view method) {
   co_return false;
 }
 
-// Closing a socket with unread input would reset the connection, and the peer might lose the answer that explains the error.
+// Closing a socket with unread input would reset the connection, and the peer might lose the answer that explains the
+// error.
 asio::awaitable<void> session::linger() {
   constexpr std::size_t most = 1024 * 1024;
   error_code error;

@@ -14,8 +14,8 @@ struct store_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A key-value store with plain reads and writes, and one write with a fencing token. All functions end in bounded time and may
-/// throw `store_error`; a failed write may have happened. Thread-safe.
+/// A key-value store with plain reads and writes, and one write with a fencing token. All functions end in bounded time
+/// and may throw `store_error`; a failed write may have happened. Thread-safe.
 class value_store {
  public:
   value_store() = default;
@@ -25,7 +25,8 @@ class value_store {
 
   virtual boost::asio::awaitable<std::optional<std::string>> get(std::string key) = 0;
   virtual boost::asio::awaitable<void> set(std::string key, std::string value) = 0;
-  /// Returns false, without a write, if a greater token has written already. A store that cannot compare tokens always writes.
+  /// Returns false, without a write, if a greater token has written already. A store that cannot compare tokens always
+  /// writes.
   virtual boost::asio::awaitable<bool> set_guarded(std::string key, std::string value, std::int64_t fence);
   virtual boost::asio::awaitable<void> remove(std::string key) = 0;
   virtual boost::asio::awaitable<void> ping() = 0;

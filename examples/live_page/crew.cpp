@@ -27,7 +27,8 @@ void check(int error, char const* what) {
   if (error != 0) throw std::system_error(error, std::generic_category(), what);
 }
 
-/// Starts a child with `in` and `out` as standard input and output, in its own process group, so that Ctrl-C does not reach it.
+/// Starts a child with `in` and `out` as standard input and output, in its own process group, so that Ctrl-C does not
+/// reach it.
 pid_t spawn(int in, int out) {
   posix_spawn_file_actions_t files;
   posix_spawnattr_t attributes;
@@ -103,7 +104,8 @@ void crew::listen(line_handler on_line) {
 }
 
 std::size_t crew::here() const noexcept {
-  return static_cast<std::size_t>(std::count_if(workers_.begin(), workers_.end(), [](auto const& each) { return each->here; }));
+  return static_cast<std::size_t>(
+      std::count_if(workers_.begin(), workers_.end(), [](auto const& each) { return each->here; }));
 }
 
 asio::awaitable<void> crew::read(std::size_t worker) {

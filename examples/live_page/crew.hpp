@@ -19,14 +19,16 @@ namespace live_page {
 
 using strand = boost::asio::strand<boost::asio::io_context::executor_type>;
 
-/// The workers: processes that run this program again with `--worker`. They read orders and write reports, one line of JSON each, over pipes.
-/// Call all functions on the strand. The destructor kills workers that are left; the kernel kills them if this process dies.
+/// The workers: processes that run this program again with `--worker`. They read orders and write reports, one line of
+/// JSON each, over pipes. Call all functions on the strand. The destructor kills workers that are left; the kernel
+/// kills them if this process dies.
 class crew {
  public:
   /// Called on the strand with each line of a worker, and with an empty line when it has ended.
   using line_handler = std::function<void(std::size_t worker, std::string_view line)>;
 
-  /// Starts the workers and sends `first` to each. Call it in a thread that outlives them: they die with it. Throws `std::system_error`.
+  /// Starts the workers and sends `first` to each. Call it in a thread that outlives them: they die with it. Throws
+  /// `std::system_error`.
   crew(strand where, std::size_t count, std::string const& first);
   ~crew();
   crew(crew const&) = delete;

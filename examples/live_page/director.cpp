@@ -67,7 +67,8 @@ bool is_same(std::string_view given, std::string_view wanted) {
 }
 
 void replace(std::string& text, std::string_view mark, std::string_view by) {
-  for (auto at = text.find(mark); at != text.npos; at = text.find(mark, at + by.size())) text.replace(at, mark.size(), by);
+  for (auto at = text.find(mark); at != text.npos; at = text.find(mark, at + by.size()))
+    text.replace(at, mark.size(), by);
 }
 
 std::int64_t to_number(std::optional<std::string> const& text) {
@@ -78,11 +79,22 @@ std::int64_t to_number(std::optional<std::string> const& text) {
 
 }  // namespace
 
-director::director(asio::io_context& ctx, conch::client& locks, http_counter::value_store& values, http_counter::counter& number,
-                   http_counter::options const& chosen)
-    : strand_(asio::make_strand(ctx)), locks_(locks), lock_(locks, chosen.name), values_(values), counter_(number), name_(chosen.name),
-      own_id_(locks.id()), token_(chosen.workers == 0 ? std::string() : http_counter::random_word()), no_sale_(why_no_sale(chosen)),
-      scene_(chosen.name, http_counter::shown_lock_servers(chosen)), next_(strand_), next_look_(strand_), round_end_(strand_), stop_end_(strand_) {
+director::director(asio::io_context& ctx, conch::client& locks, http_counter::value_store& values,
+                   http_counter::counter& number, http_counter::options const& chosen)
+    : strand_(asio::make_strand(ctx)),
+      locks_(locks),
+      lock_(locks, chosen.name),
+      values_(values),
+      counter_(number),
+      name_(chosen.name),
+      own_id_(locks.id()),
+      token_(chosen.workers == 0 ? std::string() : http_counter::random_word()),
+      no_sale_(why_no_sale(chosen)),
+      scene_(chosen.name, http_counter::shown_lock_servers(chosen)),
+      next_(strand_),
+      next_look_(strand_),
+      round_end_(strand_),
+      stop_end_(strand_) {
   if (chosen.workers != 0) {
     crew_.emplace(strand_, static_cast<std::size_t>(chosen.workers), settings_for_workers(chosen));
     for (std::size_t i = 1; i <= crew_->size(); ++i) {
@@ -162,7 +174,8 @@ std::vector<lock_server> director::servers(bool answered) const {
   return all;
 }
 
-// A quorum cannot inspect a lock, and a client connects only when it is used. So the page tries a lock of its own to see which servers answer.
+// A quorum cannot inspect a lock, and a client connects only when it is used. So the page tries a lock of its own to
+// see which servers answer.
 asio::awaitable<void> director::touch_servers() {
   if (locks_.stats().servers.empty()) co_return;
   conch::mutex own(locks_, name_ + ":page");

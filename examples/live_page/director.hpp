@@ -20,12 +20,13 @@
 
 namespace live_page {
 
-/// Runs the live page: sends orders to the workers, puts their reports into the scene, and publishes the scene at most ten times per second.
+/// Runs the live page: sends orders to the workers, puts their reports into the scene, and publishes the scene at most
+/// ten times per second.
 class director : public http_counter::page {
  public:
   /// Starts the workers. Call it in a thread that outlives them: they die with it. Throws `std::system_error`.
-  director(boost::asio::io_context& ctx, conch::client& locks, http_counter::value_store& values, http_counter::counter& number,
-           http_counter::options const& chosen);
+  director(boost::asio::io_context& ctx, conch::client& locks, http_counter::value_store& values,
+           http_counter::counter& number, http_counter::options const& chosen);
 
   /// The token that the buttons need; empty without workers.
   std::string const& token() const noexcept { return token_; }

@@ -38,7 +38,9 @@ std::string in_seconds(std::chrono::steady_clock::duration d) {
 
 /// The quantile (`share` from 0 to 1) of sorted numbers; 0 if there are none.
 std::int64_t quantile(std::vector<std::int64_t> const& sorted, double share) {
-  return sorted.empty() ? 0 : sorted[std::min(sorted.size() - 1, static_cast<std::size_t>(share * static_cast<double>(sorted.size())))];
+  return sorted.empty() ? 0
+                        : sorted[std::min(sorted.size() - 1,
+                                          static_cast<std::size_t>(share * static_cast<double>(sorted.size())))];
 }
 
 }  // namespace
@@ -112,7 +114,8 @@ void scene::heard(std::size_t number, report const& r, time_point now) {
     if (r.fence == 0) w.waiting = std::max<std::int64_t>(w.waiting - 1, 0);
     if (holder_ == number) holder_ = 0;  // its write failed, so it has released the lock
     std::string words = (r.fence == 0 ? "An acquire failed: " : "A write failed: ") + r.why + ".";
-    if (log_.empty() || log_.back().second != words) say(std::move(words));  // all workers report the same failure repeatedly
+    // all workers report the same failure repeatedly
+    if (log_.empty() || log_.back().second != words) say(std::move(words));
   } else if (r.what == "refused") {
     ++refused_;
     say(name_of(number) + " ignored its loss and sent its write. The store refused fence " + std::to_string(r.fence) +
@@ -168,7 +171,8 @@ void scene::granted(std::size_t number, report const& r, time_point now) {
 
 void scene::lost(std::size_t number, report const& r, time_point now) {
   if (holder_ == number) holder_ = 0;
-  std::string words = name_of(number) + " learned that it lost the lock (" + r.why + ", fence " + std::to_string(r.fence) + ")";
+  std::string words =
+      name_of(number) + " learned that it lost the lock (" + r.why + ", fence " + std::to_string(r.fence) + ")";
   if (continued_ == number) {
     words += ", " + in_seconds(now - continued_at_) + " after it woke up";
     continued_ = 0;
@@ -180,7 +184,8 @@ void scene::counted_here(std::int64_t fence) { record_grant(0, fence, -1); }
 
 void scene::round(bool goes) {
   if (std::exchange(round_, goes) != goes) {
-    say(goes ? "The workers pass the lock on: each holds it for half a second." : "The workers stop passing the lock on.");
+    say(goes ? "The workers pass the lock on: each holds it for half a second."
+             : "The workers stop passing the lock on.");
   }
 }
 
@@ -209,7 +214,8 @@ void scene::count_begins(bool locked, int target, std::size_t workers) {
   c = {};
   c.target = target;
   c.workers = workers;
-  say(std::to_string(workers) + " workers add one " + std::to_string(target) + " times, " + (locked ? "with" : "without") + " the lock.");
+  say(std::to_string(workers) + " workers add one " + std::to_string(target) + " times, " +
+      (locked ? "with" : "without") + " the lock.");
 }
 
 void scene::counted(std::size_t number, report const& r) {
@@ -222,9 +228,10 @@ void scene::counted(std::size_t number, report const& r) {
   std::size_t& writer = c.writers[at];
   if (writer != 0) {
     bool const first = c.example.empty();
-    c.example = (writer == number ? "Two coroutines of worker " + std::to_string(number) + " both wrote "
-                                  : "Workers " + std::to_string(writer) + " and " + std::to_string(number) + " both wrote ") +
-                std::to_string(r.value) + ": two increments, one of them lost.";
+    c.example =
+        (writer == number ? "Two coroutines of worker " + std::to_string(number) + " both wrote "
+                          : "Workers " + std::to_string(writer) + " and " + std::to_string(number) + " both wrote ") +
+        std::to_string(r.value) + ": two increments, one of them lost.";
     if (first) say(c.example);
   }
   writer = number;
@@ -234,11 +241,13 @@ void scene::count_ends(bool locked, std::optional<std::int64_t> value) {
   count& c = count_of(locked);
   c.workers = 0;
   c.in_the_end = value;
-  std::string words = std::string(locked ? "With" : "Without") + " the lock: " + std::to_string(c.confirmed) + " increments";
+  std::string words =
+      std::string(locked ? "With" : "Without") + " the lock: " + std::to_string(c.confirmed) + " increments";
   if (value) {
     c.value = *value;
     std::int64_t const lost = c.confirmed - *value;
-    words += ", and the counter is " + std::to_string(*value) + ": " + (lost == 0 ? "none" : std::to_string(lost)) + " lost.";
+    words += ", and the counter is " + std::to_string(*value) + ": " + (lost == 0 ? "none" : std::to_string(lost)) +
+             " lost.";
   } else {
     words += "; the counter could not be read.";
   }
@@ -257,7 +266,8 @@ void scene::sale_begins(int items, std::size_t segments, std::size_t workers) {
     sale_.stock.push_back(items / each + (i < items % each ? 1 : 0));
   }
   sale_.left = sale_.stock;
-  say("The flash sale has begun: " + std::to_string(items) + " items in " + std::to_string(segments) + " segments, each with a holder of its own.");
+  say("The flash sale has begun: " + std::to_string(items) + " items in " + std::to_string(segments) +
+      " segments, each with a holder of its own.");
 }
 
 void scene::sale_ends(std::optional<std::int64_t> left) {
@@ -265,8 +275,9 @@ void scene::sale_ends(std::optional<std::int64_t> left) {
   if (left) {
     std::int64_t const gone = sale_.items - *left;
     bool const good = flash_sale::adds_up(gone, sale_.sold, sale_.unsure) && sale_.mistakes == 0;
-    sale_.verdict = std::to_string(gone) + " of " + std::to_string(sale_.items) + " are gone from the stock; the buyers have " +
-                    std::to_string(sale_.sold) + (sale_.unsure == 0 ? "" : ", and do not know about " + std::to_string(sale_.unsure)) + ": " +
+    sale_.verdict = std::to_string(gone) + " of " + std::to_string(sale_.items) +
+                    " are gone from the stock; the buyers have " + std::to_string(sale_.sold) +
+                    (sale_.unsure == 0 ? "" : ", and do not know about " + std::to_string(sale_.unsure)) + ": " +
                     (good ? "nothing sold twice, nothing lost." : "this does not add up!");
   } else {
     sale_.verdict = "The stock could not be read.";
@@ -277,15 +288,18 @@ void scene::sale_ends(std::optional<std::int64_t> left) {
 // ---- what is shown --------------------------------------------------------------------------------------
 
 void scene::inspected(inspection seen) {
-  auto const same = std::find_if(workers_.begin(), workers_.end(), [&](worker const& w) { return !seen.holder.empty() && w.client == seen.holder; });
+  auto const same = std::find_if(workers_.begin(), workers_.end(),
+                                 [&](worker const& w) { return !seen.holder.empty() && w.client == seen.holder; });
   if (same != workers_.end()) seen.holder = "worker " + std::to_string(same - workers_.begin() + 1);
   seen_ = std::move(seen);
 }
 
 void scene::lock_servers(std::vector<lock_server> servers) {
   for (lock_server const& s : servers) {
-    auto const before = std::find_if(servers_.begin(), servers_.end(), [&](lock_server const& old) { return old.url == s.url; });
-    if (before != servers_.end() && before->up != s.up) say("The lock's server " + s.url + (s.up ? " answers again." : " does not answer."));
+    auto const before =
+        std::find_if(servers_.begin(), servers_.end(), [&](lock_server const& old) { return old.url == s.url; });
+    if (before != servers_.end() && before->up != s.up)
+      say("The lock's server " + s.url + (s.up ? " answers again." : " does not answer."));
   }
   servers_ = std::move(servers);
 }
@@ -294,7 +308,9 @@ std::string_view scene::state_of(std::size_t number, time_point now) const {
   worker const& w = workers_[number - 1];
   if (w.ended) return "has ended";
   if (!w.ready) return "starts";
-  if (stopped_ == number) return has_expired(now) || holder_ != number ? "is frozen, and its hold has expired" : "is frozen while it holds the lock";
+  if (stopped_ == number)
+    return has_expired(now) || holder_ != number ? "is frozen, and its hold has expired"
+                                                 : "is frozen while it holds the lock";
   if (holder_ == number) return "holds the lock";
   return w.waiting != 0 ? "waits" : "is idle";
 }
@@ -351,7 +367,8 @@ std::string scene::to_json(time_point now) const {
   }
   json::array recent;
   for (grant const& g : recent_) {
-    recent.push_back(json::array{g.worker, std::to_string(g.fence), g.waited});  // as text: JavaScript's numbers have 53 bits
+    // as text: JavaScript's numbers have 53 bits
+    recent.push_back(json::array{g.worker, std::to_string(g.fence), g.waited});
   }
   json::array series;
   for (second const& s : series_) {
@@ -375,8 +392,10 @@ std::string scene::to_json(time_point now) const {
       {"holder", holder},
       {"fence", std::to_string(fence_)},
       {"held_ms", holder == 0 ? 0 : held},
-      {"seen",
-       json::object{{"holder", seen_.holder}, {"fence", std::to_string(seen_.fence)}, {"waiting", seen_.waiting}, {"trouble", seen_.trouble}}},
+      {"seen", json::object{{"holder", seen_.holder},
+                            {"fence", std::to_string(seen_.fence)},
+                            {"waiting", seen_.waiting},
+                            {"trouble", seen_.trouble}}},
       {"refused", refused_},
       {"passed", passed_},
       {"recent", recent},

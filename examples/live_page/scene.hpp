@@ -16,7 +16,8 @@ using time_point = std::chrono::steady_clock::time_point;
 
 /// A report of a worker: one line of JSON.
 struct report {
-  std::string what;         ///< ready asks granted released lost refused overwrote unserved counted failed looked sold done
+  /// ready asks granted released lost refused overwrote unserved counted failed looked sold done
+  std::string what;
   std::int64_t fence = 0;   ///< granted, lost, refused, overwrote
   std::int64_t waited = 0;  ///< granted: in µs
   std::int64_t at = 0;      ///< granted: the time, in µs of the clock that all processes of a machine share
@@ -79,7 +80,9 @@ class scene {
   void count_begins(bool locked, int target, std::size_t workers);
   bool counts(bool locked) const noexcept { return count_of(locked).workers != 0; }
   /// All workers have finished, so the counter is final.
-  bool count_is_complete(bool locked) const noexcept { return counts(locked) && count_of(locked).done >= count_of(locked).workers; }
+  bool count_is_complete(bool locked) const noexcept {
+    return counts(locked) && count_of(locked).done >= count_of(locked).workers;
+  }
   /// `value`: the counter; empty: it could not be read.
   void count_ends(bool locked, std::optional<std::int64_t> value);
 

@@ -39,7 +39,9 @@ constexpr int most_in_vain = 20;  // attempts of an increment
 
 std::int64_t number(json::object const& o, char const* key) { return o.at(key).to_number<std::int64_t>(); }
 
-std::int64_t in_microseconds(conch::time_point t) { return std::chrono::duration_cast<std::chrono::microseconds>(t.time_since_epoch()).count(); }
+std::int64_t in_microseconds(conch::time_point t) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(t.time_since_epoch()).count();
+}
 
 http_counter::options read_settings(json::object const& o) {
   http_counter::options chosen;
@@ -60,8 +62,12 @@ asio::awaitable<void> pause(std::chrono::milliseconds time) {
 class worker {
  public:
   worker(asio::io_context& ctx, http_counter::options const& chosen)
-      : ctx_(ctx), chosen_(chosen), in_(ctx, STDIN_FILENO), locks_(ctx.get_executor(), http_counter::lock_settings(chosen)),
-        values_(http_counter::make_store(ctx, chosen)), lock_(locks_, chosen.name) {}
+      : ctx_(ctx),
+        chosen_(chosen),
+        in_(ctx, STDIN_FILENO),
+        locks_(ctx.get_executor(), http_counter::lock_settings(chosen)),
+        values_(http_counter::make_store(ctx, chosen)),
+        lock_(locks_, chosen.name) {}
 
   asio::awaitable<void> take_orders();
 
@@ -141,7 +147,8 @@ asio::awaitable<void> worker::take_orders() {
 void worker::obey(json::object const& order) {
   std::string const what = json::value_to<std::string>(order.at("do"));
   if (what == "count") {
-    start(count(order.at("locked").as_bool(), static_cast<int>(number(order, "times")), static_cast<int>(number(order, "coroutines"))));
+    start(count(order.at("locked").as_bool(), static_cast<int>(number(order, "times")),
+                static_cast<int>(number(order, "coroutines"))));
   } else if (what == "round") {
     round_ = order.at("go").as_bool();
     if (round_ && !in_round_) start(pass_lock_round());
@@ -277,7 +284,8 @@ asio::awaitable<void> worker::pass_lock_round() {
   in_round_ = false;
 }
 
-// Shows what happens if a program ignores the loss and sends its write anyway: the store refuses it once it has seen a greater token.
+// Shows what happens if a program ignores the loss and sends its write anyway: the store refuses it once it has seen a
+// greater token.
 asio::awaitable<void> worker::write_late(std::int64_t fence) {
   std::string note = "late";
   try {
@@ -291,7 +299,9 @@ asio::awaitable<void> worker::write_late(std::int64_t fence) {
 
 void worker::sell(flash_sale::settings const& s, int first_buyer) {
   auto const shared = std::make_shared<sale>(s);
-  shared->t.looked = [](std::uint32_t segment, int left) { report({{"what", "looked"}, {"segment", segment}, {"value", left}}); };
+  shared->t.looked = [](std::uint32_t segment, int left) {
+    report({{"what", "looked"}, {"segment", segment}, {"value", left}});
+  };
   for (int i = 0; i < s.buyers; ++i) {
     start(buy(shared, first_buyer + i));
   }
@@ -300,7 +310,8 @@ void worker::sell(flash_sale::settings const& s, int first_buyer) {
 asio::awaitable<void> worker::buy(std::shared_ptr<sale> shared, int buyer) {
   flash_sale::tally& t = shared->t;
   co_await flash_sale::buy(shared->s, locks_, *values_, buyer, t);
-  if (--shared->running == 0) report({{"what", "sold"}, {"sold", t.sold}, {"unsure", t.unsure}, {"mistakes", t.mistakes}});
+  if (--shared->running == 0)
+    report({{"what", "sold"}, {"sold", t.sold}, {"unsure", t.unsure}, {"mistakes", t.mistakes}});
 }
 
 }  // namespace
@@ -331,7 +342,9 @@ int run_worker() try {
   return 1;
 }
 
-std::string counter_key(std::string const& name, bool locked) { return "http_counter:" + name + (locked ? "" : ":without"); }
+std::string counter_key(std::string const& name, bool locked) {
+  return "http_counter:" + name + (locked ? "" : ":without");
+}
 
 std::string round_key(std::string const& name) { return "http_counter:" + name + ":round"; }
 

@@ -9,7 +9,8 @@ namespace live_page {
 /// The first line that a worker reads.
 std::string settings_for_workers(http_counter::options const& chosen);
 
-/// Runs a worker: reads orders from standard input until it ends, and writes reports to standard output. Returns the exit code.
+/// Runs a worker: reads orders from standard input until it ends, and writes reports to standard output. Returns the
+/// exit code.
 int run_worker();
 
 /// The counter has the lock's name. The counter without the lock has another key, so that both counts can run at once.

@@ -1,5 +1,5 @@
-// Writes a span for each wait and each hold of a lock, as OTLP/JSON lines on standard output (otlp_spans.hpp). Start it twice and compare both
-// outputs.
+// Writes a span for each wait and each hold of a lock, as OTLP/JSON lines on standard output (otlp_spans.hpp). Start it
+// twice and compare both outputs.
 //
 //   conch-traces SERVICE [TIMES]        the server: $CONCH_URL, else redis://127.0.0.1:6379
 //

@@ -35,9 +35,13 @@ grant_ids ids_of(std::string const& what) {
   return {of("trace, first half") + of("trace, second half"), of("wait"), of("hold")};
 }
 
-json::object attribute(std::string_view key, std::string_view value) { return {{"key", key}, {"value", {{"stringValue", value}}}}; }
+json::object attribute(std::string_view key, std::string_view value) {
+  return {{"key", key}, {"value", {{"stringValue", value}}}};
+}
 /// OTLP/JSON writes 64-bit integers as text.
-json::object attribute(std::string_view key, std::int64_t value) { return {{"key", key}, {"value", {{"intValue", std::to_string(value)}}}}; }
+json::object attribute(std::string_view key, std::int64_t value) {
+  return {{"key", key}, {"value", {{"intValue", std::to_string(value)}}}};
+}
 json::object attribute(std::string_view key, bool value) { return {{"key", key}, {"value", {{"boolValue", value}}}}; }
 
 std::string_view name_of(conch::grant_path how) {
@@ -79,7 +83,9 @@ std::string readable(std::string_view name) {
 
 }  // namespace
 
-grant_ids ids_of(std::string_view lock, std::int64_t fence) { return ids_of(std::string{lock} + '#' + std::to_string(fence)); }
+grant_ids ids_of(std::string_view lock, std::int64_t fence) {
+  return ids_of(std::string{lock} + '#' + std::to_string(fence));
+}
 
 struct otlp_spans::span {
   std::string_view name;
@@ -92,12 +98,16 @@ struct otlp_spans::span {
 };
 
 otlp_spans::otlp_spans(std::ostream& out, std::string service, std::string instance)
-    : out_{out}, service_{std::move(service)}, instance_{std::move(instance)}, unix_offset_{std::chrono::system_clock::now().time_since_epoch() -
-                                                                                            conch::clock::now().time_since_epoch()} {}
+    : out_{out},
+      service_{std::move(service)},
+      instance_{std::move(instance)},
+      unix_offset_{std::chrono::system_clock::now().time_since_epoch() - conch::clock::now().time_since_epoch()} {}
 
-/// In ns, as text. Conch's clock counts from the start of the machine. The offset to Unix time is measured once, so that spans keep the lengths that
-/// conch measured even if the machine's time is set.
-std::string otlp_spans::unix_time(conch::time_point t) const { return std::to_string((t.time_since_epoch() + unix_offset_).count()); }
+/// In ns, as text. Conch's clock counts from the start of the machine. The offset to Unix time is measured once, so
+/// that spans keep the lengths that conch measured even if the machine's time is set.
+std::string otlp_spans::unix_time(conch::time_point t) const {
+  return std::to_string((t.time_since_epoch() + unix_offset_).count());
+}
 
 void otlp_spans::on_waiting(conch::lock_event const& e) { waits_[e.acquire].clear(); }
 
@@ -118,13 +128,17 @@ void otlp_spans::on_granted(conch::lock_event const& e, conch::grant_path how, c
 }
 
 void otlp_spans::on_not_granted(conch::lock_event const& e, conch::error_code why, conch::duration waited) {
-  grant_ids const ids = ids_of(instance_ + ' ' + std::to_string(e.at.time_since_epoch().count()) + ' ' + std::to_string(++ungranted_));
-  write(e, {"lock.wait", ids, ids.wait, "", waited, why ? "failed" : "busy", why ? why.message() : "", end_of_wait(e.acquire)});
+  grant_ids const ids =
+      ids_of(instance_ + ' ' + std::to_string(e.at.time_since_epoch().count()) + ' ' + std::to_string(++ungranted_));
+  write(e, {"lock.wait", ids, ids.wait, "", waited, why ? "failed" : "busy", why ? why.message() : "",
+            end_of_wait(e.acquire)});
 }
 
 void otlp_spans::on_released(conch::lock_event const& e, conch::duration held) { hold_ended(e, "released", "", held); }
 
-void otlp_spans::on_lost(conch::lock_event const& e, conch::error_code why, conch::duration held) { hold_ended(e, "lost", why.message(), held); }
+void otlp_spans::on_lost(conch::lock_event const& e, conch::error_code why, conch::duration held) {
+  hold_ended(e, "lost", why.message(), held);
+}
 
 void otlp_spans::on_detached(conch::lock_event const& e, conch::duration held) { hold_ended(e, "detached", "", held); }
 
@@ -134,8 +148,9 @@ void otlp_spans::hold_ended(conch::lock_event const& e, std::string_view how, st
 }
 
 void otlp_spans::write(conch::lock_event const& e, span const& s) {
-  json::array attributes{attribute("conch.lock.name", readable(e.name)), attribute("conch.lock.kind", to_string(e.kind)),
-                         attribute("conch.lock.shared", e.shared), attribute("conch.outcome", s.how)};
+  json::array attributes{attribute("conch.lock.name", readable(e.name)),
+                         attribute("conch.lock.kind", to_string(e.kind)), attribute("conch.lock.shared", e.shared),
+                         attribute("conch.outcome", s.how)};
   if (e.fence != 0) attributes.push_back(attribute("conch.lock.fence", e.fence));
   json::array events;
   for (moment const& m : s.moments) events.push_back(json::object{{"name", m.what}, {"timeUnixNano", unix_time(m.at)}});
@@ -150,9 +165,11 @@ void otlp_spans::write(conch::lock_event const& e, span const& s) {
                    {"events", std::move(events)}};
   if (!s.parent.empty()) one["parentSpanId"] = s.parent;
   if (!s.error.empty()) one["status"] = json::object{{"code", error}, {"message", s.error}};
-  json::object const resource{{"attributes", json::array{attribute("service.name", service_), attribute("service.instance.id", instance_)}}};
+  json::object const resource{
+      {"attributes", json::array{attribute("service.name", service_), attribute("service.instance.id", instance_)}}};
   json::object const scope{{"scope", json::object{{"name", "conch"}}}, {"spans", json::array{std::move(one)}}};
-  json::object const request{{"resourceSpans", json::array{json::object{{"resource", resource}, {"scopeSpans", json::array{scope}}}}}};
+  json::object const request{
+      {"resourceSpans", json::array{json::object{{"resource", resource}, {"scopeSpans", json::array{scope}}}}}};
   out_ << json::serialize(request) << '\n' << std::flush;
 }
 

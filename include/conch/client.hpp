@@ -31,11 +31,11 @@ CONCH_API void start_close(core_ptr core, duration timeout, close_handler handle
 
 /// A client of the lock server. All locks made from it share its one connection, one timer and one watchdog.
 ///
-/// It connects when a lock first needs it, and reconnects by itself. While it is connected its io_context has work: destroy
-/// or close the client to let io_context::run() return.
+/// It connects when a lock first needs it, and reconnects by itself. While it is connected its io_context has work:
+/// destroy or close the client to let io_context::run() return.
 ///
-/// Thread safety: everything may be called from any thread, whether it runs the io_context or not (config::single_threaded: from the one that
-/// runs it). Handlers run on their associated executors.
+/// Thread safety: everything may be called from any thread, whether it runs the io_context or not
+/// (config::single_threaded: from the one that runs it). Handlers run on their associated executors.
 class client {
  public:
   using executor_type = asio::any_io_executor;  ///< The executor of the io_context or strand that runs the client.
@@ -43,7 +43,8 @@ class client {
   /// Checks the settings; does no I/O.
   /// Throws boost::system::system_error: errc::invalid_url, errc::invalid_config; what() names the member.
   CONCH_API client(executor_type executor, config settings);
-  /// With the URL of the server, and the defaults of all other settings. A template, so that braces mean a config: `client{ex, {.url = "..."}}`.
+  /// With the URL of the server, and the defaults of all other settings. A template, so that braces mean a config:
+  /// `client{ex, {.url = "..."}}`.
   template <class Url>
   requires(std::constructible_from<std::string, Url const&>) client(executor_type executor, Url const& url)
       : client{std::move(executor), with_url(std::string{url})} {}
@@ -62,8 +63,8 @@ class client {
   client(client&& other) noexcept : core_{other.core_}, closes_{std::exchange(other.closes_, false)} {}
   client& operator=(client&&) = delete;
 
-  /// Ends all waits with errc::closed, reports all holds as lost, and releases their locks in the background.
-  /// Does not block. Only a running io_context releases: after io_context::stop() the locks last until their leases end.
+  /// Ends all waits with errc::closed, reports all holds as lost, and releases their locks in the background. Does not
+  /// block. Only a running io_context releases: after io_context::stop() the locks last until their leases end.
   CONCH_API ~client();
 
   CONCH_API executor_type get_executor() const noexcept;  ///< The executor that it was made with.
@@ -75,15 +76,15 @@ class client {
   /// 32 random hexadecimal digits that name this client. Other clients see them as lock_holder::client.
   CONCH_API std::string const& id() const noexcept;
 
-  /// Drains the client. New acquires and waiting ones end with errc::closed. Holders may finish within `timeout` (0 or less: no time;
-  /// duration::max(): no limit). Then the remaining holds are reported as lost and released. The operation waits at most 1 s more
-  /// for the answers.
+  /// Drains the client. New acquires and waiting ones end with errc::closed. Holders may finish within `timeout` (0 or
+  /// less: no time; duration::max(): no limit). Then the remaining holds are reported as lost and released. The
+  /// operation waits at most 1 s more for the answers.
   ///
   /// Completion signature: void(error_code)
   /// Executor: the handler's associated one, else the client's. Never completes inside the initiating function.
   /// Per-operation cancellation: none.
-  /// Errors: errc::timed_out if the server did not confirm everything in time (the releases continue while the server answers);
-  /// errc::closed if the client was closed before.
+  /// Errors: errc::timed_out if the server did not confirm everything in time (the releases continue while the server
+  /// answers); errc::closed if the client was closed before.
   /// Thread safety: as client.
   /// Round trips: those of the releases.
   template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>

@@ -1,8 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-// What most programs use. The rest has headers of its own, which <conch/all.hpp> includes: striped_mutex, reentrant_shared_mutex,
-// locks for threads (blocking), guards, observers, printing.
+// What most programs use. The rest has headers of its own, which <conch/all.hpp> includes: striped_mutex,
+// reentrant_shared_mutex, locks for threads (blocking), guards, observers, printing.
 
 #include <conch/client.hpp>
 #include <conch/clock.hpp>

@@ -13,11 +13,12 @@ using boost::system::error_code;
 
 /// What can go wrong. Compare with `ec == conch::errc::timed_out`.
 ///
-/// The error_code may also carry a text, which `ec.message()` and `system_error::what()` then show: what was asked, for which lock, at which
-/// server, and what it answered. The text changes nothing else: value() is that of the errc, and the code is equal to the one without it. It stands
-/// in a table of the process, which keeps the last 4096 different texts: show or copy message() when you handle the error, since a code that is kept
-/// for long may lose its text and then shows only the errc. A cancellation is reported as `boost::asio::error::operation_aborted`, as
-/// everywhere in Asio.
+/// The error_code may also carry a text, which `ec.message()` and `system_error::what()` then show: what was asked, for
+/// which lock, at which server, and what it answered. The text changes nothing else: value() is that of the errc, and
+/// the code is equal to the one without it. It stands in a table of the process, which keeps the last 4096 different
+/// texts: show or copy message() when you handle the error, since a code that is kept for long may lose its text and
+/// then shows only the errc. A cancellation is reported as `boost::asio::error::operation_aborted`, as everywhere in
+/// Asio.
 enum class errc {
   timed_out = 1,   ///< the lock was not granted within `.wait`
   lost,            ///< the hold ended before it was released
@@ -52,8 +53,9 @@ CONCH_API error_code make_error_code(errc e) noexcept;  ///< An error_code witho
 /// texts; a code whose text has left it shows only `e` itself.
 CONCH_API error_code make_error_code(errc e, std::string_view words);
 
-CONCH_API boost::system::error_condition make_error_condition(errc e) noexcept;       ///< For `ec == errc::lost`.
-CONCH_API boost::system::error_condition make_error_condition(condition c) noexcept;  ///< For `ec == condition::unreachable`.
+CONCH_API boost::system::error_condition make_error_condition(errc e) noexcept;  ///< For `ec == errc::lost`.
+/// For `ec == condition::unreachable`.
+CONCH_API boost::system::error_condition make_error_condition(condition c) noexcept;
 
 }  // namespace conch
 

@@ -37,10 +37,10 @@ class tries_listener {
   virtual ~tries_listener() = default;
   virtual void answered(std::size_t i, error_code ec, hold h) = 0;
 };
-/// Tries them, those of one client together. Each is answered by the end of `options.wait` whatever the server does; without it
-/// when the server has answered. None is answered before this returns.
-CONCH_API void start_tries(std::vector<settings_ptr> const& locks, acquire_options const& options, asio::cancellation_slot slot,
-                           std::shared_ptr<tries_listener> listener);
+/// Tries them, those of one client together. Each is answered by the end of `options.wait` whatever the server does;
+/// without it when the server has answered. None is answered before this returns.
+CONCH_API void start_tries(std::vector<settings_ptr> const& locks, acquire_options const& options,
+                           asio::cancellation_slot slot, std::shared_ptr<tries_listener> listener);
 }  // namespace detail
 
 /// Several locks that are held together, or an empty hold. Its destructor releases all of them and does not wait.
@@ -50,12 +50,15 @@ class [[nodiscard]] multi_hold {
   /// Holds nothing.
   multi_hold() noexcept = default;
 
-  explicit operator bool() const noexcept { return !holds_.empty(); }  ///< True if all were granted, also when lost since.
+  explicit operator bool() const noexcept {
+    return !holds_.empty();
+  }  ///< True if all were granted, also when lost since.
   /// True if all of them are valid.
   CONCH_API bool valid() const noexcept;
   /// That of the hold that ends first, and as hold::deadline() it moves on. time_point::min() when empty.
   CONCH_API time_point deadline() const noexcept;
-  /// The single holds, for their fencing tokens and guards: in the order of acquiring, which is that of the bytes of the names.
+  /// The single holds, for their fencing tokens and guards: in the order of acquiring, which is that of the bytes of
+  /// the names.
   std::vector<hold> const& holds() const noexcept { return holds_; }
   /// The fencing token of the hold with this index in holds(), or of the mutex of this name. 0: there is none.
   std::int64_t fence(std::size_t index) const noexcept { return index < holds_.size() ? holds_[index].fence() : 0; }
@@ -71,23 +74,27 @@ class [[nodiscard]] multi_hold {
   /// Round trips: one; the releases go out together.
   template <asio::completion_token_for<void(error_code, bool)> Token = asio::deferred_t>
   auto async_release(Token&& token = {}) {
-    return asio::async_initiate<Token, void(error_code, bool)>(initiate_release{{first(), client_}}, token, std::move(holds_));
+    return asio::async_initiate<Token, void(error_code, bool)>(initiate_release{{first(), client_}}, token,
+                                                               std::move(holds_));
   }
 
   /// Completes when any of them is lost. Otherwise as hold::async_lost.
   template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
   auto async_lost(Token&& token = {}) const {
-    return asio::async_initiate<Token, void(error_code)>(initiate_watch{{first(), client_}}, token, nodes(), detail::hold_event{});
+    return asio::async_initiate<Token, void(error_code)>(initiate_watch{{first(), client_}}, token, nodes(),
+                                                         detail::hold_event{});
   }
 
-  /// Completes without an error when any of them is asked for; `holds()[i].async_requested()` tells of one. Otherwise as hold::async_requested.
+  /// Completes without an error when any of them is asked for; `holds()[i].async_requested()` tells of one. Otherwise
+  /// as hold::async_requested.
   template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
   auto async_requested(Token&& token = {}) const {
     return asio::async_initiate<Token, void(error_code)>(initiate_watch{{first(), client_}}, token, nodes(),
                                                          detail::hold_event{detail::hold_event::kind::request});
   }
 
-  /// Completes without an error when deadline() is later than `known`: all of them are good for longer. Otherwise as hold::async_renewed.
+  /// Completes without an error when deadline() is later than `known`: all of them are good for longer. Otherwise as
+  /// hold::async_renewed.
   template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
   auto async_renewed(time_point known, Token&& token = {}) const {
     detail::hold_event const event{detail::hold_event::kind::renewal, known};
@@ -97,8 +104,11 @@ class [[nodiscard]] multi_hold {
   /// Made by the library.
   // cppcheck-suppress passedByValue ; moved: a hold cannot be copied
   multi_hold(std::vector<hold> holds, std::shared_ptr<std::vector<mutex> const> locks) noexcept
-      : holds_{std::move(holds)}, locks_{std::move(locks)}, client_{detail::client_of(first())} {}
-  explicit multi_hold(detail::client_number client) noexcept : client_{client} {}  ///< An empty one. Made by the library.
+      : holds_{std::move(holds)},
+        locks_{std::move(locks)},
+        client_{detail::client_of(first())} {}
+  explicit multi_hold(detail::client_number client) noexcept
+      : client_{client} {}  ///< An empty one. Made by the library.
 
  private:
   detail::hold_node const* first() const noexcept { return holds_.empty() ? nullptr : holds_.front().node().get(); }
@@ -132,9 +142,9 @@ class [[nodiscard]] multi_hold {
 /// Several mutexes, all or nothing.
 ///
 /// They are always acquired in the order of the bytes of their names: two multi_locks that share mutexes never wait for
-/// each other. First all are tried. One script tries those of one client and stops at the first busy one. Then the busy ones
-/// are waited for in that order, while only the mutexes before them are held. Each hold is renewed from its own grant
-/// on.
+/// each other. First all are tried. One script tries those of one client and stops at the first busy one. Then the busy
+/// ones are waited for in that order, while only the mutexes before them are held. Each hold is renewed from its own
+/// grant on.
 ///
 /// The mutexes may be of different clients. Copies are cheap. Thread safety: as client.
 class multi_lock {
@@ -146,7 +156,8 @@ class multi_lock {
   /// servers must have different names.
   /// Throws boost::system::system_error: errc::invalid_config if there is none.
   CONCH_API explicit multi_lock(std::vector<mutex> locks);
-  multi_lock(multi_lock const&) = default;             ///< A move copies: one that was moved from has its mutexes still.
+  /// A move copies: one that was moved from has its mutexes still.
+  multi_lock(multi_lock const&) = default;
   multi_lock& operator=(multi_lock const&) = default;  ///< The same.
 
   executor_type get_executor() const noexcept { return locks_->front().get_executor(); }  ///< That of its first mutex.
@@ -154,11 +165,11 @@ class multi_lock {
   /// Waits for all of them.
   ///
   /// Result: a hold on all, or an error; never some of them, and never a lock left behind.
-  /// `options.wait`: for all of them together. 0 or less: one complete attempt, as async_try_acquire; it ends with errc::timed_out
-  /// if not all are free. `lease`, `renew` and `max_hold` are those of each.
+  /// `options.wait`: for all of them together. 0 or less: one complete attempt, as async_try_acquire; it ends with
+  /// errc::timed_out if not all are free. `lease`, `renew` and `max_hold` are those of each.
   /// Completion signature: void(error_code, multi_hold)
-  /// Executor: the handler's associated one, else that of the first mutex. Never completes inside the initiating function.
-  /// Per-operation cancellation: as mutex::async_acquire, for each that is tried or waited for.
+  /// Executor: the handler's associated one, else that of the first mutex. Never completes inside the initiating
+  /// function. Per-operation cancellation: as mutex::async_acquire, for each that is tried or waited for.
   /// Lifetimes, errors: as mutex::async_acquire; errc::lost if one of them was lost while others were waited for.
   /// Thread safety: as client.
   /// Round trips: one if all are free, with one script for up to 64 mutexes of one client. The first busy one costs one
@@ -173,9 +184,9 @@ class multi_lock {
     return start({}, false, token);
   }
 
-  /// Takes all of them if all are free. An empty hold, without an error, means that one of them is not free. Never joins a queue.
-  /// Otherwise as async_acquire. Round trips: one; if a mutex is not free a second one, which tries it alone. The mutexes taken
-  /// before it are released after the answer.
+  /// Takes all of them if all are free. An empty hold, without an error, means that one of them is not free. Never
+  /// joins a queue. Otherwise as async_acquire. Round trips: one; if a mutex is not free a second one, which tries it
+  /// alone. The mutexes taken before it are released after the answer.
   template <asio::completion_token_for<void(error_code, multi_hold)> Token = asio::deferred_t>
   auto async_try_acquire(Token&& token = {}) {
     return start({}, true, token);
@@ -281,7 +292,9 @@ class multi_lock {
       if (!last) return;
       auto const io = self.get_io_executor();
       auto const executor = asio::get_associated_executor(self, io);
-      auto complete = [op = std::move(self), ec = failure, all = std::move(holds)]() mutable { std::move(op)(ec, std::move(all)); };
+      auto complete = [op = std::move(self), ec = failure, all = std::move(holds)]() mutable {
+        std::move(op)(ec, std::move(all));
+      };
       asio::post(io, asio::bind_executor(executor, std::move(complete)));
     }
 
@@ -299,7 +312,8 @@ class multi_lock {
     std::optional<time_point> until;
     if (wait && !at_once) until = detail::later_by(clock::now(), *wait);
     detail::multi_plan const plan{locks_->size(), until, once || at_once};
-    return asio::async_compose<Token, void(error_code, multi_hold)>(acquire_op{locks_, options, plan, at_once}, token, get_executor());
+    return asio::async_compose<Token, void(error_code, multi_hold)>(acquire_op{locks_, options, plan, at_once}, token,
+                                                                    get_executor());
   }
 
   list locks_;

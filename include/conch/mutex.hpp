@@ -18,12 +18,12 @@ namespace conch {
 
 /// The options of one lock object, for all acquires made through it. Every kind of lock takes them.
 struct lock_options {
-  /// How long the lock outlives a holder that has died. Empty: config::lease. 100 ms to 1 day; over several servers not less than
-  /// quorum_config::vote_claim. If it is shorter than config::claim, it replaces that claim when the lock is passed on, and a third
-  /// of it replaces config::command_timeout for its renewals.
+  /// How long the lock outlives a holder that has died. Empty: config::lease. 100 ms to 1 day; over several servers not
+  /// less than quorum_config::vote_claim. If it is shorter than config::claim, it replaces that claim when the lock is
+  /// passed on, and a third of it replaces config::command_timeout for its renewals.
   std::optional<duration> lease = std::nullopt;
-  /// False: the lease is not renewed. The hold ends when the lease ends, even if its holder is alive. If the lock was waited for, a lease
-  /// longer than config::claim begins up to a third of that claim after the grant.
+  /// False: the lease is not renewed. The hold ends when the lease ends, even if its holder is alive. If the lock was
+  /// waited for, a lease longer than config::claim begins up to a third of that claim after the grant.
   bool renew = true;
   /// Empty: config::max_hold. At least 1 ms.
   std::optional<duration> max_hold = std::nullopt;
@@ -32,13 +32,15 @@ struct lock_options {
 /// The older name of lock_options.
 using mutex_options = lock_options;
 
-/// The options of one acquire, of every kind of lock. Trivially destructible, so that `co_await m.async_acquire({.wait = 2s})` is safe
-/// on g++ 12. If `lease` or `max_hold` is out of range the acquire completes with errc::invalid_config, without a message.
+/// The options of one acquire, of every kind of lock. Trivially destructible, so that `co_await m.async_acquire({.wait
+/// = 2s})` is safe on g++ 12. If `lease` or `max_hold` is out of range the acquire completes with errc::invalid_config,
+/// without a message.
 struct acquire_options {
-  /// How long to wait. Empty, or duration::max(): until granted. The acquire ends then, whatever the server does; only an answer that is under
-  /// way is awaited for a few usual round trips (docs/cancellation.md). 0 or less: one complete attempt, as a try makes. It connects
-  /// (errc::unreachable after config::offline_timeout), sends the script if the server does not know it, and takes the lock if
-  /// it is free. Else it ends with errc::timed_out, at once if this process holds the lock or asks for it.
+  /// How long to wait. Empty, or duration::max(): until granted. The acquire ends then, whatever the server does; only
+  /// an answer that is under way is awaited for a few usual round trips (docs/cancellation.md). 0 or less: one complete
+  /// attempt, as a try makes. It connects (errc::unreachable after config::offline_timeout), sends the script if the
+  /// server does not know it, and takes the lock if it is free. Else it ends with errc::timed_out, at once if this
+  /// process holds the lock or asks for it.
   std::optional<duration> wait = std::nullopt;
   /// How long this hold outlives its holder if that dies. Empty: lock_options::lease, whose range counts here, too.
   std::optional<duration> lease = std::nullopt;
@@ -63,30 +65,35 @@ constexpr bool is_duration<std::chrono::duration<Rep, Period>> = true;
 template <class... Arguments>
 concept with_a_duration = (is_duration<std::remove_cvref_t<Arguments>> || ...);
 
-/// For the mistakes that are easily made with a function of this name: a sentence, instead of all the candidates that do not fit. `hold_type`: what
-/// the function results in.
-#define CONCH_DETAIL_MISTAKES_OF_ACQUIRE(name, hold_type)                                                                                      \
-  template <class... Arguments>                                                                                                                \
-  requires(::conch::detail::with_a_duration<Arguments...>) void name(Arguments&&...) {                                                         \
-    static_assert(::conch::detail::never<Arguments...>, "conch: the time to wait is an option, as in " #name "({.wait = 2s})");                \
-  }                                                                                                                                            \
-  template <::boost::asio::completion_token_for<void(::conch::error_code, hold_type)> Token>                                                   \
-  void name(Token&&, ::conch::acquire_options) {                                                                                               \
-    static_assert(::conch::detail::never<Token>, "conch: the options come before the completion token, as in " #name "({.wait = 2s}, token)"); \
+/// For the mistakes that are easily made with a function of this name: a sentence, instead of all the candidates that
+/// do not fit. `hold_type`: what the function results in.
+#define CONCH_DETAIL_MISTAKES_OF_ACQUIRE(name, hold_type)                                                       \
+  template <class... Arguments>                                                                                 \
+  requires(::conch::detail::with_a_duration<Arguments...>) void name(Arguments&&...) {                          \
+    static_assert(::conch::detail::never<Arguments...>,                                                         \
+                  "conch: the time to wait is an option, as in " #name "({.wait = 2s})");                       \
+  }                                                                                                             \
+  template <::boost::asio::completion_token_for<void(::conch::error_code, hold_type)> Token>                    \
+  void name(Token&&, ::conch::acquire_options) {                                                                \
+    static_assert(::conch::detail::never<Token>,                                                                \
+                  "conch: the options come before the completion token, as in " #name "({.wait = 2s}, token)"); \
   }
-#define CONCH_DETAIL_MISTAKES_OF_TRY(name, acquire)                                                                                         \
-  template <class... Arguments>                                                                                                             \
-  void name(::conch::acquire_options, Arguments&&...) {                                                                                     \
-    static_assert(::conch::detail::never<Arguments...>, "conch: a try does not wait and has no options: " #acquire "({.wait = 2s}) waits"); \
-  }                                                                                                                                         \
-  template <class... Arguments>                                                                                                             \
-  requires(::conch::detail::with_a_duration<Arguments...>) void name(Arguments&&...) {                                                      \
-    static_assert(::conch::detail::never<Arguments...>, "conch: a try does not wait: " #acquire "({.wait = 2s}) does");                     \
+#define CONCH_DETAIL_MISTAKES_OF_TRY(name, acquire)                                                   \
+  template <class... Arguments>                                                                       \
+  void name(::conch::acquire_options, Arguments&&...) {                                               \
+    static_assert(::conch::detail::never<Arguments...>,                                               \
+                  "conch: a try does not wait and has no options: " #acquire "({.wait = 2s}) waits"); \
+  }                                                                                                   \
+  template <class... Arguments>                                                                       \
+  requires(::conch::detail::with_a_duration<Arguments...>) void name(Arguments&&...) {                \
+    static_assert(::conch::detail::never<Arguments...>,                                               \
+                  "conch: a try does not wait: " #acquire "({.wait = 2s}) does");                     \
   }
 
 CONCH_API asio::any_io_executor const& own_executor_of(settings_ptr const& lock) noexcept;
 
-CONCH_API void start_acquire(settings_ptr lock, acquire_options const& options, bool once, acquire_handler handler, bool on_own_executor = false);
+CONCH_API void start_acquire(settings_ptr lock, acquire_options const& options, bool once, acquire_handler handler,
+                             bool on_own_executor = false);
 
 /// The permit of a lock with several owners that an acquire wants.
 struct permit_request {
@@ -96,25 +103,29 @@ struct permit_request {
   bool all_free = false;
 };
 
-CONCH_API void start_acquire_permit(settings_ptr lock, permit_request permit, acquire_options const& options, bool once, acquire_handler handler,
-                                    bool on_own_executor = false);
+CONCH_API void start_acquire_permit(settings_ptr lock, permit_request permit, acquire_options const& options, bool once,
+                                    acquire_handler handler, bool on_own_executor = false);
 
 struct initiate_permit : initiation_at<lock_settings> {
   template <class Handler>
-  void operator()(Handler&& handler, settings_ptr lock, permit_request permit, acquire_options const& options, bool once) const {
+  void operator()(Handler&& handler, settings_ptr lock, permit_request permit, acquire_options const& options,
+                  bool once) const {
     bool const on_own_executor = runs_on_client_executor(own_executor_of(lock), handler);
-    start_acquire_permit(std::move(lock), std::move(permit), options, once, std::forward<Handler>(handler), on_own_executor);
+    start_acquire_permit(std::move(lock), std::move(permit), options, once, std::forward<Handler>(handler),
+                         on_own_executor);
   }
 };
 
 /// `permit`: its weight does not count. A kind of 0 is a mutex.
-CONCH_API void start_adopt(settings_ptr lock, permit_request permit, std::string detached, acquire_handler handler, bool on_own_executor = false);
+CONCH_API void start_adopt(settings_ptr lock, permit_request permit, std::string detached, acquire_handler handler,
+                           bool on_own_executor = false);
 
 struct initiate_adopt : initiation_at<lock_settings> {
   template <class Handler>
   void operator()(Handler&& handler, settings_ptr lock, permit_request permit, std::string detached) const {
     bool const on_own_executor = runs_on_client_executor(own_executor_of(lock), handler);
-    start_adopt(std::move(lock), std::move(permit), std::move(detached), std::forward<Handler>(handler), on_own_executor);
+    start_adopt(std::move(lock), std::move(permit), std::move(detached), std::forward<Handler>(handler),
+                on_own_executor);
   }
 };
 
@@ -130,20 +141,23 @@ class mutex : public named_lock {
 
   /// Waits for the lock.
   ///
-  /// Effects: the acquire joins the local queue. The client has one place in the server's queue, for the first of its local queue.
+  /// Effects: the acquire joins the local queue. The client has one place in the server's queue, for the first of its
+  /// local queue.
   /// Result: a hold, or an error; never both, and never a lock left behind.
   /// Lifetimes: nothing needs to outlive the operation; a client that is destroyed ends it with errc::closed.
   /// Completion signature: void(error_code, hold)
   /// Executor: the handler's associated one, else the client's. Never completes inside the initiating function.
-  /// Per-operation cancellation: terminal: reports operation_aborted at once, and cleans up in the background. partial: reports
-  /// once the server has confirmed. total: a grant that is already on its way is still delivered. See docs/cancellation.md.
-  /// Errors: operation_aborted, errc::timed_out, errc::unreachable, errc::closed, errc::access_denied, errc::wrong_type,
-  /// errc::server_refused, errc::protocol.
+  /// Per-operation cancellation: terminal: reports operation_aborted at once, and cleans up in the background. partial:
+  /// reports once the server has confirmed. total: a grant that is already on its way is still delivered. See
+  /// docs/cancellation.md.
+  /// Errors: operation_aborted, errc::timed_out, errc::unreachable, errc::closed, errc::access_denied,
+  /// errc::wrong_type, errc::server_refused, errc::protocol.
   /// Thread safety: as client.
   /// Round trips: one if the lock is free; none if it is handed off in this process; else one and a push.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_acquire(acquire_options options, Token&& token = {}) {
-    return asio::async_initiate<Token, void(error_code, hold)>(initiate_acquire{{lock_.get()}}, token, lock_, options, false);
+    return asio::async_initiate<Token, void(error_code, hold)>(initiate_acquire{{lock_.get()}}, token, lock_, options,
+                                                               false);
   }
   /// The same without options: waits until granted.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
@@ -151,9 +165,9 @@ class mutex : public named_lock {
     return asio::async_initiate<Token, void(error_code, hold)>(initiate_acquire{{lock_.get()}}, token, lock_, false);
   }
 
-  /// Takes the lock if it is free. An empty hold, without an error, means that the lock is held or asked for. Never joins the
-  /// queue. It is one complete attempt, as with `.wait = 0`. Otherwise as async_acquire. Round trips: one; none if this process has
-  /// the lock or asks for it.
+  /// Takes the lock if it is free. An empty hold, without an error, means that the lock is held or asked for. Never
+  /// joins the queue. It is one complete attempt, as with `.wait = 0`. Otherwise as async_acquire. Round trips: one;
+  /// none if this process has the lock or asks for it.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_try_acquire(Token&& token = {}) {
     return asio::async_initiate<Token, void(error_code, hold)>(initiate_acquire{{lock_.get()}}, token, lock_, true);
@@ -161,21 +175,23 @@ class mutex : public named_lock {
 
   /// Takes over a hold of this lock that hold::async_detach has let go, here or in another process.
   ///
-  /// Effects: the hold has the lease that it had, from now on, and what this object's options say of renewal and max_hold. No other client is granted
-  /// the lock in between. If several try, exactly one gets it. It never queues, and does not wait for coroutines of this client
-  /// that hold or want the lock: it acts as another client would, and its release goes to the server.
-  /// Result: a hold, or an error; never both. Its token is greater than that of the hold that was detached (the same after 4095 hand-offs
-  /// in a row without a new grant), and smaller than that of the next grant.
-  /// Lifetimes, executor, cancellation, thread safety: as async_acquire. An operation that is cancelled may have taken the hold over: then it
-  /// is released. Otherwise the text is as good as before.
+  /// Effects: the hold has the lease that it had, from now on, and what this object's options say of renewal and
+  /// max_hold. No other client is granted the lock in between. If several try, exactly one gets it. It never queues,
+  /// and does not wait for coroutines of this client that hold or want the lock: it acts as another client would, and
+  /// its release goes to the server.
+  /// Result: a hold, or an error; never both. Its token is greater than that of the hold that was detached (the same
+  /// after 4095 hand-offs in a row without a new grant), and smaller than that of the next grant.
+  /// Lifetimes, executor, cancellation, thread safety: as async_acquire. An operation that is cancelled may have taken
+  /// the hold over: then it is released. Otherwise the text is as good as before.
   /// Completion signature: void(error_code, hold)
-  /// Errors: those of async_acquire. errc::lost: it was taken over, or has ended, by its lease or an operator. errc::invalid_config: the text is not
-  /// what async_detach gives, or is of another lock; without a message. errc::not_supported over several servers.
+  /// Errors: those of async_acquire. errc::lost: it was taken over, or has ended, by its lease or an operator.
+  /// errc::invalid_config: the text is not what async_detach gives, or is of another lock; without a message.
+  /// errc::not_supported over several servers.
   /// Round trips: one.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_adopt(std::string detached, Token&& token = {}) {
-    return asio::async_initiate<Token, void(error_code, hold)>(detail::initiate_adopt{{lock_.get()}}, token, lock_, detail::permit_request{0, 1, 1},
-                                                               std::move(detached));
+    return asio::async_initiate<Token, void(error_code, hold)>(detail::initiate_adopt{{lock_.get()}}, token, lock_,
+                                                               detail::permit_request{0, 1, 1}, std::move(detached));
   }
 
   /// @cond

@@ -22,14 +22,17 @@ namespace conch {
 
 /// A holder of a lock or of permits, as the server saw it.
 struct lock_holder {
-  std::string client;                                ///< client::id() of the holder; zeros: it does not use this library
-  std::int64_t fence = 0;                            ///< its token; hand-offs inside that process add up to 4095
-  std::chrono::system_clock::time_point since{};     ///< time of the grant by the server's clock; later if the clock was set back before
-  duration lease_left{};                             ///< until it ends without a renewal
-  bool confirmed = false;                            ///< false: the lock was handed over to it and not renewed since
-  std::uint32_t permits = 1;                         ///< of a semaphore; a shared_mutex: 1'000'000 for a writer, else 1
-  std::uint32_t segment = 0;                         ///< of a striped_mutex; else 0
-  std::string asked_by{};                            ///< client::id() of the last client that asked it to let go (async_request_release); empty: none
+  /// client::id() of the holder; zeros: it does not use this library
+  std::string client;
+  std::int64_t fence = 0;  ///< its token; hand-offs inside that process add up to 4095
+  /// time of the grant by the server's clock; later if the clock was set back before
+  std::chrono::system_clock::time_point since{};
+  duration lease_left{};      ///< until it ends without a renewal
+  bool confirmed = false;     ///< false: the lock was handed over to it and not renewed since
+  std::uint32_t permits = 1;  ///< of a semaphore; a shared_mutex: 1'000'000 for a writer, else 1
+  std::uint32_t segment = 0;  ///< of a striped_mutex; else 0
+  /// client::id() of the last client that asked it to let go (async_request_release); empty: none
+  std::string asked_by{};
   std::chrono::system_clock::time_point asked_at{};  ///< when, by the server's clock
 };
 
@@ -46,11 +49,14 @@ struct lock_status {
   std::vector<lock_holder> holders{};       ///< the first 100 by their fences; empty if there are more than about 1000
 
   bool locked() const noexcept { return held != 0; }  ///< Is it held?
-  /// The permits or segments that a new acquire could have if no client waited. 0 also while more are held than a lowered limit.
+  /// The permits or segments that a new acquire could have if no client waited. 0 also while more are held than a
+  /// lowered limit.
   std::uint32_t available() const noexcept { return limit > taken ? limit - taken : 0; }
   /// Whether a writer holds the shared_mutex, and how many readers do. False and 0 for every other lock.
   bool writer() const noexcept { return kind == kind_of_lock::shared_mutex && held != 0 && taken == limit; }
-  std::uint32_t readers() const noexcept { return kind == kind_of_lock::shared_mutex && !writer() ? held : 0; }  ///< 0 under a writer.
+  std::uint32_t readers() const noexcept {
+    return kind == kind_of_lock::shared_mutex && !writer() ? held : 0;
+  }  ///< 0 under a writer.
 };
 
 namespace detail {
@@ -92,7 +98,8 @@ class named_lock {
   CONCH_API executor_type get_executor() const noexcept;            ///< The client's.
   std::string const& name() const noexcept { return lock_->name; }  ///< As given, 1 to 512 bytes.
 
-  /// Returns the holders, since when they hold, and how many wait. It is a snapshot for people: it may be outdated when it is read.
+  /// Returns the holders, since when they hold, and how many wait. It is a snapshot for people: it may be outdated when
+  /// it is read.
   ///
   /// Lifetimes: nothing needs to outlive the operation; a client that is destroyed ends it with errc::closed.
   /// Completion signature: void(error_code, lock_status)
@@ -109,23 +116,25 @@ class named_lock {
 
   /// For operators: takes the lock away from all holders, and passes it on to the waiters.
   ///
-  /// Effects: one script pushes a message to each holder, and then one to the next waiter. A client that receives it ends its
-  /// hold as lost (async_lost, with_lock). A client that does not receive it finds out by its next renewal. The pushes go over
-  /// different connections: the old holder may still write when the new one begins. Fencing keeps such writes out.
+  /// Effects: one script pushes a message to each holder, and then one to the next waiter. A client that receives it
+  /// ends its hold as lost (async_lost, with_lock). A client that does not receive it finds out by its next renewal.
+  /// The pushes go over different connections: the old holder may still write when the new one begins. Fencing keeps
+  /// such writes out.
   /// Result: the number of holders that lost it; 0: there was none.
   /// Completion signature: void(error_code, std::uint32_t)
   /// Lifetimes, executor, thread safety: as async_inspect.
   /// Per-operation cancellation: as async_inspect; what was sent is carried out all the same.
-  /// Errors: those of async_inspect. errc::unreachable also when the connection breaks before the answer: the order may have
-  /// been carried out. It is not repeated, since another client may have the lock by now.
+  /// Errors: those of async_inspect. errc::unreachable also when the connection breaks before the answer: the order may
+  /// have been carried out. It is not repeated, since another client may have the lock by now.
   /// Round trips: one, and a push for each client that loses the lock or is granted it.
   template <asio::completion_token_for<void(error_code, std::uint32_t)> Token = asio::deferred_t>
   auto async_force_release(Token&& token = {}) const {
-    return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_force{{lock_.get()}}, token, lock_, std::optional<std::int64_t>{});
+    return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_force{{lock_.get()}}, token, lock_,
+                                                                        std::optional<std::int64_t>{});
   }
 
-  /// The same for one holder only, as async_inspect showed it: if the lock has another holder by now, that one keeps it.
-  /// It may be repeated, and is repeated after a reconnect.
+  /// The same for one holder only, as async_inspect showed it: if the lock has another holder by now, that one keeps
+  /// it. It may be repeated, and is repeated after a reconnect.
   template <asio::completion_token_for<void(error_code, std::uint32_t)> Token = asio::deferred_t>
   auto async_force_release(lock_holder const& whom, Token&& token = {}) const {
     return async_force_release(whom.fence, std::forward<Token>(token));
@@ -134,21 +143,26 @@ class named_lock {
   /// The same for the holder with this fencing token. If it is not positive: errc::invalid_config, without a message.
   template <asio::completion_token_for<void(error_code, std::uint32_t)> Token = asio::deferred_t>
   auto async_force_release(std::int64_t fence, Token&& token = {}) const {
-    return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_force{{lock_.get()}}, token, lock_, std::optional{fence});
+    return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_force{{lock_.get()}}, token, lock_,
+                                                                        std::optional{fence});
   }
 
-  /// Asks the holders to let the lock go, and takes nothing away: each continues or releases, as its program decides (hold::async_requested).
+  /// Asks the holders to let the lock go, and takes nothing away: each continues or releases, as its program decides
+  /// (hold::async_requested).
   ///
-  /// Effects: one script records the request until the current leases end, and pushes a message to each holder. It gives no place in
-  /// the queue: also acquire the lock if you want it. Of more than 100 holders it asks those with the lowest fences; of more than 1000, none.
-  /// Result: the number of holders that were asked; 0: there is none. It does not tell whether they listen: async_inspect shows which were asked.
+  /// Effects: one script records the request until the current leases end, and pushes a message to each holder. It
+  /// gives no place in the queue: also acquire the lock if you want it. Of more than 100 holders it asks those with the
+  /// lowest fences; of more than 1000, none.
+  /// Result: the number of holders that were asked; 0: there is none. It does not tell whether they listen:
+  /// async_inspect shows which were asked.
   /// Completion signature: void(error_code, std::uint32_t)
   /// Lifetimes, executor, cancellation, thread safety: as async_force_release.
   /// Errors: those of async_inspect. It is repeated after a reconnect; a holder that receives it twice reports it once.
   /// Round trips: one, and a push for each holder.
   template <asio::completion_token_for<void(error_code, std::uint32_t)> Token = asio::deferred_t>
   auto async_request_release(Token&& token = {}) const {
-    return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_request{{lock_.get()}}, token, lock_, std::optional<std::int64_t>{});
+    return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_request{{lock_.get()}}, token, lock_,
+                                                                        std::optional<std::int64_t>{});
   }
 
   /// The same for one holder only: if the lock has another holder by now, that one is not asked.
@@ -157,22 +171,27 @@ class named_lock {
     return async_request_release(of.fence, std::forward<Token>(token));
   }
 
-  /// The same for the holder with this fencing token. A token that is not positive: errc::invalid_config, without a message.
+  /// The same for the holder with this fencing token. A token that is not positive: errc::invalid_config, without a
+  /// message.
   template <asio::completion_token_for<void(error_code, std::uint32_t)> Token = asio::deferred_t>
   auto async_request_release(std::int64_t fence, Token&& token = {}) const {
-    return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_request{{lock_.get()}}, token, lock_, std::optional{fence});
+    return asio::async_initiate<Token, void(error_code, std::uint32_t)>(initiate_request{{lock_.get()}}, token, lock_,
+                                                                        std::optional{fence});
   }
 
-  /// Waits until no client holds the lock, and takes nothing: at once if it is free, else when it is released or the last lease ends.
+  /// Waits until no client holds the lock, and takes nothing: at once if it is free, else when it is released or the
+  /// last lease ends.
   ///
-  /// Effects: the server registers the watchers and notifies all of them by a push when the lock becomes free, even if another client acquires it
-  /// right after that. It is not a place in the queue: acquires go first, and a lock that passes from waiter to waiter is never free.
-  /// A lock with several owners is free when no permit, reader or segment is held. After a lease that ended without a release: up to a claim later.
+  /// Effects: the server registers the watchers and notifies all of them by a push when the lock becomes free, even if
+  /// another client acquires it right after that. It is not a place in the queue: acquires go first, and a lock that
+  /// passes from waiter to waiter is never free. A lock with several owners is free when no permit, reader or segment
+  /// is held. After a lease that ended without a release: up to a claim later.
   /// `wait`: at most this long; 0 or less: one question.
   /// Completion signature: void(error_code)
   /// Lifetimes, executor, cancellation, thread safety: as async_inspect.
   /// Errors: those of async_inspect; errc::timed_out when `wait` is over.
-  /// Round trips: one, and a push. While it waits: one question at the end of each lease that the server reported, and one on a new connection.
+  /// Round trips: one, and a push. While it waits: one question at the end of each lease that the server reported, and
+  /// one on a new connection.
   template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
   auto async_wait_free(duration wait, Token&& token = {}) const {
     return asio::async_initiate<Token, void(error_code)>(initiate_wait_free{{lock_.get()}}, token, lock_, wait);

@@ -9,7 +9,13 @@
 
 namespace conch {
 /// The kinds of locks; the values are letters of the protocol.
-enum class lock_kind : char { mutex = 0, semaphore = 's', shared_mutex = 'r', striped_mutex = 'g', reentrant_mutex = 'e' };
+enum class lock_kind : char {
+  mutex = 0,
+  semaphore = 's',
+  shared_mutex = 'r',
+  striped_mutex = 'g',
+  reentrant_mutex = 'e'
+};
 
 /// How a grant came.
 enum class grant_path : std::uint8_t {
@@ -39,24 +45,28 @@ struct lock_event {
   time_point at{};            ///< when it happened, which is earlier than the call
 };
 
-/// Is notified of each acquire and each hold of a client (config::observer): for traces, or figures of your own. Derive from it
-/// and override what is of interest; each function does nothing by itself.
+/// Is notified of each acquire and each hold of a client (config::observer): for traces, or figures of your own. Derive
+/// from it and override what is of interest; each function does nothing by itself.
 ///
-/// Each acquire and try that the arguments do not make fail has this sequence: waiting; any number of queued and retried; then granted or
-/// not_granted. After granted comes exactly one of released, lost and detached. Each lock of a multi_lock has these events, also
-/// those that it takes and gives back before it has all. The levels of a reentrant lock share the events of one hold, and so do the
-/// coroutines of a client that hand a mutex on: one `queued`, for the place in the queue that they share.
+/// Each acquire and try that the arguments do not make fail has this sequence: waiting; any number of queued and
+/// retried; then granted or not_granted. After granted comes exactly one of released, lost and detached. Each lock of a
+/// multi_lock has these events, also those that it takes and gives back before it has all. The levels of a reentrant
+/// lock share the events of one hold, and so do the coroutines of a client that hand a mutex on: one `queued`, for the
+/// place in the queue that they share.
 ///
-/// Executor: the client's. Each call is made from a handler that the client posts there: never from within a function of conch, never
-/// under a lock of conch's or of its caller's. A function that blocks keeps its thread from all else that runs there, also from renewals.
-/// Order: the calls of one client come one after the other, in the order in which it happened. They may come from different threads, each
-/// seeing what the ones before have written. Whether the handler of the operation runs before or after the call is not promised. An observer
-/// that several clients share is called from several threads at once.
-/// Exceptions: an exception is caught and written to the log (config::log), as an error; the locks and later calls are not affected.
-/// Lifetimes: the client keeps the observer until its last operation and its last hold have ended. So an observer must not own the
-/// client, a lock or a hold. It may call them, also to close the client. When the io_context is destroyed, or never runs again, the events
-/// that have not been delivered are dropped.
-/// Cost: without an observer one branch per event. With one a copy of the name, and for all events that come together one posted handler.
+/// Executor: the client's. Each call is made from a handler that the client posts there: never from within a function
+/// of conch, never under a lock of conch's or of its caller's. A function that blocks keeps its thread from all else
+/// that runs there, also from renewals.
+/// Order: the calls of one client come one after the other, in the order in which it happened. They may come from
+/// different threads, each seeing what the ones before have written. Whether the handler of the operation runs before
+/// or after the call is not promised. An observer that several clients share is called from several threads at once.
+/// Exceptions: an exception is caught and written to the log (config::log), as an error; the locks and later calls are
+/// not affected.
+/// Lifetimes: the client keeps the observer until its last operation and its last hold have ended. So an observer must
+/// not own the client, a lock or a hold. It may call them, also to close the client. When the io_context is destroyed,
+/// or never runs again, the events that have not been delivered are dropped.
+/// Cost: without an observer one branch per event. With one a copy of the name, and for all events that come together
+/// one posted handler.
 class observer {
  public:
   observer() = default;
@@ -66,7 +76,8 @@ class observer {
 
   /// The acquire has begun.
   virtual void on_waiting(lock_event const&) {}
-  /// The server has queued the client. Over several servers: enough of them have queued it that the other votes cannot be a majority.
+  /// The server has queued the client. Over several servers: enough of them have queued it that the other votes cannot
+  /// be a majority.
   virtual void on_queued(lock_event const&) {}
   virtual void on_retried(lock_event const&, retry_reason) {}  ///< It asks once more, and why.
   /// `waited`: since the acquire began.

@@ -13,11 +13,12 @@ struct owner_state;
 using owner_ptr = std::shared_ptr<owner_state>;
 }  // namespace detail
 
-/// The identity that holds a reentrant_mutex or a reentrant_shared_mutex. A coroutine has no identity of its own as a thread has: it may move between
-/// threads, and several may work on one task. So the owner is an object, which the code under the lock passes on.
+/// The identity that holds a reentrant_mutex or a reentrant_shared_mutex. A coroutine has no identity of its own as a
+/// thread has: it may move between threads, and several may work on one task. So the owner is an object, which the code
+/// under the lock passes on.
 ///
-/// Copies are the same owner. For a reentrant_mutex the same id in another process is the same owner, too. For a reentrant_shared_mutex
-/// it is another owner, as is another object with the same id.
+/// Copies are the same owner. For a reentrant_mutex the same id in another process is the same owner, too. For a
+/// reentrant_shared_mutex it is another owner, as is another object with the same id.
 ///
 /// Thread safety: distinct objects and copies: safe.
 class owner {

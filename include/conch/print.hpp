@@ -21,8 +21,8 @@ class hold;
 class reentrant_hold;
 class multi_hold;
 
-// For logs: one line each, without an end of line. The words may change between versions; the names and numbers of errc do not.
-// <conch/conch.hpp> does not include it. Thread safety: as the const functions of what is printed.
+// For logs: one line each, without an end of line. The words may change between versions; the names and numbers of errc
+// do not. <conch/conch.hpp> does not include it. Thread safety: as the const functions of what is printed.
 
 /// The name: "timed_out". An error_code prints as "conch:1", and its message() are the words for people.
 CONCH_API std::string to_string(errc e);

@@ -20,11 +20,11 @@ CONCH_API void refuse_upgrade(settings_ptr const& lock, order_handler handler);
 /// A lock by its name with one writer, or any number of readers (up to 1'000'000).
 ///
 /// Waiters are served in the order in which they asked. Adjacent readers are granted together. So neither readers nor
-/// writers starve. Each hold has its own lease: a reader that dies delays a writer by at most that lease. Each hold has its
-/// own fencing token: that of a writer is greater than those of all readers before it.
+/// writers starve. Each hold has its own lease: a reader that dies delays a writer by at most that lease. Each hold has
+/// its own fencing token: that of a writer is greater than those of all readers before it.
 ///
-/// A writer can become a reader without a release (async_downgrade). A reader cannot become a writer: two readers would wait
-/// for each other. Release, acquire as a writer, and read again what was read.
+/// A writer can become a reader without a release (async_downgrade). A reader cannot become a writer: two readers would
+/// wait for each other. Release, acquire as a writer, and read again what was read.
 ///
 /// Copies are cheap. Thread safety: as client. Over a quorum of servers: errc::not_supported.
 class shared_mutex : public named_lock {
@@ -51,7 +51,8 @@ class shared_mutex : public named_lock {
     return start(everything, {}, false, token);
   }
 
-  /// Takes the lock as a writer if it is free and no client waits. Otherwise the hold is empty, without an error. Round trips: one.
+  /// Takes the lock as a writer if it is free and no client waits. Otherwise the hold is empty, without an error. Round
+  /// trips: one.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_try_acquire(Token&& token = {}) {
     return start(everything, {}, true, token);
@@ -74,32 +75,35 @@ class shared_mutex : public named_lock {
     return start(1, {}, true, token);
   }
 
-  /// Takes over a writer's or a reader's hold of this lock that hold::async_detach has let go. Otherwise as mutex::async_adopt.
+  /// Takes over a writer's or a reader's hold of this lock that hold::async_detach has let go. Otherwise as
+  /// mutex::async_adopt.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_adopt(std::string detached, Token&& token = {}) {
     return asio::async_initiate<Token, void(error_code, hold)>(detail::initiate_adopt{{lock_.get()}}, token, lock_,
-                                                               detail::permit_request{'r', everything, 1}, std::move(detached));
+                                                               detail::permit_request{'r', everything, 1},
+                                                               std::move(detached));
   }
 
   /// Turns a writer's hold into a reader's without releasing it: no other writer is granted in between.
   ///
-  /// Effects: readers at the head of the queue are granted. The hold keeps its token, its lease and its watchdog. The caller must not
-  /// write under it from the initiation on.
+  /// Effects: readers at the head of the queue are granted. The hold keeps its token, its lease and its watchdog. The
+  /// caller must not write under it from the initiation on.
   /// Result: an error, or none. A reader's hold stays as it is, without a message.
   /// Lifetimes: the hold may be moved or released meanwhile.
   /// Completion signature: void(error_code)
   /// Executor, per-operation cancellation: as async_inspect; what was sent is carried out all the same.
-  /// Errors: errc::not_held (empty, released, or of another lock), errc::lost, errc::unreachable (may be repeated), and those of
-  /// async_inspect.
+  /// Errors: errc::not_held (empty, released, or of another lock), errc::lost, errc::unreachable (may be repeated), and
+  /// those of async_inspect.
   /// Thread safety: as client.
   /// Round trips: one, and a push for each reader that is granted.
   template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
   auto async_downgrade(hold const& writer, Token&& token = {}) const {
-    return asio::async_initiate<Token, void(error_code)>(initiate_downgrade{{lock_.get()}}, token, lock_, writer.node());
+    return asio::async_initiate<Token, void(error_code)>(initiate_downgrade{{lock_.get()}}, token, lock_,
+                                                         writer.node());
   }
 
-  /// Always completes with errc::would_deadlock. The reader's hold stays as it is. The function is here to say so: a coroutine
-  /// that calls async_acquire instead would wait for its own hold forever.
+  /// Always completes with errc::would_deadlock. The reader's hold stays as it is. The function is here to say so: a
+  /// coroutine that calls async_acquire instead would wait for its own hold forever.
   ///
   /// Completion signature: void(error_code)
   /// Executor: as async_downgrade. Round trips: none.
@@ -138,7 +142,8 @@ class shared_mutex : public named_lock {
   template <class Token>
   auto start(std::uint32_t weight, acquire_options const& options, bool once, Token& token) {
     return asio::async_initiate<Token, void(error_code, hold)>(detail::initiate_permit{{lock_.get()}}, token, lock_,
-                                                               detail::permit_request{'r', everything, weight}, options, once);
+                                                               detail::permit_request{'r', everything, weight}, options,
+                                                               once);
   }
 };
 

@@ -15,14 +15,15 @@
 
 namespace conch {
 
-/// A lock that is split into segments. Each segment has one holder at a time. It serves a stock or a counter that is split
-/// the same way: as many holders can work on it as there are segments.
+/// A lock that is split into segments. Each segment has one holder at a time. It serves a stock or a counter that is
+/// split the same way: as many holders can work on it as there are segments.
 ///
-/// An acquire is granted any free segment. If all are taken, waiters are granted what becomes free in the order of asking.
-/// Each hold has its own lease and fencing token; the tokens of one segment rise.
+/// An acquire is granted any free segment. If all are taken, waiters are granted what becomes free in the order of
+/// asking. Each hold has its own lease and fencing token; the tokens of one segment rise.
 ///
-/// Objects of one name should agree on the number of segments. While a segment is held or waited for, the number of the first
-/// acquire counts. A segment beyond an object's own number is given back, with errc::invalid_config. Copies are cheap.
+/// Objects of one name should agree on the number of segments. While a segment is held or waited for, the number of the
+/// first acquire counts. A segment beyond an object's own number is given back, with errc::invalid_config. Copies are
+/// cheap.
 /// Thread safety: as client. Over a quorum of servers: errc::not_supported.
 class striped_mutex : public named_lock {
  public:
@@ -50,7 +51,8 @@ class striped_mutex : public named_lock {
     return start(no_segment, {}, false, token);
   }
 
-  /// The same, without the segments in `but` (1 to segments()). If `but` names all of them it completes with errc::invalid_config.
+  /// The same, without the segments in `but` (1 to segments()). If `but` names all of them it completes with
+  /// errc::invalid_config.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_acquire_any(std::vector<std::uint32_t> const& but, acquire_options options, Token&& token = {}) {
     return start(but, options, false, token);
@@ -85,11 +87,13 @@ class striped_mutex : public named_lock {
     return start(no_segment, {}, true, token);
   }
 
-  /// Takes over a hold of one segment that hold::async_detach has let go: the same segment. Otherwise as mutex::async_adopt.
+  /// Takes over a hold of one segment that hold::async_detach has let go: the same segment. Otherwise as
+  /// mutex::async_adopt.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_adopt(std::string detached, Token&& token = {}) {
     return asio::async_initiate<Token, void(error_code, hold)>(detail::initiate_adopt{{lock_.get()}}, token, lock_,
-                                                               detail::permit_request{'g', segments_, 1}, std::move(detached));
+                                                               detail::permit_request{'g', segments_, 1},
+                                                               std::move(detached));
   }
 
   /// @cond
@@ -106,7 +110,8 @@ class striped_mutex : public named_lock {
 
   template <class Token>
   auto start(std::vector<std::uint32_t> const& but, acquire_options const& options, bool once, Token& token) {
-    return asio::async_initiate<Token, void(error_code, hold)>(detail::initiate_permit{{lock_.get()}}, token, lock_, request(but), options, once);
+    return asio::async_initiate<Token, void(error_code, hold)>(detail::initiate_permit{{lock_.get()}}, token, lock_,
+                                                               request(but), options, once);
   }
 
   std::uint32_t segments_;

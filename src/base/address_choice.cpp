@@ -11,7 +11,8 @@ namespace conch {
 
 namespace {
 
-/// Two addresses on other continents have answered by then (RFC 8305, section 5, has the same time between its attempts).
+/// Two addresses on other continents have answered by then (RFC 8305, section 5, has the same time between its
+/// attempts).
 constexpr duration shortest_share = std::chrono::milliseconds{250};
 constexpr unsigned most_doublings = 20;
 /// Approximate: an error does not list more addresses than this.

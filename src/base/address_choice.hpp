@@ -14,11 +14,12 @@ namespace conch {
 
 /// Decides which address of a server, or which server of a list, is tried next, and how long it may take.
 ///
-/// A silent one costs its share of the attempt, not all of it. A share is the time that is left by the number of those that are left. What
-/// was found out is remembered: the next attempt begins with the address that was good, goes on with those of which nothing is known, then with those
-/// that answered and could not be used, and tries those that were silent last. Among equals the one whose failure is oldest comes first, so that no
-/// address is left out forever. Where everything is slow and nothing is dead, shares would be too short: they double after each attempt that met
-/// silence and found nothing good. No I/O, no clock.
+/// A silent one costs its share of the attempt, not all of it. A share is the time that is left by the number of those
+/// that are left. What was found out is remembered: the next attempt begins with the address that was good, goes on
+/// with those of which nothing is known, then with those that answered and could not be used, and tries those that were
+/// silent last. Among equals the one whose failure is oldest comes first, so that no address is left out forever. Where
+/// everything is slow and nothing is dead, shares would be too short: they double after each attempt that met silence
+/// and found nothing good. No I/O, no clock.
 ///
 /// An attempt: begin(), then next() before each address, and one of silent(), refused() and succeeded() after it.
 class address_choice {
@@ -28,8 +29,8 @@ class address_choice {
     duration lease;  // in a third of it all addresses are tried once, since holds are to outlive that
   };
 
-  /// An attempt at these begins; one that is under way ends. What is known of an address is kept under its text for as long as it is in the list.
-  /// Only the first of equal texts has a turn.
+  /// An attempt at these begins; one that is under way ends. What is known of an address is kept under its text for as
+  /// long as it is in the list. Only the first of equal texts has a turn.
   CONCH_API void begin(std::vector<std::string> addresses, limits l, time_point now);
   /// False: each address has had its turn, or the time of the attempt is over.
   [[nodiscard]] CONCH_API bool next(time_point now);
@@ -52,7 +53,8 @@ class address_choice {
   /// It is the server. The attempt is over.
   CONCH_API void succeeded();
 
-  /// Why the addresses that had their turn in this attempt could not be used, by name if there are several: "10.0.0.1:6379: refused; 10.0.0.2 ...".
+  /// Why the addresses that had their turn in this attempt could not be used, by name if there are several:
+  /// "10.0.0.1:6379: refused; 10.0.0.2 ...".
   std::string const& words() const noexcept { return words_; }
 
  private:

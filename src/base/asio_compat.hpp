@@ -21,7 +21,9 @@ namespace conch {
 
 namespace asio = boost::asio;
 
-inline asio::execution_context& context_of(asio::any_io_executor const& ex) { return asio::query(ex, asio::execution::context); }
+inline asio::execution_context& context_of(asio::any_io_executor const& ex) {
+  return asio::query(ex, asio::execution::context);
+}
 
 /// It was made with BOOST_ASIO_CONCURRENCY_HINT_UNSAFE: nothing may be posted to it from another thread.
 inline bool is_for_one_thread(asio::execution_context& context) {

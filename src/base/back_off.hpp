@@ -20,8 +20,9 @@ class back_off {
 
   explicit back_off(std::uint64_t seed) noexcept : random_{seed} {}
 
-  /// The pause before the next attempt: none after a connection that lasted, then ever longer; half of it is random. Holds with this lease, which may
-  /// be shorter than config::lease, are to outlive an outage: a pause is no longer than a tenth of it.
+  /// The pause before the next attempt: none after a connection that lasted, then ever longer; half of it is random.
+  /// Holds with this lease, which may be shorter than config::lease, are to outlive an outage: a pause is no longer
+  /// than a tenth of it.
   CONCH_API duration next(config const& settings, duration lease = duration::max()) noexcept;
   /// A connection has ended after that time.
   CONCH_API void lasted(duration time) noexcept;

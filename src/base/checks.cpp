@@ -17,12 +17,15 @@ void require(bool holds, std::string const& why) {
 }
 
 std::string less_than(std::string const& member, duration d, duration least) {
-  return d < least ? member + " must be at least " + whole_duration(least) + ", got " + whole_duration(d) : std::string{};
+  return d < least ? member + " must be at least " + whole_duration(least) + ", got " + whole_duration(d)
+                   : std::string{};
 }
 
-std::string not_between(std::string const& member, duration d, duration least, duration most, std::string const& explained) {
+std::string not_between(std::string const& member, duration d, duration least, duration most,
+                        std::string const& explained) {
   if (d >= least && d <= most) return {};
-  return member + " must be " + whole_duration(least) + " to " + whole_duration(most) + explained + ", got " + whole_duration(d);
+  return member + " must be " + whole_duration(least) + " to " + whole_duration(most) + explained + ", got " +
+         whole_duration(d);
 }
 
 void at_least(std::string const& member, duration d, duration least) {
@@ -35,10 +38,11 @@ void between(std::string const& member, duration d, duration least, duration mos
   require(why.empty(), why);
 }
 
-void zero_or_between(std::string const& member, duration d, duration least, duration most, std::string const& explained) {
+void zero_or_between(std::string const& member, duration d, duration least, duration most,
+                     std::string const& explained) {
   if (d == duration::zero() || (d >= least && d <= most)) return;
-  refuse(errc::invalid_config,
-         member + " must be 0, or " + whole_duration(least) + " to " + whole_duration(most) + explained + ", got " + whole_duration(d));
+  refuse(errc::invalid_config, member + " must be 0, or " + whole_duration(least) + " to " + whole_duration(most) +
+                                   explained + ", got " + whole_duration(d));
 }
 
 std::string whole_duration(duration d) {
@@ -47,9 +51,9 @@ std::string whole_duration(duration d) {
     char const* name;
   };
   using std::chrono::nanoseconds;
-  for (auto const& [of, name] :
-       {unit{hours{24}, " d"}, unit{hours{1}, " h"}, unit{std::chrono::minutes{1}, " min"}, unit{std::chrono::seconds{1}, " s"},
-        unit{milliseconds{1}, " ms"}, unit{std::chrono::microseconds{1}, " us"}, unit{nanoseconds{1}, " ns"}}) {
+  for (auto const& [of, name] : {unit{hours{24}, " d"}, unit{hours{1}, " h"}, unit{std::chrono::minutes{1}, " min"},
+                                 unit{std::chrono::seconds{1}, " s"}, unit{milliseconds{1}, " ms"},
+                                 unit{std::chrono::microseconds{1}, " us"}, unit{nanoseconds{1}, " ns"}}) {
     if (d != duration::zero() && d % of == duration::zero()) return std::to_string(d / of) + name;
   }
   return "0";

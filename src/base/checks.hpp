@@ -20,13 +20,15 @@ CONCH_API void require(bool holds, std::string const& why);
 
 /// Why the value is refused; empty: it is not. `explained` follows the largest value, as in " (half of the lease)".
 std::string less_than(std::string const& member, duration d, duration least);
-std::string not_between(std::string const& member, duration d, duration least, duration most, std::string const& explained = {});
+std::string not_between(std::string const& member, duration d, duration least, duration most,
+                        std::string const& explained = {});
 
 /// The same as errors.
 void at_least(std::string const& member, duration d, duration least);
 void between(std::string const& member, duration d, duration least, duration most, std::string const& explained = {});
 /// 0 switches the member off.
-void zero_or_between(std::string const& member, duration d, duration least, duration most, std::string const& explained = {});
+void zero_or_between(std::string const& member, duration d, duration least, duration most,
+                     std::string const& explained = {});
 
 /// The duration as text, in the largest unit in which it is a whole number.
 std::string whole_duration(duration d);

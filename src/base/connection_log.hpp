@@ -23,7 +23,8 @@ enum class connection_event {
   refused,  // none could be made, for a reason that does not change by itself: what waits for the server ends
 };
 
-/// The one place that words it. `server`: its URL without a password; `why`: the server's words, or those of the system.
+/// The one place that words it. `server`: its URL without a password; `why`: the server's words, or those of the
+/// system.
 CONCH_API log_line line_of(connection_event what, std::string_view server, std::string_view why = {});
 
 }  // namespace conch

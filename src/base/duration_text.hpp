@@ -34,6 +34,8 @@ inline std::string duration_text(duration d) {
 }
 
 /// "26 ms", of any length.
-inline std::string ms_text(duration d) { return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(d).count()) + " ms"; }
+inline std::string ms_text(duration d) {
+  return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(d).count()) + " ms";
+}
 
 }  // namespace conch

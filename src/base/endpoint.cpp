@@ -33,7 +33,8 @@ tls_config tls_of(endpoint const& where, tls_config const& configured) {
 
 bool can_be_host(std::string_view text) {
   constexpr std::size_t longest = 255;  // of a name in the DNS
-  return !text.empty() && text.size() <= longest && text.find_first_of(" []") == std::string_view::npos && printable(text) == text;
+  return !text.empty() && text.size() <= longest && text.find_first_of(" []") == std::string_view::npos &&
+         printable(text) == text;
 }
 
 bool is_this_machine(std::string const& host) {

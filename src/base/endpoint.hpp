@@ -36,7 +36,8 @@ bool looks_like_a_token(std::string_view user) noexcept;
 /// The settings of TLS for this server: those of the URL, and of the configuration where the URL sets none.
 tls_config tls_of(endpoint const& where, tls_config const& configured);
 
-/// Can this be the name or the address of a server? 1 to 255 bytes which can be seen. What a peer names is asked this, too.
+/// Can this be the name or the address of a server? 1 to 255 bytes which can be seen. What a peer names is asked this,
+/// too.
 bool can_be_host(std::string_view text);
 
 /// A name or an address of this machine alone: nothing between this process and the server can eavesdrop.
@@ -45,7 +46,8 @@ CONCH_API bool is_this_machine(std::string const& host);
 /// `host:port`, with an IPv6 address in brackets.
 std::string host_and_port(std::string const& host, std::uint16_t port);
 
-/// Two spellings of one host are one server. Names are looked up without regard to case, and a final dot only means that a name is fully qualified.
+/// Two spellings of one host are one server. Names are looked up without regard to case, and a final dot only means
+/// that a name is fully qualified.
 std::string one_spelling(std::string const& host);
 
 }  // namespace conch

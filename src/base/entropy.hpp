@@ -9,7 +9,8 @@
 
 namespace conch::detail {
 
-/// The operating system's generator. It is asked for many numbers at once, so that an acquire does not cost one more system call.
+/// The operating system's generator. It is asked for many numbers at once, so that an acquire does not cost one more
+/// system call.
 class system_entropy final : public engine::entropy {
  public:
   /// Throws if the system has no generator: then there is no client.

@@ -44,7 +44,8 @@ bool belongs_to(errc e, condition c) {
     case condition::not_mine: return e == errc::lost || e == errc::not_held;
     case condition::unreachable: return e == errc::unreachable || e == errc::closed;
     case condition::invalid_request:
-      return e == errc::invalid_name || e == errc::invalid_config || e == errc::invalid_url || e == errc::not_supported || e == errc::would_deadlock;
+      return e == errc::invalid_name || e == errc::invalid_config || e == errc::invalid_url ||
+             e == errc::not_supported || e == errc::would_deadlock;
   }
   return false;
 }
@@ -78,8 +79,8 @@ told words_of(std::uint32_t serial);
 /// All errors_category objects are equal to each other, by this number.
 constexpr boost::ulong_long_type id_of_category = 0x9c0a'5ee1'7fb2'43d7;
 
-/// An error_code is a number and a category. The number is the errc. The category carries the server's text: there is one category
-/// for each of the last different words, and one without words.
+/// An error_code is a number and a category. The number is the errc. The category carries the server's text: there is
+/// one category for each of the last different words, and one without words.
 class errors_category final : public boost::system::error_category {
  public:
   explicit errors_category(std::uint32_t serial) noexcept : error_category{id_of_category}, serial_{serial} {}
@@ -105,9 +106,9 @@ class errors_category final : public boost::system::error_category {
   std::uint32_t const serial_;
 };
 
-/// Keeps the last 4096 different texts: as many errors as one turn of an event loop may well make, each about another lock. An error_code that has
-/// outlived its text shows none, and not that of another. A category is small, so there are very many: when one is used again, no code that has it is
-/// left.
+/// Keeps the last 4096 different texts: as many errors as one turn of an event loop may well make, each about another
+/// lock. An error_code that has outlived its text shows none, and not that of another. A category is small, so there
+/// are very many: when one is used again, no code that has it is left.
 class word_table {
  public:
   word_table() { held_across_forks(mutex_); }
@@ -169,7 +170,9 @@ error_code make_error_code(errc e, std::string_view words) {
   return {static_cast<int>(e), table().keep(readable_line(words), false)};
 }
 
-error_code make_whole_error_code(errc e, std::string_view sentence) { return {static_cast<int>(e), table().keep(readable_line(sentence), true)}; }
+error_code make_whole_error_code(errc e, std::string_view sentence) {
+  return {static_cast<int>(e), table().keep(readable_line(sentence), true)};
+}
 
 namespace {
 
@@ -187,6 +190,8 @@ bool is_explained(error_code why) { return told_of(why).is_whole; }
 
 boost::system::error_condition make_error_condition(errc e) noexcept { return {static_cast<int>(e), error_category()}; }
 
-boost::system::error_condition make_error_condition(condition c) noexcept { return {static_cast<int>(c), conditions()}; }
+boost::system::error_condition make_error_condition(condition c) noexcept {
+  return {static_cast<int>(c), conditions()};
+}
 
 }  // namespace conch

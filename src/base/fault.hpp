@@ -8,7 +8,8 @@
 
 namespace conch {
 
-/// What a server's refusal, or the end of an attempt to reach it, means. Each protocol has one table from the words of its server to this.
+/// What a server's refusal, or the end of an attempt to reach it, means. Each protocol has one table from the words of
+/// its server to this.
 enum class fault : std::uint8_t {
   none,
   no_script,      // send it again, once with its source
@@ -47,6 +48,8 @@ constexpr meaning meaning_of(fault what) noexcept {
 constexpr bool is_final(fault what) noexcept { return meaning_of(what).is_final; }
 
 /// The error of a request that the server answered with that fault.
-inline error_code to_error(fault what, std::string_view words) { return make_error_code(meaning_of(what).error, words); }
+inline error_code to_error(fault what, std::string_view words) {
+  return make_error_code(meaning_of(what).error, words);
+}
 
 }  // namespace conch

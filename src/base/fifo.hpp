@@ -9,8 +9,8 @@
 
 namespace conch::engine {
 
-/// First in, first out. Up to `warm` items reuse the same memory. The items that a burst adds beyond that have memory of their own, which
-/// is freed with them. The items are never all moved at once.
+/// First in, first out. Up to `warm` items reuse the same memory. The items that a burst adds beyond that have memory
+/// of their own, which is freed with them. The items are never all moved at once.
 template <class T>
 class fifo {
  public:

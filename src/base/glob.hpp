@@ -7,7 +7,8 @@
 #include <string_view>
 #include <vector>
 
-// Patterns for names, as Redis has them, for servers that cannot match by themselves: * ? [a-c] [^a] and a backslash before what is meant literally.
+// Patterns for names, as Redis has them, for servers that cannot match by themselves: * ? [a-c] [^a] and a backslash
+// before what is meant literally.
 namespace conch {
 
 namespace glob {
@@ -63,7 +64,8 @@ inline bool matches(std::string_view pattern, std::string_view name) {
       tried = in_name;
       continue;
     }
-    glob::one_byte const one = at < pattern.size() ? glob::match_one(pattern.substr(at), name[in_name]) : glob::one_byte{};
+    glob::one_byte const one =
+        at < pattern.size() ? glob::match_one(pattern.substr(at), name[in_name]) : glob::one_byte{};
     if (one.fits) {
       at += one.size;
       ++in_name;
@@ -79,7 +81,8 @@ inline bool matches(std::string_view pattern, std::string_view name) {
 
 /// One of the patterns, or there is none.
 inline bool matches_one(std::vector<std::string> const& patterns, std::string_view name) {
-  return patterns.empty() || std::any_of(patterns.begin(), patterns.end(), [&](std::string const& one) { return matches(one, name); });
+  return patterns.empty() ||
+         std::any_of(patterns.begin(), patterns.end(), [&](std::string const& one) { return matches(one, name); });
 }
 
 }  // namespace conch

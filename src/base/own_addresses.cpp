@@ -19,7 +19,8 @@ void own_addresses::connected(std::string_view run, std::string_view address) {
 }
 
 bool own_addresses::are_elsewhere(std::vector<std::string> const& found) const {
-  return !found.empty() && !all_.empty() && std::find_first_of(found.begin(), found.end(), all_.begin(), all_.end()) == found.end();
+  return !found.empty() && !all_.empty() &&
+         std::find_first_of(found.begin(), found.end(), all_.begin(), all_.end()) == found.end();
 }
 
 }  // namespace conch

@@ -9,7 +9,8 @@
 
 #include <sys/types.h>
 
-// What a fork copies and a child must not use: connections, timers, holds. The parent keeps all of it; the child leaves alone what it has inherited.
+// What a fork copies and a child must not use: connections, timers, holds. The parent keeps all of it; the child leaves
+// alone what it has inherited.
 namespace conch {
 
 /// A number for this process. A child of a fork has another one than its parent.
@@ -25,13 +26,14 @@ class made_here {
  private:
   friend std::uint64_t this_process() noexcept;
   friend class fork_registry;
-  CONCH_API static std::atomic<std::uint64_t> number_of_process;  // each child has a greater one, if this_process() was called before the fork
+  // each child has a greater one, if this_process() was called before the fork
+  CONCH_API static std::atomic<std::uint64_t> number_of_process;
 
   std::uint64_t process_;
 };
 
-/// A descriptor of a connection or a timer that the parent alone may use. The child's copy is replaced, before fork() returns there, by one
-/// that is connected to nothing: later reads and writes reach no peer.
+/// A descriptor of a connection or a timer that the parent alone may use. The child's copy is replaced, before fork()
+/// returns there, by one that is connected to nothing: later reads and writes reach no peer.
 class own_descriptor {
  public:
   own_descriptor() noexcept = default;
@@ -52,15 +54,17 @@ class own_descriptor {
   own_descriptor* previous_ = nullptr;
 };
 
-/// Keeps what a child has inherited and must not destroy, since threads that do not exist there may be at work on it. Checkers of leaks find it here.
+/// Keeps what a child has inherited and must not destroy, since threads that do not exist there may be at work on it.
+/// Checkers of leaks find it here.
 void leave_alone(void const* what) noexcept;
 
-/// A mutex of the whole process that a child needs too: another thread of the parent may hold it at the moment of the fork, and does not exist in
-/// the child. It is held while the process is copied. It must be the last one that a thread locks, and it is never destroyed.
+/// A mutex of the whole process that a child needs too: another thread of the parent may hold it at the moment of the
+/// fork, and does not exist in the child. It is held while the process is copied. It must be the last one that a thread
+/// locks, and it is never destroyed.
 void held_across_forks(std::mutex& one);
 
-/// A socket that a program which is executed does not inherit; -1 with errno set. Its flag is there from the beginning: another thread may fork and
-/// execute at any moment.
+/// A socket that a program which is executed does not inherit; -1 with errno set. Its flag is there from the beginning:
+/// another thread may fork and execute at any moment.
 CONCH_API int open_socket(int family, int type, int protocol) noexcept;
 
 }  // namespace conch

@@ -21,8 +21,8 @@ class random_numbers {
   std::uint64_t state_;
 };
 
-/// The source of the nonces of grant ids: numbers that others cannot foretell (src/base/entropy.hpp). The simulator has its own source, so
-/// that a seed repeats.
+/// The source of the nonces of grant ids: numbers that others cannot foretell (src/base/entropy.hpp). The simulator has
+/// its own source, so that a seed repeats.
 class entropy {
  public:
   virtual ~entropy() = default;

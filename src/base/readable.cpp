@@ -20,7 +20,10 @@ character first_of(std::string_view text) {
   auto const byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   unsigned const lead = byte(0);
   if (lead < 0x80) return {lead, 1};
-  std::size_t const size = lead >= 0xc2 && lead <= 0xdf ? 2U : lead >= 0xe0 && lead <= 0xef ? 3U : lead >= 0xf0 && lead <= 0xf4 ? 4U : 0U;
+  std::size_t const size = lead >= 0xc2 && lead <= 0xdf   ? 2U
+                           : lead >= 0xe0 && lead <= 0xef ? 3U
+                           : lead >= 0xf0 && lead <= 0xf4 ? 4U
+                                                          : 0U;
   if (size == 0 || text.size() < size) return {};
   char32_t value = lead & (0xffU >> (size + 1));
   for (std::size_t i = 1; i < size; ++i) {
@@ -37,8 +40,10 @@ struct range {
   char32_t first, last;
 };
 
-/// Characters that a terminal obeys, that break or reverse a line, or are invisible: the categories Cc, Zl, Zp and Cf, the property
-/// Default_Ignorable_Code_Point, and what is not a character at all. Sorted. (Unicode 15; unassigned places of the blocks are in it too.)
+/// Characters that a terminal obeys, that break or reverse a line, or are invisible: the categories Cc, Zl, Zp and Cf,
+/// the property
+/// Default_Ignorable_Code_Point, and what is not a character at all. Sorted. (Unicode 15; unassigned places of the
+/// blocks are in it too.)
 constexpr range obeyed_or_unseen[] = {
     {0x00, 0x1f},        // C0
     {0x7f, 0x9f},        // DEL, C1
@@ -77,7 +82,8 @@ constexpr range like_a_space[] = {{0xa0, 0xa0},     {0x1680, 0x1680}, {0x2000, 0
 
 template <std::size_t N>
 bool is_in(char32_t c, range const (&ranges)[N]) {
-  auto const* const behind = std::upper_bound(std::begin(ranges), std::end(ranges), c, [](char32_t v, range const& r) { return v < r.first; });
+  auto const* const behind =
+      std::upper_bound(std::begin(ranges), std::end(ranges), c, [](char32_t v, range const& r) { return v < r.first; });
   return behind != std::begin(ranges) && c <= std::prev(behind)->last;
 }
 
@@ -89,9 +95,11 @@ void append_escaped(char c, std::string& to) {
   to += {'\\', 'x', digits[byte >> 4U], digits[byte & 15U]};
 }
 
-/// Escapes `text`, one character after the other, and appends `end`. A text of more than `most` bytes ends with `cut` instead.
+/// Escapes `text`, one character after the other, and appends `end`. A text of more than `most` bytes ends with `cut`
+/// instead.
 template <class Is_plain>
-std::string escaped(std::string_view text, std::size_t most, std::string_view end, std::string_view cut, Is_plain const& is_plain) {
+std::string escaped(std::string_view text, std::size_t most, std::string_view end, std::string_view cut,
+                    Is_plain const& is_plain) {
   std::string out;
   out.reserve(std::min(text.size(), most));
   std::size_t whole = 0;  // after this many bytes `cut` still fits
@@ -142,8 +150,9 @@ std::string printable(std::string_view name, std::size_t most) {
 }
 
 std::string in_quotes(std::string_view name, std::size_t most) {
-  return '"' +
-         escaped(name, most, "\"", "\"...", [](char32_t c, std::size_t) { return harmless(c) && !is_in(c, like_a_space) && c != '\\' && c != '"'; });
+  return '"' + escaped(name, most, "\"", "\"...", [](char32_t c, std::size_t) {
+           return harmless(c) && !is_in(c, like_a_space) && c != '\\' && c != '"';
+         });
 }
 
 }  // namespace conch

@@ -32,7 +32,8 @@ int digit(char c) noexcept {
 bool is_quotation_mark(char c) noexcept { return c == '\'' || c == '"' || c == '`'; }
 
 bool is_of_word(char c) noexcept {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || static_cast<unsigned char>(c) >= 0x80;
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+         static_cast<unsigned char>(c) >= 0x80;
 }
 
 /// One reading of a text: its characters, and which bytes of the original each of them represents.
@@ -105,8 +106,9 @@ std::string utf8(std::uint32_t c) {
 
 /// `\u0073`, `\u{73}`, `\U00000073`, `%u0073`, `&#115;`, `&#x73;`: a character by its number.
 spelling character_by_number(std::string_view text, dialect d) {
-  for (number const n : {behind(text, "\\u", 16, 4, 4), behind(text, "\\U", 16, 8, 8), behind(text, "%u", 16, 4, 4), enclosed(text, "\\u{", 16, '}'),
-                         enclosed(text, "&#", 10, ';'), enclosed(text, "&#x", 16, ';'), enclosed(text, "&#X", 16, ';')}) {
+  for (number const n : {behind(text, "\\u", 16, 4, 4), behind(text, "\\U", 16, 8, 8), behind(text, "%u", 16, 4, 4),
+                         enclosed(text, "\\u{", 16, '}'), enclosed(text, "&#", 10, ';'), enclosed(text, "&#x", 16, ';'),
+                         enclosed(text, "&#X", 16, ';')}) {
     if (n.size == 0) continue;
     if (d == dialect::lua_and_dns && n.value < 0x100) return {{static_cast<char>(n.value)}, n.size};
     bool const is_high = n.value >= 0xd800 && n.value < 0xdc00;
@@ -120,8 +122,9 @@ spelling character_by_number(std::string_view text, dialect d) {
 /// `%73`, `\x73`, `\x{73}`, `\163`, `\0163`, `\o{163}`: a byte by its number.
 number byte_by_number(std::string_view text, dialect d) {
   bool const c = d == dialect::c_and_json;
-  for (number const n : {behind(text, "%", 16, 2, 2), behind(text, "\\x", 16, 1, 2), behind(text, "\\X", 16, 1, 2), enclosed(text, "\\x{", 16, '}'),
-                         enclosed(text, "\\o{", 8, '}'), c ? behind(text, "\\0", 8, 3, 3) : behind(text, "\\", 10, 3, 3),
+  for (number const n : {behind(text, "%", 16, 2, 2), behind(text, "\\x", 16, 1, 2), behind(text, "\\X", 16, 1, 2),
+                         enclosed(text, "\\x{", 16, '}'), enclosed(text, "\\o{", 8, '}'),
+                         c ? behind(text, "\\0", 8, 3, 3) : behind(text, "\\", 10, 3, 3),
                          c ? behind(text, "\\", 8, 1, 3) : behind(text, "=", 16, 2, 2)}) {
     if (n.size != 0 && n.value < 0x100) return n;
   }
@@ -134,8 +137,8 @@ spelling decoded(std::string_view text, dialect d) {
   if (!may_begin || text.size() < 2) return {{first}, 1};
   if (number const n = byte_by_number(text, d); n.size != 0) return {{static_cast<char>(n.value)}, n.size};
   if (spelling s = character_by_number(text, d); s.size != 0) return s;
-  for (auto const& [name, c] :
-       {std::pair{"&quot;", '"'}, std::pair{"&apos;", '\''}, std::pair{"&amp;", '&'}, std::pair{"&lt;", '<'}, std::pair{"&gt;", '>'}}) {
+  for (auto const& [name, c] : {std::pair{"&quot;", '"'}, std::pair{"&apos;", '\''}, std::pair{"&amp;", '&'},
+                                std::pair{"&lt;", '<'}, std::pair{"&gt;", '>'}}) {
     if (text.starts_with(name)) return {{c}, std::string_view{name}.size()};
   }
   if (first != '\\') return {{first}, 1};
@@ -193,7 +196,8 @@ std::size_t size_of_prefix(std::string_view text) noexcept {
   return 0;
 }
 
-/// Reads runs of digits as bytes in hexadecimal: `736563`, `0x736563`, `73 65 63`, `0x73, 0x65`. Ignores the first `skipped` digits of each run.
+/// Reads runs of digits as bytes in hexadecimal: `736563`, `0x736563`, `73 65 63`, `0x73, 0x65`. Ignores the first
+/// `skipped` digits of each run.
 plain_text hexadecimal(plain_text const& text, std::size_t skipped) {
   std::string_view const all = text.characters;
   plain_text out;
@@ -202,7 +206,8 @@ plain_text hexadecimal(plain_text const& text, std::size_t skipped) {
     std::size_t end = first;
     while (end < all.size() && digit(all[end]) >= 0 && size_of_prefix(all.substr(end, 2)) == 0) ++end;
     for (std::size_t i = first + skipped; i + 1 < end; i += 2) {
-      out.add(static_cast<char>(digit(all[i]) * 16 + digit(all[i + 1])), text.begin[i == first ? at : i], text.end[i + 1]);
+      out.add(static_cast<char>(digit(all[i]) * 16 + digit(all[i + 1])), text.begin[i == first ? at : i],
+              text.end[i + 1]);
     }
     if (end - at < 2 && !separates(all[at])) add_border(out, text, at);
     at = std::max(end, at + 1);
@@ -284,7 +289,8 @@ std::vector<std::string> spellings_of(std::string const& secret) {
 
 /// A common word does not prove that it was copied from a secret: our own lines consist of them.
 bool is_unmistakable(std::string_view characters) {
-  bool const only_letters = std::all_of(characters.begin(), characters.end(), [](char c) { return c >= 'a' && c <= 'z'; });
+  bool const only_letters =
+      std::all_of(characters.begin(), characters.end(), [](char c) { return c >= 'a' && c <= 'z'; });
   return characters.size() >= (only_letters ? 16U : 8U);
 }
 
@@ -324,7 +330,8 @@ class known_secrets {
         if (!found[i]) continue;
         std::size_t const from = here.begin[i];
         while (i + 1 < found.size() && found[i + 1]) ++i;
-        std::fill(hidden.begin() + static_cast<std::ptrdiff_t>(from), hidden.begin() + static_cast<std::ptrdiff_t>(here.end[i]), true);
+        std::fill(hidden.begin() + static_cast<std::ptrdiff_t>(from),
+                  hidden.begin() + static_cast<std::ptrdiff_t>(here.end[i]), true);
       }
     });
     std::string out;
@@ -336,7 +343,8 @@ class known_secrets {
   }
 
  private:
-  /// The characters of a gram, whether only other people's words are searched for it, and how many characters in a row are enough.
+  /// The characters of a gram, whether only other people's words are searched for it, and how many characters in a row
+  /// are enough.
   using key = std::uint64_t;
   static constexpr std::size_t of_any = 0;  // instead of that number: of any secret
   static key key_of(std::string_view gram, bool unmistakable, std::size_t need) {
@@ -351,7 +359,9 @@ class known_secrets {
     counts_.erase(at);
   }
 
-  static std::size_t need_of(std::size_t size, bool unmistakable) { return std::min(size, unmistakable ? enough_in_ours : enough); }
+  static std::size_t need_of(std::size_t size, bool unmistakable) {
+    return std::min(size, unmistakable ? enough_in_ours : enough);
+  }
 
   void index(std::string const& characters, int by) {
     if (characters.empty()) return;
@@ -388,12 +398,14 @@ class known_secrets {
         run = !is_known ? 0 : run == 0 ? gram_size : run + 1;
         if (run < need) continue;
         std::size_t const end = i + gram_size;
-        std::fill(hidden.begin() + static_cast<std::ptrdiff_t>(end - run), hidden.begin() + static_cast<std::ptrdiff_t>(end), true);
+        std::fill(hidden.begin() + static_cast<std::ptrdiff_t>(end - run),
+                  hidden.begin() + static_cast<std::ptrdiff_t>(end), true);
       }
     }
   }
 
-  /// Finds short secrets that appear alone, and beginnings of secrets (`least` characters or more) up to a quotation mark or the end of the text.
+  /// Finds short secrets that appear alone, and beginnings of secrets (`least` characters or more) up to a quotation
+  /// mark or the end of the text.
   void find_beginnings(std::string_view text, std::size_t least, std::vector<bool>& hidden) const {
     for (std::size_t i = 0; i < text.size(); ++i) {
       if (i > 0 && is_of_word(text[i - 1])) continue;
@@ -403,12 +415,14 @@ class known_secrets {
       for (std::size_t size = 0;; ++size) {
         bool const at_end = i + size == text.size();
         bool const stands_alone = size != 0 && first->size() == size && (at_end || !is_of_word(text[i + size]));
-        bool const is_cut = is_quoted ? size >= 2 && (at_end || is_quotation_mark(text[i + size])) : size >= 3 && at_end;
+        bool const is_cut =
+            is_quoted ? size >= 2 && (at_end || is_quotation_mark(text[i + size])) : size >= 3 && at_end;
         if (stands_alone || is_cut) found = size;
         if (at_end) break;
         auto const next = [&](std::string const& one) { return static_cast<unsigned char>(one[size]); };
         auto const here = static_cast<unsigned char>(text[i + size]);
-        first = std::partition_point(first, last, [&](std::string const& one) { return one.size() <= size || next(one) < here; });
+        first = std::partition_point(first, last,
+                                     [&](std::string const& one) { return one.size() <= size || next(one) < here; });
         last = std::partition_point(first, last, [&](std::string const& one) { return next(one) == here; });
         if (first == last) break;
       }

@@ -9,9 +9,9 @@
 
 namespace conch {
 
-/// Bytes that we send and never show: a password, a token. While an object with them exists, `without_secrets` takes them out of every
-/// text; and afterwards, too, while they are among the last 1024 that have gone, if they are long and no plain word. So a secret of this type cannot
-/// be forgotten.
+/// Bytes that we send and never show: a password, a token. While an object with them exists, `without_secrets` takes
+/// them out of every text; and afterwards, too, while they are among the last 1024 that have gone, if they are long and
+/// no plain word. So a secret of this type cannot be forgotten.
 class secret {
  public:
   secret() noexcept = default;  // empty
@@ -34,9 +34,10 @@ enum class told_by {
   us,      // a line of ours, which may contain such a text: secrets that look like one of our own words stay
 };
 
-/// The text with `***` for each secret in it, in upper and lower case, in part (six characters in a row, or fewer where a server has cut it), and in
-/// other spellings: escaped in any way (`%73`, `\163`, `\x73`, `\u0073`, `&#115;`; also twice), or as a whole in hexadecimal, in Base64 or as a list
-/// of numbers. Takes time in proportion to the text: the number of ways to read it is fixed.
+/// The text with `***` for each secret in it, in upper and lower case, in part (six characters in a row, or fewer where
+/// a server has cut it), and in other spellings: escaped in any way (`%73`, `\163`, `\x73`, `\u0073`, `&#115;`; also
+/// twice), or as a whole in hexadecimal, in Base64 or as a list of numbers. Takes time in proportion to the text: the
+/// number of ways to read it is fixed.
 CONCH_API std::string without_secrets(std::string_view text, told_by by = told_by::others);
 
 }  // namespace conch

@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
-// A table defines which states may follow each state. enter() is the only function that changes a state, and asserts the table. The assertions
-// are on in debug builds, in the simulator and in the fuzzers.
+// A table defines which states may follow each state. enter() is the only function that changes a state, and asserts
+// the table. The assertions are on in debug builds, in the simulator and in the fuzzers.
 namespace conch::engine {
 
 /// For each state the states that may follow it, as bits.

@@ -18,7 +18,9 @@ class exposition {
  public:
   explicit exposition(std::string_view labels) : labels_{labels} {}
 
-  void counter(std::string_view name, std::string_view help, std::uint64_t value) { plain(name, help, "counter", value); }
+  void counter(std::string_view name, std::string_view help, std::uint64_t value) {
+    plain(name, help, "counter", value);
+  }
   void results(std::string_view name, std::string_view help, std::uint64_t ok, std::uint64_t failed) {
     head(name, help, "counter");
     sample(name, {}, "result=\"ok\"", std::to_string(ok));
@@ -28,7 +30,8 @@ class exposition {
 
   /// A line for each server, which `value` gives as text.
   template <typename F>
-  void servers(std::string_view name, std::string_view help, std::string_view type, std::vector<server_statistics> const& all, F value) {
+  void servers(std::string_view name, std::string_view help, std::string_view type,
+               std::vector<server_statistics> const& all, F value) {
     head(name, help, type);
     for (auto const& s : all) sample(name, {}, "server=\"" + escaped(s.url) + "\"", value(s));
   }
@@ -135,16 +138,19 @@ std::string to_prometheus(statistics const& s, std::string_view labels) {
   e.counter("kicks_total", "Repeated releases for a next waiter that may be dead.", s.kicks);
   e.counter("pushes_total", "Grants received by push.", s.pushes);
   e.counter("pushes_late_total", "Pushes that could not be shown to be in time.", s.pushes_late);
-  e.counter("pushes_doubted_total", "Pushes for a lock that is not ours, or with an impossible fence.", s.pushes_doubted);
+  e.counter("pushes_doubted_total", "Pushes for a lock that is not ours, or with an impossible fence.",
+            s.pushes_doubted);
   e.counter("pushes_stray_total", "Pushes that no waiter needed any more.", s.pushes_stray);
   e.counter("connects_total", "Connections made.", s.connects);
   e.counter("disconnects_total", "Connections lost.", s.disconnects);
   e.counter("votes_given_back_total", "Votes that were too few for the lock, passed on.", s.votes_given_back);
   e.counter("fence_rounds_total", "Grants whose fence took a second round trip.", s.fence_rounds);
   e.results("tls_handshakes_total", "Attempts to connect over TLS.", s.tls_handshakes, s.tls_handshakes_failed);
-  e.results("reauthentications_total", "Credentials renewed on live connections.", s.reauthentications, s.reauthentications_failed);
+  e.results("reauthentications_total", "Credentials renewed on live connections.", s.reauthentications,
+            s.reauthentications_failed);
   e.counter("master_switches_total", "Masters that Sentinels named after another one.", s.master_switches);
-  e.counter("topology_refreshes_total", "Times that Sentinels were asked again for the master, or nodes of a Cluster for their map.",
+  e.counter("topology_refreshes_total",
+            "Times that Sentinels were asked again for the master, or nodes of a Cluster for their map.",
             s.topology_refreshes);
   e.counter("sync_short_total", "Grants and renewals that too few replicas acknowledged in time.", s.sync_short);
   e.gauge("cleanups_pending", "Releases and leaves not yet answered.", s.cleanups_pending);
@@ -159,7 +165,8 @@ std::string to_prometheus(statistics const& s, std::string_view labels) {
     using server = server_statistics const&;
     e.servers("server_connected", "Of several servers: 1 where there is a connection.", "gauge", s.servers,
               [](server of) { return std::string{of.connected ? "1" : "0"}; });
-    e.servers("server_votes_total", "Votes that this server gave.", "counter", s.servers, [](server of) { return std::to_string(of.votes); });
+    e.servers("server_votes_total", "Votes that this server gave.", "counter", s.servers,
+              [](server of) { return std::to_string(of.votes); });
     e.servers("server_cleanups_pending", "Releases and leaves that this server has not answered.", "gauge", s.servers,
               [](server of) { return std::to_string(of.cleanups_pending); });
     e.servers("server_round_trip_seconds", "From a command to this server's answer, smoothed.", "gauge", s.servers,
@@ -168,10 +175,14 @@ std::string to_prometheus(statistics const& s, std::string_view labels) {
   if (!s.locks.empty()) {
     using lock = lock_statistics const&;
     e.locks("lock_grants_total", "Grants of this lock.", s.locks, [](lock of) { return std::to_string(of.grants); });
-    e.locks("lock_refusals_total", "Acquires of this lock that ended without a grant.", s.locks, [](lock of) { return std::to_string(of.refusals); });
-    e.locks("lock_losses_total", "Holds of this lock that were lost.", s.locks, [](lock of) { return std::to_string(of.losses); });
-    e.locks("lock_wait_seconds_total", "Time that acquires of this lock have waited.", s.locks, [](lock of) { return exposition::seconds(of.wait); });
-    e.locks("lock_hold_seconds_total", "Time that this lock was held.", s.locks, [](lock of) { return exposition::seconds(of.hold); });
+    e.locks("lock_refusals_total", "Acquires of this lock that ended without a grant.", s.locks,
+            [](lock of) { return std::to_string(of.refusals); });
+    e.locks("lock_losses_total", "Holds of this lock that were lost.", s.locks,
+            [](lock of) { return std::to_string(of.losses); });
+    e.locks("lock_wait_seconds_total", "Time that acquires of this lock have waited.", s.locks,
+            [](lock of) { return exposition::seconds(of.wait); });
+    e.locks("lock_hold_seconds_total", "Time that this lock was held.", s.locks,
+            [](lock of) { return exposition::seconds(of.hold); });
   }
   e.latency("failover_seconds", "From the end of a connection to the first answer of another master.", s.failover);
   e.latency("sync_wait_seconds", "From writing a batch of grants and renewals to the answer of its WAIT.", s.sync_wait);

@@ -22,7 +22,8 @@ class callback {
  public:
   template <class Owner, class Function>
   constexpr callback(Owner* owner, Function) noexcept
-      : owner_{owner}, call_{[](void* of, time_point now) { Function{}(*static_cast<Owner*>(of), now); }} {}
+      : owner_{owner},
+        call_{[](void* of, time_point now) { Function{}(*static_cast<Owner*>(of), now); }} {}
 
   void operator()(time_point now) const { call_(owner_, now); }
 
@@ -94,8 +95,8 @@ class timer_queue {
     armed ? heap_of(t).settle(t.place_) : heap_of(t).add(t);
   }
 
-  /// Fires the timers that are due: those of the first rank first, and of each rank the earliest first; at most `most` of each. An action may arm
-  /// and cancel any timer. If next() is due after this, there are more.
+  /// Fires the timers that are due: those of the first rank first, and of each rank the earliest first; at most `most`
+  /// of each. An action may arm and cancel any timer. If next() is due after this, there are more.
   void run(time_point now, std::size_t most = std::numeric_limits<std::size_t>::max()) {
     for (heap& of : heaps_) {
       for (std::size_t left = most; left != 0 && of.next() <= now; --left) {

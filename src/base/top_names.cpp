@@ -45,8 +45,9 @@ std::vector<lock_statistics> top_names::report() const {
   std::vector<std::size_t> order(rows_.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   auto const end = order.begin() + static_cast<std::ptrdiff_t>(std::min(shown_, order.size()));
-  std::partial_sort(order.begin(), end, order.end(),
-                    [&](std::size_t a, std::size_t b) { return std::tie(ranks_[b], rows_[a].name) < std::tie(ranks_[a], rows_[b].name); });
+  std::partial_sort(order.begin(), end, order.end(), [&](std::size_t a, std::size_t b) {
+    return std::tie(ranks_[b], rows_[a].name) < std::tie(ranks_[a], rows_[b].name);
+  });
   std::vector<lock_statistics> top;
   for (auto at = order.begin(); at != end; ++at) top.push_back(rows_[*at]);
   return top;

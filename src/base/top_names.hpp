@@ -12,9 +12,10 @@
 
 namespace conch {
 
-/// Figures of the locks for which was waited longest, in bounded memory: the algorithm "space saving" (Metwally, Agrawal, El Abbadi, 2005)
-/// over times. A new name takes the place of the one with the least rank when there is no room, and takes over its rank, so that a name of
-/// much weight gets in. So a rank may be too great, by at most the least rank; the figures of a name are only its own.
+/// Figures of the locks for which was waited longest, in bounded memory: the algorithm "space saving" (Metwally,
+/// Agrawal, El Abbadi, 2005) over times. A new name takes the place of the one with the least rank when there is no
+/// room, and takes over its rank, so that a name of much weight gets in. So a rank may be too great, by at most the
+/// least rank; the figures of a name are only its own.
 class top_names {
  public:
   /// Reports `shown` names, and keeps four times as many. 0: nothing is to be counted.

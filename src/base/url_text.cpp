@@ -38,7 +38,8 @@ void read_login(std::string_view text, login_endpoint& to) {
 }
 
 [[noreturn]] void ambiguous() {
-  refuse("ambiguous: in a user, a password and a value after '?' write '@' as %40, '/' as %2F, '?' as %3F and '#' as %23");
+  refuse(
+      "ambiguous: in a user, a password and a value after '?' write '@' as %40, '/' as %2F, '?' as %3F and '#' as %23");
 }
 
 /// Takes the host away; what is left is nothing, or ':' and a port.
@@ -64,7 +65,8 @@ void check_host(std::string_view host) {
     if (static_cast<unsigned char>(c) <= ' ' || c == 127) refuse("the host contains a space or a control character");
     if (c == '[' || c == ']') refuse("the host contains a bracket");
   }
-  if (!can_be_host(host)) refuse("the host is longer than 255 bytes, or contains a backslash or a character that cannot be seen");
+  if (!can_be_host(host))
+    refuse("the host is longer than 255 bytes, or contains a backslash or a character that cannot be seen");
 }
 
 }  // namespace
@@ -116,7 +118,8 @@ std::string percent_decoded(std::string_view text, std::string const& where) {
 }
 
 std::string percent_encoded(std::string_view text) {
-  constexpr std::string_view digits = "0123456789ABCDEF", plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+  constexpr std::string_view digits = "0123456789ABCDEF",
+                             plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
   std::string all;
   for (char const c : text) {
     if (plain.find(c) != npos) {
@@ -143,7 +146,8 @@ std::optional<std::string_view> take_query(std::string_view& rest) {
   return query;
 }
 
-void read_query(std::string_view query, std::function<std::string*(std::string_view)> const& find, std::string_view known) {
+void read_query(std::string_view query, std::function<std::string*(std::string_view)> const& find,
+                std::string_view known) {
   for (;;) {
     std::string_view const one = query.substr(0, query.find('&'));
     auto const equals = one.find('=');
@@ -151,7 +155,8 @@ void read_query(std::string_view query, std::function<std::string*(std::string_v
     if (value == nullptr || equals == npos) refuse(known);
     if (!value->empty()) refuse("duplicate parameter after '?'");
     *value = percent_decoded(one.substr(equals + 1), "what follows '?'");
-    if (value->empty() || value->find('\0') != std::string::npos) refuse("after '?' a value is empty or contains a NUL");
+    if (value->empty() || value->find('\0') != std::string::npos)
+      refuse("after '?' a value is empty or contains a NUL");
     if (one.size() == query.size()) break;
     query.remove_prefix(one.size() + 1);
   }
@@ -173,7 +178,8 @@ void check_key(tls_config const& t) {
 void read_tls(std::string_view query, tls_config& to) {
   read_query(
       query, [&](std::string_view word) { return setting_of_tls(word, to); },
-      "after '?' a URL with TLS takes cacert=, cacertdir=, cert=, key= and sni=; only config::tls.verify switches the verification off");
+      "after '?' a URL with TLS takes cacert=, cacertdir=, cert=, key= and sni=; only config::tls.verify switches the "
+      "verification off");
   check_key(to);
 }
 
@@ -186,7 +192,8 @@ void take_login(std::string_view& rest, login_endpoint& to) {
 
 void refuse_login_inside(std::string_view hosts) {
   auto const at = hosts.rfind('@');
-  if (at != npos && hosts.find(',') < at) refuse("user and password are allowed once, before the first host; percent-encode a ',' in them");
+  if (at != npos && hosts.find(',') < at)
+    refuse("user and password are allowed once, before the first host; percent-encode a ',' in them");
 }
 
 void read_host_and_port(std::string_view text, endpoint& to) {

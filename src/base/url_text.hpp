@@ -15,8 +15,9 @@
 #include <utility>
 #include <vector>
 
-// The parts of a URL, for every kind of server. What a part means, and which schemes there are, the rooms of the servers know.
-// All functions throw boost::system::system_error{errc::invalid_url}; what() names the wrong part, and shows nothing secret.
+// The parts of a URL, for every kind of server. What a part means, and which schemes there are, the rooms of the
+// servers know. All functions throw boost::system::system_error{errc::invalid_url}; what() names the wrong part, and
+// shows nothing secret.
 namespace conch::url {
 
 [[noreturn]] CONCH_API void refuse(std::string_view why);
@@ -34,8 +35,8 @@ enum class shape {
   list_of_servers  // before each of several servers
 };
 
-/// Refuses a URL that can be understood in two ways, so that a part of a password could be taken for a host: a '/', '?' or '#' before an '@', two
-/// '@', or one after '?'. Always with the same text. `rest`: what follows the scheme.
+/// Refuses a URL that can be understood in two ways, so that a part of a password could be taken for a host: a '/', '?'
+/// or '#' before an '@', two '@', or one after '?'. Always with the same text. `rest`: what follows the scheme.
 void refuse_ambiguous(std::string_view rest, shape of);
 
 /// `where`: for the words, as in "'%' in user or password".
@@ -47,11 +48,13 @@ CONCH_API void check_percent_encoding(std::string_view text);
 /// Removes '?' and what follows it, and returns the latter. None: there is no '?'.
 std::optional<std::string_view> take_query(std::string_view& rest);
 
-/// `a=x&b=y`. `find(word)`: where its value goes; null: there is no such word, and `known` lists those that exist. A word is not shown: it may be
-/// the rest of a password.
-void read_query(std::string_view query, std::function<std::string*(std::string_view)> const& find, std::string_view known);
+/// `a=x&b=y`. `find(word)`: where its value goes; null: there is no such word, and `known` lists those that exist. A
+/// word is not shown: it may be the rest of a password.
+void read_query(std::string_view query, std::function<std::string*(std::string_view)> const& find,
+                std::string_view known);
 
-/// Where the value of a word about TLS goes: cacert, cacertdir, cert, key and sni, as of redis-cli. Null: it is none of these.
+/// Where the value of a word about TLS goes: cacert, cacertdir, cert, key and sni, as of redis-cli. Null: it is none of
+/// these.
 std::string* setting_of_tls(std::string_view word, tls_config& to) noexcept;
 void check_key(tls_config const& t);
 /// A query of such words only.
@@ -69,15 +72,16 @@ CONCH_API std::uint16_t read_port(std::string_view text);
 
 /// "host:port,host". All else of each is as in `common`. `names`: "the nodes". `Address`: an endpoint with shown().
 template <class Address>
-std::vector<Address> read_hosts(std::string_view list, Address const& common, std::string const& names, std::size_t most,
-                                std::string const& too_many) {
+std::vector<Address> read_hosts(std::string_view list, Address const& common, std::string const& names,
+                                std::size_t most, std::string const& too_many) {
   std::vector<Address> all;
   for (;;) {
     auto const comma = list.find(',');
     Address one = common;
     read_host_and_port(list.substr(0, comma), one);
-    bool const twice = std::any_of(
-        all.begin(), all.end(), [&](Address const& other) { return other.port == one.port && one_spelling(other.host) == one_spelling(one.host); });
+    bool const twice = std::any_of(all.begin(), all.end(), [&](Address const& other) {
+      return other.port == one.port && one_spelling(other.host) == one_spelling(one.host);
+    });
     if (twice) refuse("two of " + names + " are the same: " + one.shown());
     all.push_back(std::move(one));
     if (all.size() > most) refuse(too_many);

@@ -9,8 +9,9 @@
 
 namespace conch::engine {
 
-/// How long an answer usually takes. It decides how long the client still waits for an answer that is under way when the wait of its caller is
-/// over, and after which silence a server counts as one that cannot be reached then. One place decides this for all servers.
+/// How long an answer usually takes. It decides how long the client still waits for an answer that is under way when
+/// the wait of its caller is over, and after which silence a server counts as one that cannot be reached then. One
+/// place decides this for all servers.
 class usual_time {
  public:
   /// An answer took this long. A single slow answer hardly changes what is usual.

@@ -27,7 +27,8 @@ std::vector<duration> ping(connection const& servers, duration time) {
     try {
       auto const server = conch::servers::open_probe(servers.at(url));
       std::vector<duration> all;
-      for (time_point const end = clock::now() + time; all.empty() || clock::now() < end;) all.push_back(server->round_trip());
+      for (time_point const end = clock::now() + time; all.empty() || clock::now() < end;)
+        all.push_back(server->round_trip());
       return all;
     } catch (boost::system::system_error const&) {
       if (is_last) throw;
@@ -48,8 +49,8 @@ boost::json::object percentiles(std::vector<duration> const& all) {
 void print_line(char const* what, std::vector<duration> const& all, std::string const& more) {
   std::string const words = more.empty() ? more : "  " + more;
   char line[400];
-  std::snprintf(line, sizeof line, "%-17s  p50 %-8s  p99 %s%s\n", what, readable(quantile(all, 0.5)).c_str(), readable(quantile(all, 0.99)).c_str(),
-                words.c_str());
+  std::snprintf(line, sizeof line, "%-17s  p50 %-8s  p99 %s%s\n", what, readable(quantile(all, 0.5)).c_str(),
+                readable(quantile(all, 0.99)).c_str(), words.c_str());
   print(line);
 }
 
@@ -60,17 +61,21 @@ std::string one_digit(double d) {
 }
 
 /// How many round trips these take. With replicas: a confirmation of its own, and what the replicas need.
-std::string in_trips(std::vector<duration> const& all, std::vector<duration> const& trips, int minimum, std::size_t replicas) {
-  std::string const more =
-      replicas == 0 ? "" : " and the acknowledgement of " + std::to_string(replicas) + (replicas == 1 ? " replica" : " replicas");
-  return one_digit(in_us(quantile(all, 0.5)) / in_us(quantile(trips, 0.5))) + " round trips each (minimum " + std::to_string(minimum) + more + ')';
+std::string in_trips(std::vector<duration> const& all, std::vector<duration> const& trips, int minimum,
+                     std::size_t replicas) {
+  std::string const more = replicas == 0 ? ""
+                                         : " and the acknowledgement of " + std::to_string(replicas) +
+                                               (replicas == 1 ? " replica" : " replicas");
+  return one_digit(in_us(quantile(all, 0.5)) / in_us(quantile(trips, 0.5))) + " round trips each (minimum " +
+         std::to_string(minimum) + more + ')';
 }
 
 }  // namespace
 
 int bench(arguments const& given, connection const& servers) {
   duration const time = given.time;
-  std::vector<duration> const cycles = measure_cycles(servers, time);  // first: the library knows most of what is wrong with a server
+  // first: the library knows most of what is wrong with a server
+  std::vector<duration> const cycles = measure_cycles(servers, time);
   std::vector<duration> const trips = ping(servers, time);
   std::vector<duration> const hand_overs = measure_hand_overs(servers, time, 5);
   duration sum{};
@@ -90,7 +95,8 @@ int bench(arguments const& given, connection const& servers) {
   }
   print(conch::servers::without_login(servers.settings.url) + ", one client, each part for " + readable(time) + '\n');
   print_line("round trip", trips, "");
-  print_line("acquire + release", cycles, one_digit(per_second) + " cycles/s, " + in_trips(cycles, trips, replicas == 0 ? 2 : 3, replicas));
+  print_line("acquire + release", cycles,
+             one_digit(per_second) + " cycles/s, " + in_trips(cycles, trips, replicas == 0 ? 2 : 3, replicas));
   print_line("hand-over", hand_overs, in_trips(hand_overs, trips, replicas == 0 ? 1 : 2, replicas));
   return exit_code::done;
 }

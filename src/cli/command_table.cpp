@@ -19,7 +19,8 @@ After the second INT, TERM, HUP or QUIT it gets TERM, and KILL after the grace; 
 The lock is released when the whole group has ended: processes that CMD leaves behind get TERM, and KILL after the grace.
 If the lock is lost, the group gets TERM immediately, and KILL after the grace, before another client can get the lock.
 If conch is killed, or frozen for longer than the lease, the group is killed too.)"},
-    {command_id::status, "status", operands::names, "show who holds a lock, since when, with which fence, and how many wait",
+    {command_id::status, "status", operands::names,
+     "show who holds a lock, since when, with which fence, and how many wait",
      "It also shows how long each lease still lasts."},
     {command_id::list, "list", operands::patterns, "list the locks that are held or waited for",
      R"(A PATTERN matches names: `*` any text, `?` any byte, `[ab]` one of these, `\` before a character to be taken literally.
@@ -36,14 +37,16 @@ On a terminal it asks first; elsewhere it needs `--yes`.)"},
 };
 
 constexpr setting_entry all_settings[]{
-    {"url", "CONCH_URL", "the URL of the server or servers; in the environment and in the file it may contain user and password"},
+    {"url", "CONCH_URL",
+     "the URL of the server or servers; in the environment and in the file it may contain user and password"},
     {"user", "CONCH_USER"},
     {"password", "CONCH_PASSWORD", "the password"},
     {"password-file"},
     {"key-prefix"},
     {"sync-replicas"},
     {"sync-timeout"},
-    {"tls-ca-file", nullptr, "TLS: a file with the trusted authorities; without this and `tls-ca-path`, those of the system"},
+    {"tls-ca-file", nullptr,
+     "TLS: a file with the trusted authorities; without this and `tls-ca-path`, those of the system"},
     {"tls-ca-path", nullptr, "TLS: a folder with the trusted authorities, as made by `openssl rehash`"},
     {"tls-cert-file", nullptr, "TLS: the client's certificate"},
     {"tls-key-file", nullptr, "TLS: the client's private key"},
@@ -70,16 +73,19 @@ constexpr exit_entry all_exit_codes[]{
     {exit_code::not_granted, "`run`: the lock was not free (`--conflict-exit-code`)"},
     {exit_code::refused, "the server refused, or a key is not a lock"},
     {exit_code::access_denied, "wrong user or password, or a right is missing"},
-    {exit_code::wrong_config, "wrong configuration file, password file, URL or TLS file; a certificate is not accepted"},
+    {exit_code::wrong_config,
+     "wrong configuration file, password file, URL or TLS file; a certificate is not accepted"},
     {exit_code::lost, "`run`: the lock was lost before CMD had ended"},
-    {exit_code::not_replicated, "`run`, `bench`: too few replicas had the lock in time (`--sync-replicas`); it was released again"},
+    {exit_code::not_replicated,
+     "`run`, `bench`: too few replicas had the lock in time (`--sync-replicas`); it was released again"},
     {exit_code::not_executable, "`run`: CMD cannot be executed"},
     {exit_code::not_found, "`run`: CMD was not found"},
     {exit_code::of_signal, "`run`: signal N ended CMD, or the wait for the lock", "+N"},
 };
 
 constexpr example all_examples[]{
-    {command_id::run, "A backup that runs on one machine at a time, and is skipped on the others", "conch run backup --no-wait -E 0 -- ./backup.sh"},
+    {command_id::run, "A backup that runs on one machine at a time, and is skipped on the others",
+     "conch run backup --no-wait -E 0 -- ./backup.sh"},
     {command_id::run, "Wait for five minutes at most; exit code 75 if the lock was not free, 69 if no server answered",
      "conch run backup --wait 5m -- ./backup.sh"},
     {command_id::run, "As another user, with the server in `--url`, because sudo does not pass `CONCH_URL` on",
@@ -110,17 +116,20 @@ std::span<example const> examples() { return all_examples; }
 std::span<std::string_view const> about_connection() { return connection_paragraphs; }
 
 command_entry const* find_command(std::string_view name) {
-  auto const found = std::find_if(std::begin(all_commands), std::end(all_commands), [&](command_entry const& one) { return one.name == name; });
+  auto const found = std::find_if(std::begin(all_commands), std::end(all_commands),
+                                  [&](command_entry const& one) { return one.name == name; });
   return found == std::end(all_commands) ? nullptr : found;
 }
 
 setting_entry const* find_setting(std::string_view key) {
-  auto const found = std::find_if(std::begin(all_settings), std::end(all_settings), [&](setting_entry const& one) { return one.key == key; });
+  auto const found = std::find_if(std::begin(all_settings), std::end(all_settings),
+                                  [&](setting_entry const& one) { return one.key == key; });
   return found == std::end(all_settings) ? nullptr : found;
 }
 
 command_entry const& entry_of(command_id id) {
-  return *std::find_if(std::begin(all_commands), std::end(all_commands), [&](command_entry const& one) { return one.id == id; });
+  return *std::find_if(std::begin(all_commands), std::end(all_commands),
+                       [&](command_entry const& one) { return one.id == id; });
 }
 
 std::vector<char const*> connection_variables() {

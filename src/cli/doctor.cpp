@@ -46,7 +46,8 @@ class doctor_visit {
   void tell(std::string const& server, finding const& f) {
     worst_ = std::max(worst_, f.how);
     reached_ = reached_ || (f.what == "reachable" && f.how == verdict::ok);
-    if (f.what == "role" && f.how == verdict::bad) reached_ = false;  // it gives no locks: nothing can be measured there
+    // it gives no locks: nothing can be measured there
+    if (f.what == "role" && f.how == verdict::bad) reached_ = false;
     if (given_.json) {
       boost::json::object o;
       if (!server.empty()) o["server"] = server;
@@ -58,7 +59,8 @@ class doctor_visit {
     } else {
       std::string line = name_of(f.how);
       line.resize(9, ' ');
-      if (!server.empty() && (servers_.quorum || server != conch::servers::without_login(servers_.settings.url))) line += server + ": ";
+      if (!server.empty() && (servers_.quorum || server != conch::servers::without_login(servers_.settings.url)))
+        line += server + ": ";
       print(line + f.what + ": " + f.words + '\n' + (f.advice.empty() ? "" : "         -> " + f.advice + '\n'));
     }
   }

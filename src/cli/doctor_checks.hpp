@@ -17,7 +17,8 @@ using servers::verdict;
 
 finding judge_hand_over(duration median, duration round_trip);
 
-/// For a quorum: which URLs lead to the same server? `run`: its run_id in INFO; empty: not reported. `needed`: how many servers must agree.
+/// For a quorum: which URLs lead to the same server? `run`: its run_id in INFO; empty: not reported. `needed`: how many
+/// servers must agree.
 struct server_run {
   std::string server, run;
 };

@@ -109,8 +109,8 @@ std::string end_of_each_help() {
 std::string help_of_all() {
   std::vector<row> rows;
   for (command_entry const& one : commands()) rows.emplace_back(short_synopsis(one), one.brief);
-  return "conch " + std::string{version()} + ": distributed locks in Redis, PostgreSQL and ZooKeeper\n\n" + table("Commands", rows) +
-         "conch COMMAND --help explains one command.\n\n" + end_of_each_help();
+  return "conch " + std::string{version()} + ": distributed locks in Redis, PostgreSQL and ZooKeeper\n\n" +
+         table("Commands", rows) + "conch COMMAND --help explains one command.\n\n" + end_of_each_help();
 }
 
 std::string help_of(command_entry const& command) {

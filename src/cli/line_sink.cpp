@@ -77,7 +77,8 @@ line_sink::~line_sink() {
 }
 
 long line_sink::write_some(std::string_view text) const noexcept {
-  // A pipe with any room has room for this much. Another writer could still fill it first and make this wait, but only if opened_again fails.
+  // A pipe with any room has room for this much. Another writer could still fill it first and make this wait, but only
+  // if opened_again fails.
   if (kind_ == kind::in_pieces) {
     pollfd room{fd_, POLLOUT, 0};
     if (::poll(&room, 1, 0) <= 0) return 0;
@@ -86,7 +87,8 @@ long line_sink::write_some(std::string_view text) const noexcept {
   no_sigpipe const blocked;
   ssize_t written = 0;
   do {
-    written = kind_ == kind::socket ? ::send(fd_, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL) : ::write(fd_, text.data(), text.size());
+    written = kind_ == kind::socket ? ::send(fd_, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL)
+                                    : ::write(fd_, text.data(), text.size());
   } while (written < 0 && errno == EINTR);
   if (written < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return 0;
   return written;

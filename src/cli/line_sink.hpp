@@ -9,9 +9,10 @@ namespace conch::cli {
 
 /// Lines for a reader that `conch run` must never wait for: neither the renewals nor the end of CMD may depend on it.
 ///
-/// A pipe or a terminal is opened once more for that, without blocking, because O_NONBLOCK on the descriptor that conch was given would change it
-/// for all that share it. Lines that do not fit wait here, up to `most_waiting` bytes, and goes out with a later write or flush; beyond that,
-/// whole lines are left out. So no line is torn unless the reader stops in the middle of one and never continues.
+/// A pipe or a terminal is opened once more for that, without blocking, because O_NONBLOCK on the descriptor that conch
+/// was given would change it for all that share it. Lines that do not fit wait here, up to `most_waiting` bytes, and
+/// goes out with a later write or flush; beyond that, whole lines are left out. So no line is torn unless the reader
+/// stops in the middle of one and never continues.
 class line_sink {
  public:
   static constexpr std::size_t most_waiting = 65536;

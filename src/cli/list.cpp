@@ -27,7 +27,8 @@ int list(arguments const& given, connection const& servers) {
           if (servers.quorum) o["server"] = conch::servers::without_login(url);
           print(one_line(o));
         } else {
-          print((servers.quorum ? conch::servers::without_login(url) + ": " : "") + as_text(name, status, std::chrono::system_clock::now()));
+          print((servers.quorum ? conch::servers::without_login(url) + ": " : "") +
+                as_text(name, status, std::chrono::system_clock::now()));
         }
       }
       answered = true;

@@ -7,7 +7,9 @@
 namespace conch::cli {
 
 lock_scanner::lock_scanner(connection const& all, std::string url, std::vector<std::string> patterns)
-    : all_{all}, url_{std::move(url)}, patterns_{std::move(patterns)} {}
+    : all_{all},
+      url_{std::move(url)},
+      patterns_{std::move(patterns)} {}
 
 std::vector<std::pair<std::string, lock_status>> lock_scanner::look() {
   if (!probe_) probe_ = servers::open_probe(all_.at(url_));
@@ -16,7 +18,8 @@ std::vector<std::pair<std::string, lock_status>> lock_scanner::look() {
   std::vector<std::pair<std::string, lock_status>> found;
   for (servers::seen_lock& one : seen) {
     // What was released meanwhile is not a lock any more.
-    if (one.status && (one.status->locked() || one.status->waiting != 0)) found.emplace_back(std::move(one.name), std::move(*one.status));
+    if (one.status && (one.status->locked() || one.status->waiting != 0))
+      found.emplace_back(std::move(one.name), std::move(*one.status));
   }
   return found;
 }

@@ -14,7 +14,8 @@
 
 namespace conch::cli {
 
-/// The locks that are held or waited for, at one of connection::servers. The connections are made when they are needed, and again after a failure.
+/// The locks that are held or waited for, at one of connection::servers. The connections are made when they are needed,
+/// and again after a failure.
 class lock_scanner {
  public:
   lock_scanner(connection const& all, std::string url, std::vector<std::string> patterns);

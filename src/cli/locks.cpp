@@ -64,12 +64,14 @@ config settings_of(arguments const& given, connection const& servers, std::share
   if (given.lease) c.lease = *given.lease;
   if (given.grace) c.stop_margin = *given.grace;
   // As log_to_stderr, but a reader that has stopped must not keep the client from renewing.
-  if (given.verbose) c.log = [](log_level level, std::string_view words) { print_error_if_there_is_room(log_line(level, words)); };
+  if (given.verbose)
+    c.log = [](log_level level, std::string_view words) { print_error_if_there_is_room(log_line(level, words)); };
   c.observer = std::move(looks_on);
   return c;
 }
 
-std::variant<mutex, shared_mutex, semaphore, striped_mutex> made(client& through, arguments const& given, std::string const& name) {
+std::variant<mutex, shared_mutex, semaphore, striped_mutex> made(client& through, arguments const& given,
+                                                                 std::string const& name) {
   switch (given.kind) {
     case lock_kind::shared:
     case lock_kind::exclusive: return shared_mutex{through, name};
@@ -110,8 +112,10 @@ struct held_locks {
 class client_locks final : public run_locks {
  public:
   client_locks(asio::io_context& context, arguments const& given, connection const& servers)
-      : client_{context.get_executor(), settings_of(given, servers, not_free_)}, given_{given} {
-    for (std::string const& name : given.names) locks_.push_back(std::make_unique<wanted_lock>(wanted_lock{made(client_, given, name)}));
+      : client_{context.get_executor(), settings_of(given, servers, not_free_)},
+        given_{given} {
+    for (std::string const& name : given.names)
+      locks_.push_back(std::make_unique<wanted_lock>(wanted_lock{made(client_, given, name)}));
   }
 
   /// The client lowers its margin in the same way, to a quarter of what is granted.
@@ -149,7 +153,9 @@ class client_locks final : public run_locks {
   time_point deadline() const override {
     return held_.with([](auto const& h) { return h.deadline(); });
   }
-  std::int64_t fence(std::string const& name) const override { return held_.is_several ? held_.several.fence(name) : held_.one.fence(); }
+  std::int64_t fence(std::string const& name) const override {
+    return held_.is_several ? held_.several.fence(name) : held_.one.fence();
+  }
   std::uint32_t segment() const override { return held_.is_several ? 0 : held_.one.segment(); }
 
   void when_lost(std::function<void(error_code)> told) override {
@@ -180,7 +186,8 @@ class client_locks final : public run_locks {
     asio::post(client_.get_executor(), [this, why, done] { done(judged(why)); });
   }
 
-  /// The library's words name the lock and the server, and the reason: the server may have answered that it is not ready.
+  /// The library's words name the lock and the server, and the reason: the server may have answered that it is not
+  /// ready.
   error_code judged(error_code why) const {
     bool const one_attempt = given_.wait && *given_.wait <= duration::zero();  // it times out because of an answer only
     if (why != errc::timed_out || one_attempt || not_free_->said()) return why;
@@ -205,8 +212,9 @@ void client_locks::check(std::function<void(bool)> done) {
     std::int64_t const granted = this->fence(one->name().name());
     one->name().async_inspect([this, all, granted](error_code why, lock_status now) {
       bool const told = !why && (!now.holders.empty() || now.held == 0);
-      bool const mine = std::any_of(now.holders.begin(), now.holders.end(),
-                                    [&](lock_holder const& h) { return h.client == client_.id() && same_grant(h.fence, granted); });
+      bool const mine = std::any_of(now.holders.begin(), now.holders.end(), [&](lock_holder const& h) {
+        return h.client == client_.id() && same_grant(h.fence, granted);
+      });
       bool const may_be_unnamed = now.held > now.holders.size();
       if (told && !mine && !may_be_unnamed) all->all_held = false;
       if (--all->left == 0) all->done(all->all_held && valid());

@@ -18,12 +18,14 @@ namespace conch::cli {
 
 namespace asio = boost::asio;
 
-/// What `conch run` asks of the library, and what the library reports to it. All functions complete on the io_context, never inside the call.
+/// What `conch run` asks of the library, and what the library reports to it. All functions complete on the io_context,
+/// never inside the call.
 class run_locks {
  public:
   virtual ~run_locks() = default;
 
-  /// All of the locks, or an error. errc::timed_out: a server has reported that one of them is not free. Any other: it is unknown whether it is.
+  /// All of the locks, or an error. errc::timed_out: a server has reported that one of them is not free. Any other: it
+  /// is unknown whether it is.
   virtual void acquire(std::function<void(error_code)> done) = 0;
   virtual void stop_waiting() = 0;
   /// Called before acquire(). `told`: once, when the server has granted one, and too few of its replicas have it.

@@ -50,8 +50,9 @@ std::string some_name() {
 class bench_clients {
  public:
   explicit bench_clients(connection const& servers)
-      : quorum_{servers.quorum}, one_{context_.get_executor(), settings_of(servers, watches_[0])}, two_{context_.get_executor(),
-                                                                                                        settings_of(servers, watches_[1])} {
+      : quorum_{servers.quorum},
+        one_{context_.get_executor(), settings_of(servers, watches_[0])},
+        two_{context_.get_executor(), settings_of(servers, watches_[1])} {
     std::string const name = some_name();
     locks_[0].emplace(one_, name);
     locks_[1].emplace(two_, name);

@@ -8,14 +8,15 @@
 #include <string>
 #include <vector>
 
-// Short measurements with the library's own clients. They use a lock with a name of its own. Throw boost::system::system_error.
+// Short measurements with the library's own clients. They use a lock with a name of its own. Throw
+// boost::system::system_error.
 namespace conch::cli {
 
 /// How long an acquire and a release took together, one after the other, by one client.
 std::vector<duration> measure_cycles(connection const& servers, duration time);
 
-/// The time from the release by one client until another one, which was queued, had the lock. As often as `time` allows, and `least`
-/// times.
+/// The time from the release by one client until another one, which was queued, had the lock. As often as `time`
+/// allows, and `least` times.
 std::vector<duration> measure_hand_overs(connection const& servers, duration time, std::size_t least);
 
 /// The value below which this share (0 to 1) lies. `all` must not be empty.

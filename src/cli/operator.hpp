@@ -18,10 +18,12 @@ namespace conch::cli {
 /// Are these tokens of one grant? The last twelve bits count hand-offs in a process, which the server does not know.
 inline bool same_grant(std::int64_t a, std::int64_t b) { return a >> 12 == b >> 12; }
 
-/// Throws the library's errors about the settings, such as two URLs of a quorum that name one server. Makes no connection.
+/// Throws the library's errors about the settings, such as two URLs of a quorum that name one server. Makes no
+/// connection.
 void require_valid(connection const& servers);
 
-/// Asks one server, and waits for the answers. An operation fails as the library's does: these functions throw boost::system::system_error.
+/// Asks one server, and waits for the answers. An operation fails as the library's does: these functions throw
+/// boost::system::system_error.
 class operator_client {
  public:
   /// `url`: one of connection::servers.

@@ -94,7 +94,8 @@ std::vector<option_entry> options_about_the_lock() {
        .commands = run_only,
        .text = text_of_kind(),
        .initial = "mutex",
-       .more = "`shared` is a reader and `exclusive` a writer; `semaphore=N` has room for N; `striped=N` gives one of N segments",
+       .more = "`shared` is a reader and `exclusive` a writer; `semaphore=N` has room for N; `striped=N` gives one of "
+               "N segments",
        .suggested = words_of_kind(),
        .read = read_kind},
   };
@@ -171,7 +172,11 @@ std::vector<option_entry> options_of_some_commands() {
        .text = "only from the holder with this fence, as `conch status` shows it",
        .least = "1",
        .read = [](value v, arguments& a) { a.fence = v.number<std::int64_t>(); }},
-      {.name = "yes", .letter = 'y', .commands = {command_id::unlock}, .text = "do not ask", .read = [](value, arguments& a) { a.yes = true; }},
+      {.name = "yes",
+       .letter = 'y',
+       .commands = {command_id::unlock},
+       .text = "do not ask",
+       .read = [](value, arguments& a) { a.yes = true; }},
       {.name = "time",
        .argument = "DURATION",
        .commands = {command_id::bench},
@@ -206,7 +211,8 @@ std::vector<option_entry> general_options() {
        .argument = "URL",
        .text = "the server or servers",
        .initial = "redis://127.0.0.1:6379",
-       .more = "For example `redis://HOST:PORT/DB`, `rediss://HOST` (TLS), `unix:///PATH`, `redlock://HOST,HOST,HOST`, `postgresql://HOST/DB` or "
+       .more = "For example `redis://HOST:PORT/DB`, `rediss://HOST` (TLS), `unix:///PATH`, `redlock://HOST,HOST,HOST`, "
+               "`postgresql://HOST/DB` or "
                "`zookeeper://HOST,HOST`. It may not contain a user or a password",
        .read = [](value v, arguments& a) { a.connect.url = v.text(); }},
       {.name = "config",
@@ -214,7 +220,10 @@ std::vector<option_entry> general_options() {
        .text = "the configuration file",
        .names_file = true,
        .read = [](value v, arguments& a) { a.connect.config_file = v.text(); }},
-      {.name = "user", .argument = "NAME", .text = "the user", .read = [](value v, arguments& a) { a.connect.user = v.text(); }},
+      {.name = "user",
+       .argument = "NAME",
+       .text = "the user",
+       .read = [](value v, arguments& a) { a.connect.user = v.text(); }},
       {.name = "password-file",
        .argument = "FILE",
        .text = "a file with the password",
@@ -226,8 +235,14 @@ std::vector<option_entry> general_options() {
        .text = "the prefix of all keys",
        .initial = "conch:",
        .read = [](value v, arguments& a) { a.connect.key_prefix = v.text(); }},
-      {.name = "json", .text = "print JSON, one object per line", .more = "Fences are strings", .read = [](value, arguments& a) { a.json = true; }},
-      {.name = "verbose", .letter = 'v', .text = "write the client's log to standard error", .read = [](value, arguments& a) { a.verbose = true; }},
+      {.name = "json",
+       .text = "print JSON, one object per line",
+       .more = "Fences are strings",
+       .read = [](value, arguments& a) { a.json = true; }},
+      {.name = "verbose",
+       .letter = 'v',
+       .text = "write the client's log to standard error",
+       .read = [](value, arguments& a) { a.verbose = true; }},
       {.name = "help", .letter = 'h', .text = "explain the command and its options", .read = [](value, arguments&) {}},
   };
 }

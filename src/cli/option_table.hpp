@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-// What the command line offers, written once: the parser reads it, and `--help`, the man page, the completions and docs/cli.md are made from it.
-// The texts are plain English. Words between backticks are typed as they stand.
+// What the command line offers, written once: the parser reads it, and `--help`, the man page, the completions and
+// docs/cli.md are made from it. The texts are plain English. Words between backticks are typed as they stand.
 namespace conch::cli {
 
 struct arguments;
@@ -103,7 +103,8 @@ command_entry const& entry_of(command_id);
 std::vector<option_entry const*> options_of(command_id);      // those that not every command takes
 std::vector<option_entry const*> options_of_every_command();  // the others
 
-/// The environment variables that tell how to reach a server. No others are read for that, and `conch run` does not pass them on.
+/// The environment variables that tell how to reach a server. No others are read for that, and `conch run` does not
+/// pass them on.
 std::vector<char const*> connection_variables();
 
 /// What systemd addresses to one process id, its sockets and its watchdog: `conch run` does not pass it on.

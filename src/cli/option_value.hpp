@@ -27,7 +27,8 @@ class option_value {
   /// From `least` to `most`, which the table gives, or the limit of the type.
   template <class Number>
   Number number() const {
-    Number const least = bound(option_.least, std::numeric_limits<Number>::min()), most = bound(option_.most, std::numeric_limits<Number>::max());
+    Number const least = bound(option_.least, std::numeric_limits<Number>::min()),
+                 most = bound(option_.most, std::numeric_limits<Number>::max());
     return number_within("", text_, least, most);
   }
 
@@ -37,7 +38,8 @@ class option_value {
     Number number{};
     auto const [end, error] = std::from_chars(part.data(), part.data() + part.size(), number);
     bool const is_number = error == std::errc{} && end == part.data() + part.size();
-    if (!is_number || number < least || number > most) refuse_number(of, part, std::to_string(least), std::to_string(most));
+    if (!is_number || number < least || number > most)
+      refuse_number(of, part, std::to_string(least), std::to_string(most));
     return number;
   }
 
@@ -49,7 +51,8 @@ class option_value {
     std::from_chars(text.data(), text.data() + text.size(), limit);
     return limit;
   }
-  [[noreturn]] void refuse_number(std::string_view of, std::string_view part, std::string const& least, std::string const& most) const;
+  [[noreturn]] void refuse_number(std::string_view of, std::string_view part, std::string const& least,
+                                  std::string const& most) const;
 
   option_entry const& option_;
   std::string text_;

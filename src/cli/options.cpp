@@ -20,7 +20,8 @@ namespace po = boost::program_options;
 namespace {
 
 using words_of_option = std::vector<std::string>;
-constexpr char const* name_option = "NAME=";  // for what is not an option; it cannot be typed, because '=' ends the name of an option
+// for what is not an option; it cannot be typed, because '=' ends the name of an option
+constexpr char const* name_option = "NAME=";
 
 po::options_description as_program_options(command_id command) {
   po::options_description all;
@@ -58,12 +59,14 @@ void read_options(po::variables_map const& given, command_entry const& command, 
     if (!one.excludes.empty() && has(one.excludes)) {
       refuse_usage("--" + name + " and --" + std::string{one.excludes} + " do not go together", command.name);
     }
-    one.read(option_value{one, one.argument.empty() ? std::string{} : given[name].as<std::string>(), command.name}, into);
+    one.read(option_value{one, one.argument.empty() ? std::string{} : given[name].as<std::string>(), command.name},
+             into);
   }
 }
 
 void check_names(arguments const& given, command_entry const& command) {
-  bool const takes_names = command.takes != operands::none, needs_names = takes_names && command.takes != operands::patterns;
+  bool const takes_names = command.takes != operands::none,
+             needs_names = takes_names && command.takes != operands::patterns;
   if (!takes_names && !given.names.empty()) {
     refuse_usage("conch " + std::string{command.name} + " takes no NAME: '" + given.names.front() + "'", command.name);
   }
@@ -115,7 +118,8 @@ request parse_command_line(std::vector<std::string> const& words) {
   if (first == "--version") return text_request("conch " + std::string{version()} + '\n');
   command_entry const* const command = find_command(first);
   if (command == nullptr) {
-    refuse_usage(first.starts_with('-') ? "the command comes first, then the options" : "there is no command '" + first + "'");
+    refuse_usage(first.starts_with('-') ? "the command comes first, then the options"
+                                        : "there is no command '" + first + "'");
   }
   if (words.front() == "help") return text_request(help_of(*command));
   return parse_command(*command, {words.begin() + 1, words.end()});

@@ -8,8 +8,9 @@
 // All that a command writes for people and programs goes through here.
 namespace conch::cli {
 
-/// To standard output. What is not printable is escaped (base/readable.hpp), except the ends of lines, so that no text controls a terminal.
-/// Nothing happens once the reader has gone. Throws not_written where it cannot be written, as on a full disk.
+/// To standard output. What is not printable is escaped (base/readable.hpp), except the ends of lines, so that no text
+/// controls a terminal. Nothing happens once the reader has gone. Throws not_written where it cannot be written, as on
+/// a full disk.
 void print(std::string_view text);
 /// The same to standard error, ignoring failures.
 void print_error(std::string_view text) noexcept;

@@ -44,13 +44,16 @@ class signals_blocked {
   sigset_t before_{};
 };
 
-[[noreturn]] void cannot(char const* what) { throw failure{exit_code::internal, std::string{what} + ": " + std::strerror(errno)}; }
+[[noreturn]] void cannot(char const* what) {
+  throw failure{exit_code::internal, std::string{what} + ": " + std::strerror(errno)};
+}
 
 void kill_group(pid_t group) noexcept {
   if (group > 1) ::kill(-group, SIGKILL);
 }
 
-/// Calls f(fd) for each descriptor that is open, as far as the system lists them. Allocates nothing: it also runs after a fork.
+/// Calls f(fd) for each descriptor that is open, as far as the system lists them. Allocates nothing: it also runs after
+/// a fork.
 template <class F>
 bool for_each_open(F const& f) noexcept {
   int const folder = ::open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -73,8 +76,8 @@ bool for_each_open(F const& f) noexcept {
   }
 }
 
-/// What close_range(first, last, flags) does, also where that system call is missing (Linux before 5.9; 5.11 for CLOSE_RANGE_CLOEXEC) or refused
-/// (a seccomp filter).
+/// What close_range(first, last, flags) does, also where that system call is missing (Linux before 5.9; 5.11 for
+/// CLOSE_RANGE_CLOEXEC) or refused (a seccomp filter).
 void end_descriptors(unsigned first, unsigned last, bool at_exec) noexcept {
   if (first > last) return;
 #ifdef SYS_close_range
@@ -100,9 +103,11 @@ void end_descriptors(unsigned first, unsigned last, bool at_exec) noexcept {
 }  // namespace
 
 void fill_standard_streams() {
-  // Each open takes the lowest number that is free. Standard output that is closed cannot be written, which a command must notice.
+  // Each open takes the lowest number that is free. Standard output that is closed cannot be written, which a command
+  // must notice.
   for (int fd = 0; fd <= 2; ++fd) {
-    if (::fcntl(fd, F_GETFD) == -1 && errno == EBADF) ::open("/dev/null", (fd == STDOUT_FILENO ? O_RDONLY : O_RDWR) | O_CLOEXEC);
+    if (::fcntl(fd, F_GETFD) == -1 && errno == EBADF)
+      ::open("/dev/null", (fd == STDOUT_FILENO ? O_RDONLY : O_RDWR) | O_CLOEXEC);
   }
 }
 
@@ -185,7 +190,9 @@ template <class Shared>
       at.it_value.tv_sec = until.count() / 1'000'000'000;
       at.it_value.tv_nsec = until.count() % 1'000'000'000;
     }
-    if (passed) at.it_value.tv_sec = static_cast<time_t>(conch::clock::now().time_since_epoch().count() / 1'000'000'000) + 1;  // look again
+    // look again
+    if (passed)
+      at.it_value.tv_sec = static_cast<time_t>(conch::clock::now().time_since_epoch().count() / 1'000'000'000) + 1;
     ::timerfd_settime(timer, TFD_TIMER_ABSTIME, &at, nullptr);
     pollfd wait[2]{{pipe, POLLIN, 0}, {timer, POLLIN, 0}};
     if (::poll(wait, 2, -1) < 0) continue;
@@ -232,7 +239,8 @@ void guardian::set_deadline(time_point t) noexcept { page_->deadline.store(t.tim
 namespace {
 
 /// In the child, until it is another program. `report`: takes errno if that fails.
-[[noreturn]] void become(char* const* command, child_options const& options, pid_t parent, int tty_of_group, int report) noexcept {
+[[noreturn]] void become(char* const* command, child_options const& options, pid_t parent, int tty_of_group,
+                         int report) noexcept {
   if (options.dies_with_parent) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(exit_code::internal);  // it has ended before
@@ -243,7 +251,8 @@ namespace {
   if (tty_of_group >= 0) ::tcsetpgrp(tty_of_group, ::getpid());
   for (int number = 1; number < NSIG; ++number) {
     struct sigaction now {};
-    // What conch was told to ignore, as by nohup, stays ignored. Handlers must not run in this process: they are conch's.
+    // What conch was told to ignore, as by nohup, stays ignored. Handlers must not run in this process: they are
+    // conch's.
     if (::sigaction(number, nullptr, &now) == 0 && now.sa_handler != SIG_IGN) ::signal(number, SIG_DFL);
   }
   if (options.ignores_children) ::signal(SIGCHLD, SIG_IGN);  // conch itself must not

@@ -51,9 +51,12 @@ std::string reason_of(error_code lost) {
 class runner {
  public:
   runner(asio::io_context& context, arguments const& given, run_locks& locks, duration grace)
-      : given_{given}, events_{context, given}, context_{context}, locks_{locks}, grace_{grace}, plan_{grace,
-                                                                                                       {SIGTERM, SIGKILL, SIGCONT, exit_code::lost,
-                                                                                                        exit_code::of_signal}} {}
+      : given_{given},
+        events_{context, given},
+        context_{context},
+        locks_{locks},
+        grace_{grace},
+        plan_{grace, {SIGTERM, SIGKILL, SIGCONT, exit_code::lost, exit_code::of_signal}} {}
 
   int run() {
     adopt_orphans();
@@ -62,7 +65,9 @@ class runner {
     events_.waiting();
     locks_.when_short_of_replicas([this] {
       events_.trouble("short_of_replicas",
-                      printable(given_.names.front()) + ": too few replicas have the lock so far, so it was given back; conch asks again", 0);
+                      printable(given_.names.front()) +
+                          ": too few replicas have the lock so far, so it was given back; conch asks again",
+                      0);
     });
     locks_.acquire([this](error_code why) { acquired(why); });
     context_.run();
@@ -92,7 +97,8 @@ class runner {
   void listen() {
     for (int const number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH, SIGTSTP, SIGCONT}) {
       struct sigaction now {};
-      if (::sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN) continue;  // as by nohup: it stays ignored
+      // as by nohup: it stays ignored
+      if (::sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN) continue;
       signals_.add(number);
     }
     struct sigaction children {};
@@ -138,8 +144,10 @@ class runner {
   void child_ended(int status) {
     if (tty_.is_of(child_)) {
       tty_.give_to(::getpgrp());
-      // The terminal would have signalled all of conch's group, including the script around it, if it were not the child's.
-      if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGQUIT)) told_by_terminal_ = WTERMSIG(status);
+      // The terminal would have signalled all of conch's group, including the script around it, if it were not the
+      // child's.
+      if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGQUIT))
+        told_by_terminal_ = WTERMSIG(status);
     }
     events_.child_ended(status);
     int const code = WIFEXITED(status) ? WEXITSTATUS(status) : exit_code::of_signal + WTERMSIG(status);
@@ -189,7 +197,8 @@ class runner {
     follow_deadline();
     locks_.when_lost([this](error_code lost) {
       if (lost == asio::error::operation_aborted) return;
-      events_.trouble("lost", printable(given_.names.front()) + ": the lock is lost" + reason_of(lost), exit_code::lost);
+      events_.trouble("lost", printable(given_.names.front()) + ": the lock is lost" + reason_of(lost),
+                      exit_code::lost);
       time_point const now = clock::now();
       // The kill needs a moment, too.
       carry_out(plan_.lost_at(now, deadline_ - std::min<duration>(50ms, grace_ / 4)));
@@ -203,8 +212,8 @@ class runner {
     return "not free within " + readable(*given_.wait);
   }
 
-  /// The deadline moves on with each renewal, and the first one comes soon after a grant that was waited for: that is a claim first. Each later
-  /// deadline goes to the guardian as soon as it is known here.
+  /// The deadline moves on with each renewal, and the first one comes soon after a grant that was waited for: that is a
+  /// claim first. Each later deadline goes to the guardian as soon as it is known here.
   void follow_deadline() {
     deadline_ = std::max(deadline_, locks_.deadline());
     if (guardian_) guardian_->set_deadline(deadline_);
@@ -218,7 +227,9 @@ class runner {
     if (guardian_) guardian_->watch(0);
     locks_.release([this](error_code why, bool) {
       if (why && why != errc::not_held)
-        events_.trouble("not_released", printable(given_.names.front()) + ": not released yet, so it ends with its lease: " + why.message(), 0);
+        events_.trouble(
+            "not_released",
+            printable(given_.names.front()) + ": not released yet, so it ends with its lease: " + why.message(), 0);
       else events_.released(!why);
       clean_ = !why;
       carry_out(plan_.released());
@@ -272,11 +283,12 @@ class runner {
       fences += (fences.empty() ? "" : " ") + std::to_string(locks_.fence(name));
     }
     std::uint32_t const segment = locks_.segment();
-    std::vector<std::pair<std::string, std::string>> all{{child_variable::lock, names},
-                                                         {child_variable::fence, fences},
-                                                         {child_variable::segment, segment == 0 ? std::string{} : std::to_string(segment)}};
-    // Not for the job: how this process reaches the server, with passwords; and what systemd addresses to one process id: its sockets and its
-    // watchdog. Without WATCHDOG_PID any process of the service may report to the watchdog.
+    std::vector<std::pair<std::string, std::string>> all{
+        {child_variable::lock, names},
+        {child_variable::fence, fences},
+        {child_variable::segment, segment == 0 ? std::string{} : std::to_string(segment)}};
+    // Not for the job: how this process reaches the server, with passwords; and what systemd addresses to one process
+    // id: its sockets and its watchdog. Without WATCHDOG_PID any process of the service may report to the watchdog.
     if (!given_.keep_connection) {
       for (char const* const name : connection_variables()) all.emplace_back(name, "");
     }
@@ -295,11 +307,13 @@ class runner {
     look_for_group();
   }
 
-  /// A job that runs as another user (sudo, a program with the setuid bit) ends when it wants to. `why`: errno of a signal.
+  /// A job that runs as another user (sudo, a program with the setuid bit) ends when it wants to. `why`: errno of a
+  /// signal.
   void tell_if_out_of_reach(int why) {
     if (why != EPERM || std::exchange(is_out_of_reach_, true)) return;
     std::string const words = printable(given_.names.front()) + ": " + printable(given_.child.front()) +
-                              " runs as another user: neither a signal, nor the loss of the lock, nor the end of conch ends it. Run conch as that "
+                              " runs as another user: neither a signal, nor the loss of the lock, nor the end of conch "
+                              "ends it. Run conch as that "
                               "user, as in: sudo conch run " +
                               "NAME -- COMMAND";
     events_.trouble("out_of_reach", words, 0);
@@ -328,7 +342,8 @@ class runner {
     signals_.add(SIGTSTP);
   }
 
-  /// Ends by the signal that the terminal gave the child, and with it what the terminal would have ended: a script does not continue after Ctrl-C.
+  /// Ends by the signal that the terminal gave the child, and with it what the terminal would have ended: a script does
+  /// not continue after Ctrl-C.
   void end_as_child() const {
     if (told_by_terminal_ == 0 || plan_.lost()) {
       keep_signals_out();

@@ -21,7 +21,10 @@ namespace json = boost::json;
 namespace conch::cli {
 
 run_events::run_events(boost::asio::io_context& context, arguments const& given)
-    : given_{given}, fd_{given.events_fd.value_or(given.json ? STDERR_FILENO : -1)}, flush_timer_{context}, began_{clock::now()} {
+    : given_{given},
+      fd_{given.events_fd.value_or(given.json ? STDERR_FILENO : -1)},
+      flush_timer_{context},
+      began_{clock::now()} {
   // A descriptor with close-on-exec cannot have come from outside: it is one of conch's own.
   int const flags = given.events_fd ? ::fcntl(fd_, F_GETFD) : 0;
   if (flags == -1 || (flags & FD_CLOEXEC) != 0) {
@@ -61,7 +64,9 @@ void run_events::granted(run_locks const& held) {
   for (std::string const& name : given_.names) {
     locks.push_back(json::object{{"name", printable(name)}, {"fence", std::to_string(held.fence(name))}});
   }
-  json::object more{{"locks", std::move(locks)}, {"waited_ms", std::chrono::duration_cast<std::chrono::milliseconds>(clock::now() - began_).count()}};
+  json::object more{
+      {"locks", std::move(locks)},
+      {"waited_ms", std::chrono::duration_cast<std::chrono::milliseconds>(clock::now() - began_).count()}};
   if (held.segment() != 0) more["segment"] = held.segment();
   write("granted", std::move(more));
 }

@@ -16,8 +16,8 @@
 
 namespace conch::cli {
 
-/// What `conch run` reports to a program: one JSON object a line, on standard error (--json) or another descriptor (--events-fd). Each has "event"
-/// and "unix_ms".
+/// What `conch run` reports to a program: one JSON object a line, on standard error (--json) or another descriptor
+/// (--events-fd). Each has "event" and "unix_ms".
 ///
 /// It never waits for its reader (line_sink). After the reader has gone nothing more is reported.
 class run_events {
@@ -33,8 +33,8 @@ class run_events {
   void released(bool confirmed);
   void exits(int code);
 
-  /// `event`: what went wrong: not_granted, not_started, lost or not_released. Also for people, as `say`; where both go to standard error, one
-  /// line is for both.
+  /// `event`: what went wrong: not_granted, not_started, lost or not_released. Also for people, as `say`; where both go
+  /// to standard error, one line is for both.
   void trouble(char const* event, std::string const& words, int code);
   /// The same without words for people.
   void quiet_trouble(char const* event, std::string const& words, int code);

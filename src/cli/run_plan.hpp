@@ -43,7 +43,8 @@ class run_plan {
   };
   using orders = std::vector<order>;
 
-  /// `grace`: between TERM and KILL. The numbers of signals and exit codes come from outside: this file does not know the system.
+  /// `grace`: between TERM and KILL. The numbers of signals and exit codes come from outside: this file does not know
+  /// the system.
   struct numbers {
     int term, kill, cont;
     int lost_code, of_signal;

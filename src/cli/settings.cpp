@@ -39,7 +39,8 @@ std::optional<std::string> folder_in(char const* variable) {
 std::optional<std::string> environment(char const* name) {
   char const* const found = std::getenv(name);
   if (found == nullptr) return std::nullopt;
-  // As on the command line: what a template has left empty must not lead to another server, or to no login, instead of the one that is meant.
+  // As on the command line: what a template has left empty must not lead to another server, or to no login, instead of
+  // the one that is meant.
   if (*found == '\0') refuse(std::string{name} + " is empty: give it a value, or unset it");
   return found;
 }
@@ -67,7 +68,8 @@ void refuse_unless_private(int fd, std::string const& path, std::string const& w
   if (S_ISDIR(about.st_mode)) refuse(what + ' ' + path + " is a folder");
   if (!S_ISREG(about.st_mode)) return;  // a pipe, as <(...) gives it
   if ((about.st_mode & 077) != 0) {
-    refuse(what + ' ' + path + " can be read or written by others (mode " + mode_of(about.st_mode) + "): chmod 600 " + path);
+    refuse(what + ' ' + path + " can be read or written by others (mode " + mode_of(about.st_mode) + "): chmod 600 " +
+           path);
   }
   if (about.st_uid != ::geteuid() && about.st_uid != 0) refuse(what + ' ' + path + " belongs to another user");
 }
@@ -121,8 +123,10 @@ file_settings read_file(std::string const& given) {
   std::optional<std::string> const path = given.empty() ? default_file() : given;
   if (!path) return all;
   for (toml_entry& entry : parse_toml(read_private_file(*path, "the configuration file"), *path)) {
-    if (find_setting(entry.key) == nullptr) refuse(*path + ':' + std::to_string(entry.line) + ": there is no setting " + entry.key);
-    // As on the command line: what a template has left empty must not lead to another server than the one that is meant.
+    if (find_setting(entry.key) == nullptr)
+      refuse(*path + ':' + std::to_string(entry.line) + ": there is no setting " + entry.key);
+    // As on the command line: what a template has left empty must not lead to another server than the one that is
+    // meant.
     if (entry.value.empty()) refuse(*path + ':' + std::to_string(entry.line) + ": " + entry.key + " is empty");
     bool const is_path = entry.key.ends_with("-file") || entry.key.ends_with("-path");
     if (is_path && !entry.value.starts_with('/')) {
@@ -134,9 +138,10 @@ file_settings read_file(std::string const& given) {
   return all;
 }
 
-/// A setting: of the command line, else of a file that the command line names, else of the environment, else of the file that is always read. What
-/// somebody types goes before what happens to be set.
-std::optional<std::string> chosen(std::string const& option, std::string const& key, connection_options const& given, file_settings const& file) {
+/// A setting: of the command line, else of a file that the command line names, else of the environment, else of the
+/// file that is always read. What somebody types goes before what happens to be set.
+std::optional<std::string> chosen(std::string const& option, std::string const& key, connection_options const& given,
+                                  file_settings const& file) {
   if (!option.empty()) return option;
   std::optional<std::string> in_file = file.get(key);
   if (in_file && !given.config_file.empty()) return in_file;
@@ -172,7 +177,9 @@ void read_login(connection_options const& given, file_settings const& file, conn
   login.user = user;
   login.password = std::move(password).value_or("");
   if (rules.takes_provider) {
-    into.settings.credentials_provider = [login](std::string const&, credentials_handler const& done) { done({}, login); };
+    into.settings.credentials_provider = [login](std::string const&, credentials_handler const& done) {
+      done({}, login);
+    };
     return;
   }
   if (!login.password.empty() && conch::servers::login_in(into.settings.url).password)
@@ -186,7 +193,8 @@ void read_sync(connection_options const& given, file_settings const& file, confi
     into.sync_replicas = *given.sync_replicas;
   } else if (auto const text = file.get("sync-replicas")) {
     auto const [end, error] = std::from_chars(text->data(), text->data() + text->size(), into.sync_replicas);
-    if (error != std::errc{} || end != text->data() + text->size()) refuse("sync-replicas is a number, not '" + *text + "'");
+    if (error != std::errc{} || end != text->data() + text->size())
+      refuse("sync-replicas is a number, not '" + *text + "'");
   }
   if (given.sync_timeout) {
     into.sync_timeout = *given.sync_timeout;
@@ -214,12 +222,13 @@ std::string read_private_file(std::string const& path, std::string const& what) 
 
 connection read_connection(connection_options const& given) {
   auto const in_argument = conch::servers::login_in(given.url);
-  if (in_argument.user && !in_argument.password) throw failure{exit_code::usage, "--url: give the user with --user, not in the URL"};
+  if (in_argument.user && !in_argument.password)
+    throw failure{exit_code::usage, "--url: give the user with --user, not in the URL"};
   if (in_argument.password) {
-    throw failure{
-        exit_code::usage,
-        "--url: other users of this machine can read arguments, so give the password in CONCH_PASSWORD, --password-file or the configuration "
-        "file, and the user with --user"};
+    throw failure{exit_code::usage,
+                  "--url: other users of this machine can read arguments, so give the password in CONCH_PASSWORD, "
+                  "--password-file or the configuration "
+                  "file, and the user with --user"};
   }
   file_settings const file = read_file(given.config_file);
   connection all;

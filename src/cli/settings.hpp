@@ -9,7 +9,8 @@
 #include <string>
 #include <vector>
 
-// Where the server is and how one gets in: from the command line, the environment and a file, in this order of importance.
+// Where the server is and how one gets in: from the command line, the environment and a file, in this order of
+// importance.
 namespace conch::cli {
 
 /// As given on the command line. Empty: not given.
@@ -25,7 +26,8 @@ struct connection_options {
 
 /// All that the commands need to know of the servers.
 struct connection {
-  config settings;                   // url, credentials_provider, key_prefix, tls, sync_replicas are set; a URL may contain the login
+  // url, credentials_provider, key_prefix, tls, sync_replicas are set; a URL may contain the login
+  config settings;
   std::vector<std::string> servers;  // the URL of each server
   bool quorum = false;               // the lock is kept by all of them, and a majority decides
 
@@ -33,13 +35,15 @@ struct connection {
   config at(std::string const& url) const;
 };
 
-/// Reads the environment (CONCH_URL, CONCH_USER, CONCH_PASSWORD) and the configuration file: that of the options, which must exist, else
-/// $XDG_CONFIG_HOME/conch.toml or ~/.config/conch.toml if it is there.
-/// Throws failure: usage (a password in `--url`, which everybody on the machine can read), wrong_config (the file cannot be read, others can
-/// read it, it has an unknown key, a variable that is needed is set and empty, or a value makes no sense).
+/// Reads the environment (CONCH_URL, CONCH_USER, CONCH_PASSWORD) and the configuration file: that of the options, which
+/// must exist, else $XDG_CONFIG_HOME/conch.toml or ~/.config/conch.toml if it is there.
+/// Throws failure: usage (a password in `--url`, which everybody on the machine can read), wrong_config (the file
+/// cannot be read, others can read it, it has an unknown key, a variable that is needed is set and empty, or a value
+/// makes no sense).
 connection read_connection(connection_options const& given);
 
-/// A regular file that others than its owner may read is refused, and so is one that belongs to somebody else than the user or root.
+/// A regular file that others than its owner may read is refused, and so is one that belongs to somebody else than the
+/// user or root.
 /// `what`: for the error. Throws failure.
 std::string read_private_file(std::string const& path, std::string const& what);
 

@@ -19,7 +19,8 @@ namespace {
 
 std::string share_of(lock_status const& s, lock_holder const& h) {
   switch (s.kind) {
-    case lock_status::kind_of_lock::semaphore: return std::to_string(h.permits) + (h.permits == 1 ? " permit, " : " permits, ");
+    case lock_status::kind_of_lock::semaphore:
+      return std::to_string(h.permits) + (h.permits == 1 ? " permit, " : " permits, ");
     case lock_status::kind_of_lock::shared_mutex: return s.writer() ? "writes, " : "reads, ";
     case lock_status::kind_of_lock::striped_mutex: return "segment " + std::to_string(h.segment) + ", ";
     case lock_status::kind_of_lock::mutex:
@@ -31,10 +32,13 @@ std::string share_of(lock_status const& s, lock_holder const& h) {
 std::string state_of(lock_status const& s) {
   if (!s.locked()) return "free";
   switch (s.kind) {
-    case lock_status::kind_of_lock::semaphore: return std::to_string(s.taken) + " of " + std::to_string(s.limit) + " permits held";
-    case lock_status::kind_of_lock::striped_mutex: return std::to_string(s.taken) + " of " + std::to_string(s.limit) + " segments held";
+    case lock_status::kind_of_lock::semaphore:
+      return std::to_string(s.taken) + " of " + std::to_string(s.limit) + " permits held";
+    case lock_status::kind_of_lock::striped_mutex:
+      return std::to_string(s.taken) + " of " + std::to_string(s.limit) + " segments held";
     case lock_status::kind_of_lock::shared_mutex:
-      return s.writer() ? "held by a writer" : "held by " + std::to_string(s.held) + (s.held == 1 ? " reader" : " readers");
+      return s.writer() ? "held by a writer"
+                        : "held by " + std::to_string(s.held) + (s.held == 1 ? " reader" : " readers");
     case lock_status::kind_of_lock::mutex:
     case lock_status::kind_of_lock::reentrant_mutex: break;
   }
@@ -76,8 +80,8 @@ std::string as_text(std::string const& name, lock_status const& s, std::chrono::
   if (s.locked() || s.waiting != 0) text += ", " + std::to_string(s.waiting) + " waiting";
   text += '\n';
   for (lock_holder const& h : s.holders) {
-    text += "  client " + printable(h.client) + ", " + share_of(s, h) + "fence " + std::to_string(h.fence) + ", since " + in_utc(h.since) + " (" +
-            readable(now - h.since) + ')';
+    text += "  client " + printable(h.client) + ", " + share_of(s, h) + "fence " + std::to_string(h.fence) +
+            ", since " + in_utc(h.since) + " (" + readable(now - h.since) + ')';
     if (h.lease_left != servers::unknown_lease) text += ", " + readable(h.lease_left) + " left";
     if (!h.confirmed) text += ", not confirmed yet";
     if (!h.asked_by.empty()) text += ", asked to let go at " + in_utc(h.asked_at);

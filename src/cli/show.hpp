@@ -10,10 +10,12 @@
 // Statuses of locks, for people and as JSON.
 namespace conch::cli {
 
-/// "stock: mutex, held, 3 waiting", and a line for each holder. `now`: of this machine; how long ago a grant was needs clocks that agree.
+/// "stock: mutex, held, 3 waiting", and a line for each holder. `now`: of this machine; how long ago a grant was needs
+/// clocks that agree.
 std::string as_text(std::string const& name, lock_status const& s, std::chrono::system_clock::time_point now);
 
-/// Names are printable (base/readable.hpp), as in text. Fences are strings: most readers of JSON keep 53 bits of a number.
+/// Names are printable (base/readable.hpp), as in text. Fences are strings: most readers of JSON keep 53 bits of a
+/// number.
 boost::json::object as_json(std::string const& name, lock_status const& s);
 
 /// As JSON on a line.

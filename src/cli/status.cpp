@@ -29,13 +29,15 @@ namespace {
 
 log_hook log_of(arguments const& given) { return given.verbose ? log_to_stderr(log_level::debug) : nullptr; }
 
-void print_status(arguments const& given, connection const& servers, std::string const& url, std::string const& name, lock_status const& s) {
+void print_status(arguments const& given, connection const& servers, std::string const& url, std::string const& name,
+                  lock_status const& s) {
   if (given.json) {
     boost::json::object o = as_json(name, s);
     if (servers.quorum) o["server"] = conch::servers::without_login(url);
     print(one_line(o));
   } else {
-    print((servers.quorum ? conch::servers::without_login(url) + ": " : "") + as_text(name, s, std::chrono::system_clock::now()));
+    print((servers.quorum ? conch::servers::without_login(url) + ": " : "") +
+          as_text(name, s, std::chrono::system_clock::now()));
   }
 }
 
@@ -94,8 +96,12 @@ namespace {
 /// The servers of a quorum, each asked by itself. Some may be away.
 class unlocking {
  public:
-  unlocking(arguments const& given, connection const& servers) : given_{given}, servers_{servers}, name_{given.names.front()} {
-    for (std::string const& url : servers.servers) clients_.push_back(std::make_unique<operator_client>(servers, url, log_of(given)));
+  unlocking(arguments const& given, connection const& servers)
+      : given_{given},
+        servers_{servers},
+        name_{given.names.front()} {
+    for (std::string const& url : servers.servers)
+      clients_.push_back(std::make_unique<operator_client>(servers, url, log_of(given)));
   }
 
   int run() {
@@ -107,7 +113,8 @@ class unlocking {
         locked = locked || now.locked();
       });
       if (!locked) return report();
-      std::string const whom = given_.fence ? "the holder with fence " + std::to_string(*given_.fence) : "all of its holders";
+      std::string const whom =
+          given_.fence ? "the holder with fence " + std::to_string(*given_.fence) : "all of its holders";
       if (!agreed("Take " + printable(name_) + " from " + whom + "?")) return exit_code::nothing_done;
     }
     if (given_.fence && servers_.quorum) {
@@ -120,9 +127,12 @@ class unlocking {
 
  private:
   /// Counts holders, not servers: over a quorum each server reports the same holders.
-  void take(operator_client& client, std::optional<std::int64_t> fence) { taken_ = std::max(taken_, client.force_release(name_, fence)); }
+  void take(operator_client& client, std::optional<std::int64_t> fence) {
+    taken_ = std::max(taken_, client.force_release(name_, fence));
+  }
 
-  /// The fence of one grant differs from server to server until a majority has agreed on the greatest; the client does not.
+  /// The fence of one grant differs from server to server until a majority has agreed on the greatest; the client does
+  /// not.
   void take_from_owner() {
     auto const of_this_grant = [&](lock_holder const& h) { return same_grant(h.fence, *given_.fence); };
     std::string owner;
@@ -146,7 +156,8 @@ class unlocking {
         ++answered_;
       } catch (boost::system::system_error const& error) {
         if (!servers_.quorum) throw;
-        say(given_, conch::servers::without_login(servers_.servers[i]) + ": " + error.code().message(), exit_code_of(error.code()));
+        say(given_, conch::servers::without_login(servers_.servers[i]) + ": " + error.code().message(),
+            exit_code_of(error.code()));
       }
     }
   }
@@ -177,7 +188,8 @@ class unlocking {
 }  // namespace
 
 int unlock(arguments const& given, connection const& servers) {
-  if (!given.yes && !asks()) throw failure{exit_code::usage, "conch unlock takes the lock from its holder: without a terminal it needs --yes"};
+  if (!given.yes && !asks())
+    throw failure{exit_code::usage, "conch unlock takes the lock from its holder: without a terminal it needs --yes"};
   unlocking u{given, servers};
   return u.run();
 }

@@ -47,7 +47,8 @@ std::string heading_of(option_entry const& option) {
 
 std::string description_of(option_entry const& option) {
   std::string text{option.text}, limits;
-  if (!option.least.empty() && !option.most.empty()) limits = std::string{option.least} + " to " + std::string{option.most};
+  if (!option.least.empty() && !option.most.empty())
+    limits = std::string{option.least} + " to " + std::string{option.most};
   if (!option.initial.empty()) limits += (limits.empty() ? "default: " : "; default: ") + std::string{option.initial};
   if (!limits.empty()) text += " (" + limits + ')';
   if (!option.more.empty()) text.append(". ").append(option.more);
@@ -82,8 +83,9 @@ std::string names_of_connection_options() {
 }
 
 std::string about_withheld_variables() {
-  return "CMD does not get " + listed(connection_variables()) + " of conch, unless `--keep-connection` is given; nor systemd's " +
-         listed(variables_of_systemd) + ", which are for the process of conch.";
+  return "CMD does not get " + listed(connection_variables()) +
+         " of conch, unless `--keep-connection` is given; nor systemd's " + listed(variables_of_systemd) +
+         ", which are for the process of conch.";
 }
 
 std::string without_backticks(std::string_view text) {
@@ -93,7 +95,8 @@ std::string without_backticks(std::string_view text) {
 }
 
 std::string as_sentence(std::string text) {
-  if (!text.empty() && text.front() >= 'a' && text.front() <= 'z') text.front() = static_cast<char>(text.front() - 'a' + 'A');
+  if (!text.empty() && text.front() >= 'a' && text.front() <= 'z')
+    text.front() = static_cast<char>(text.front() - 'a' + 'A');
   if (!text.empty() && text.back() != '.' && text.back() != '?') text += '.';
   return text;
 }

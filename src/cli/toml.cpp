@@ -12,7 +12,9 @@ namespace {
 
 bool is_space(char c) { return c == ' ' || c == '\t'; }
 
-bool is_of_key(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_'; }
+bool is_of_key(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+}
 
 class line_reader {
  public:
@@ -28,7 +30,8 @@ class line_reader {
   std::string key() {
     auto const end = std::find_if_not(rest_.begin(), rest_.end(), is_of_key);
     std::string found{rest_.begin(), end};
-    if (found.empty()) refuse(rest_.front() == '[' ? "tables are not supported: use lines KEY = VALUE" : "expected a key");
+    if (found.empty())
+      refuse(rest_.front() == '[' ? "tables are not supported: use lines KEY = VALUE" : "expected a key");
     rest_.remove_prefix(found.size());
     skip_spaces();
     if (rest_.empty() || rest_.front() != '=') refuse("expected '=' after the key " + found);
@@ -65,7 +68,10 @@ class line_reader {
       case 'n': return '\n';
       case 'r': return '\r';
       case 't': return '\t';
-      default: refuse("in double quotation marks '\\' must be followed by one of \" \\ n r t; single quotation marks take the text as it is");
+      default:
+        refuse(
+            "in double quotation marks '\\' must be followed by one of \" \\ n r t; single quotation marks take the "
+            "text as it is");
     }
   }
 
@@ -98,7 +104,8 @@ std::vector<toml_entry> parse_toml(std::string_view text, std::string const& nam
     std::string value = reader.value();
     reader.skip_spaces();
     if (!reader.at_end()) reader.refuse("unexpected text after the value of " + key);
-    if (std::any_of(all.begin(), all.end(), [&](toml_entry const& one) { return one.key == key; })) reader.refuse("duplicate key " + key);
+    if (std::any_of(all.begin(), all.end(), [&](toml_entry const& one) { return one.key == key; }))
+      reader.refuse("duplicate key " + key);
     all.push_back({std::move(key), std::move(value), number});
   }
   return all;

@@ -73,7 +73,8 @@ class full_screen {
 class watcher {
  public:
   watcher(arguments const& given, connection const& servers) : given_{given}, servers_{servers}, every_{given.every} {
-    for (std::string const& url : servers.servers) scanners_.push_back(std::make_unique<lock_scanner>(servers, url, given.names));
+    for (std::string const& url : servers.servers)
+      scanners_.push_back(std::make_unique<lock_scanner>(servers, url, given.names));
   }
 
   int run() {
@@ -112,7 +113,8 @@ class watcher {
     for (auto const& scanner : scanners_) {
       std::string const url = conch::servers::without_login(scanner->url());
       try {
-        for (auto& [name, status] : scanner->look()) all.emplace_back(servers_.quorum ? url + ": " + name : name, std::move(status));
+        for (auto& [name, status] : scanner->look())
+          all.emplace_back(servers_.quorum ? url + ": " + name : name, std::move(status));
         ++answered;
       } catch (boost::system::system_error const& error) {
         std::string const words = error.code().message();

@@ -26,7 +26,9 @@ std::string with_one_digit(double number) {
 
 std::string held_of(lock_status const& s) {
   if (s.kind == lock_status::kind_of_lock::shared_mutex)
-    return !s.locked() ? "free" : s.writer() ? "writer" : std::to_string(s.held) + (s.held == 1 ? " reader" : " readers");
+    return !s.locked()  ? "free"
+           : s.writer() ? "writer"
+                        : std::to_string(s.held) + (s.held == 1 ? " reader" : " readers");
   if (s.limit > 1) return std::to_string(s.taken) + " of " + std::to_string(s.limit);
   return s.locked() ? "held" : "free";
 }
@@ -44,10 +46,12 @@ std::vector<watch_view::change> watch_view::look(statuses seen, time_point now) 
     auto const known = before.find(name);
     std::set<std::int64_t> fences = fences_of(status);
     std::size_t fresh = 0;
-    for (std::int64_t const fence : fences) fresh += known == before.end() || !known->second.fences.contains(fence) ? 1 : 0;
+    for (std::int64_t const fence : fences)
+      fresh += known == before.end() || !known->second.fences.contains(fence) ? 1 : 0;
     if (!first && seconds > 0) rates_[name] = static_cast<double>(fresh) / seconds;
     grants += fresh;
-    bool const same = known != before.end() && known->second.fences == fences && known->second.status.waiting == status.waiting;
+    bool const same =
+        known != before.end() && known->second.fences == fences && known->second.status.waiting == status.waiting;
     if (!same) changes.push_back({name, status});
     if (known != before.end()) before.erase(known);
     locks_[name] = {std::move(status), std::move(fences)};
@@ -60,8 +64,8 @@ std::vector<watch_view::change> watch_view::look(statuses seen, time_point now) 
 
 namespace {
 
-/// How wide the columns of the screen are. All but the name and the holder have a width of their own; on a narrow screen words are shorter, and
-/// the holder is the beginning of its id.
+/// How wide the columns of the screen are. All but the name and the holder have a width of their own; on a narrow
+/// screen words are shorter, and the holder is the beginning of its id.
 struct layout {
   std::size_t name, state, waiting, rate, held, left, holder;
   bool narrow;
@@ -80,8 +84,8 @@ struct layout {
 
   std::string heading() const {
     return padded("NAME", name) + "  " + padded("STATE", state) + padded(narrow ? "WAIT" : "WAITING", waiting) +
-           padded(narrow ? "GR./S" : "GRANTS/S", rate) + padded(narrow ? "HELD" : "HELD FOR", held) + padded(narrow ? "LEFT" : "LEASE LEFT", left) +
-           "HOLDER";
+           padded(narrow ? "GR./S" : "GRANTS/S", rate) + padded(narrow ? "HELD" : "HELD FOR", held) +
+           padded(narrow ? "LEFT" : "LEASE LEFT", left) + "HOLDER";
   }
 
   std::string holder_of(lock_status const& s) const {
@@ -94,7 +98,8 @@ struct layout {
 
 }  // namespace
 
-std::vector<std::string> watch_view::screen(std::size_t rows, std::size_t columns, std::chrono::system_clock::time_point at) const {
+std::vector<std::string> watch_view::screen(std::size_t rows, std::size_t columns,
+                                            std::chrono::system_clock::time_point at) const {
   std::vector<decltype(locks_)::value_type const*> all;
   std::size_t widest = 0;
   std::uint64_t waiting = 0;
@@ -103,18 +108,20 @@ std::vector<std::string> watch_view::screen(std::size_t rows, std::size_t column
     widest = std::max(widest, columns_of(printable(lock.first)));
     waiting += lock.second.status.waiting;
   }
-  std::stable_sort(all.begin(), all.end(), [](auto const* a, auto const* b) { return a->second.status.waiting > b->second.status.waiting; });
+  std::stable_sort(all.begin(), all.end(),
+                   [](auto const* a, auto const* b) { return a->second.status.waiting > b->second.status.waiting; });
   layout const l{columns, widest};
 
   std::vector<std::string> lines;
-  lines.push_back(std::to_string(locks_.size()) + (locks_.size() == 1 ? " lock, " : " locks, ") + std::to_string(waiting) + " waiting, at least " +
-                  with_one_digit(rate_) + " grants/s; q quits");
+  lines.push_back(std::to_string(locks_.size()) + (locks_.size() == 1 ? " lock, " : " locks, ") +
+                  std::to_string(waiting) + " waiting, at least " + with_one_digit(rate_) + " grants/s; q quits");
   lines.push_back(l.heading());
   std::size_t const room = rows > lines.size() + 1 ? rows - lines.size() - 1 : 1;
   for (std::size_t i = 0; i < std::min(room, all.size()); ++i) {
     lock_status const& s = all[i]->second.status;
     auto const rate = rates_.find(all[i]->first);
-    std::string line = padded(printable(all[i]->first), l.name) + "  " + padded(held_of(s), l.state) + padded(std::to_string(s.waiting), l.waiting) +
+    std::string line = padded(printable(all[i]->first), l.name) + "  " + padded(held_of(s), l.state) +
+                       padded(std::to_string(s.waiting), l.waiting) +
                        padded(rate == rates_.end() ? "" : with_one_digit(rate->second), l.rate);
     if (!s.holders.empty()) {
       lock_holder const& h = s.holders.front();

@@ -28,10 +28,13 @@ class watch_view {
   /// What was seen at `now`. Result: what is different: other holders, or another number of waiters.
   std::vector<change> look(statuses seen, time_point now);
 
-  /// Lines for a screen of that size, with a heading: the locks with most waiters first. `at`: to show how long they have been held.
-  std::vector<std::string> screen(std::size_t rows, std::size_t columns, std::chrono::system_clock::time_point at) const;
+  /// Lines for a screen of that size, with a heading: the locks with most waiters first. `at`: to show how long they
+  /// have been held.
+  std::vector<std::string> screen(std::size_t rows, std::size_t columns,
+                                  std::chrono::system_clock::time_point at) const;
 
-  /// New grants per second between the last two samples. If several come between two samples only one is seen: it is a lower bound.
+  /// New grants per second between the last two samples. If several come between two samples only one is seen: it is a
+  /// lower bound.
   double grants_per_second() const noexcept { return rate_; }
 
  private:

@@ -33,7 +33,9 @@ class asked final : public client_request {
   using reader = std::function<std::tuple<Results...>(engine::admin_result const&)>;
 
   asked(core_ptr c, kind w, std::string of, reader r, handler_type h)
-      : client_request{std::move(c), w, std::move(of)}, read_{std::move(r)}, handler_{std::move(h)} {
+      : client_request{std::move(c), w, std::move(of)},
+        read_{std::move(r)},
+        handler_{std::move(h)} {
     runs_on_ = work_of(core->executor(), handler_);
   }
 
@@ -44,7 +46,9 @@ class asked final : public client_request {
     std::tuple<Results...> results;
     if (!why) results = read_(result);
     auto runs_on = std::exchange(runs_on_, {});
-    std::apply([&](auto&... each) { post_completion(io, std::move(runs_on), std::move(handler), why, std::move(each)...); }, results);
+    std::apply(
+        [&](auto&... each) { post_completion(io, std::move(runs_on), std::move(handler), why, std::move(each)...); },
+        results);
   }
 
   void drop() override {
@@ -112,7 +116,9 @@ std::tuple<lock_status> status_of(lock_settings const& of, engine::admin_result 
   return std::tuple{std::move(s)};
 }
 
-std::tuple<std::uint32_t> count_of(engine::admin_result const& result) { return {static_cast<std::uint32_t>(result.count)}; }
+std::tuple<std::uint32_t> count_of(engine::admin_result const& result) {
+  return {static_cast<std::uint32_t>(result.count)};
+}
 
 std::tuple<std::uint32_t> limit_of(engine::admin_result const& result) { return {result.limit}; }
 
@@ -124,7 +130,9 @@ using kind = engine::admin_request::kind;
 class level_downgrade final : public client_request {
  public:
   level_downgrade(settings_ptr lock, node_ref writer, release_handler handler)
-      : client_request{lock->core, kind::downgrade, lock->name}, lock_{std::move(lock)}, handler_{std::move(handler)} {
+      : client_request{lock->core, kind::downgrade, lock->name},
+        lock_{std::move(lock)},
+        handler_{std::move(handler)} {
     size = 1;
     of_hold = std::move(writer);
     gives_up = static_cast<bool>(handler_);
@@ -133,7 +141,8 @@ class level_downgrade final : public client_request {
 
   void complete(asio::any_io_executor const& io, error_code, bool) override {
     node_ref const writer = std::move(of_hold);
-    auto const [told, was_held, again] = engine::end_of_reader_order(why, writer->given_back, clock::now() < writer->deadline());
+    auto const [told, was_held, again] =
+        engine::end_of_reader_order(why, writer->given_back, clock::now() < writer->deadline());
     if (again && handler_) start_level_downgrade(lock_, writer, {});
     if (!handler_) return;
     release_handler handler{std::move(handler_)};
@@ -161,8 +170,8 @@ void start_inspect(settings_ptr lock, inspect_handler handler) {
 
 namespace {
 
-/// `fence`: that of the one holder that is meant; none: all of them. A token below 4096 belongs to no grant: the server knows none with its part of
-/// it.
+/// `fence`: that of the one holder that is meant; none: all of them. A token below 4096 belongs to no grant: the server
+/// knows none with its part of it.
 void ask_of_holders(kind what, settings_ptr const& lock, std::optional<std::int64_t> fence, force_handler handler) {
   auto const q = std::make_shared<asked<std::uint32_t>>(lock->core, what, lock->name, count_of, std::move(handler));
   if (fence) q->fence = *fence / engine::hand_offs_per_grant;
@@ -187,14 +196,17 @@ void start_wait_free(settings_ptr lock, duration wait, free_handler handler) {
 }
 
 void start_set_permits(settings_ptr lock, std::uint32_t permits, force_handler handler) {
-  auto const q = std::make_shared<asked<std::uint32_t>>(lock->core, kind::set_limit, lock->name, count_of, std::move(handler));
+  auto const q =
+      std::make_shared<asked<std::uint32_t>>(lock->core, kind::set_limit, lock->name, count_of, std::move(handler));
   q->size = permits;
   q->why = checked_permits(permits);
   ask(q);
 }
 
-void start_change_permits(settings_ptr lock, std::int64_t by, std::uint32_t permits, bool if_unset, force_handler handler) {
-  auto const q = std::make_shared<asked<std::uint32_t>>(lock->core, kind::set_limit, lock->name, limit_of, std::move(handler));
+void start_change_permits(settings_ptr lock, std::int64_t by, std::uint32_t permits, bool if_unset,
+                          force_handler handler) {
+  auto const q =
+      std::make_shared<asked<std::uint32_t>>(lock->core, kind::set_limit, lock->name, limit_of, std::move(handler));
   q->size = permits;
   q->by = by;
   q->if_unset = if_unset;
@@ -227,7 +239,8 @@ void start_release_permits(settings_ptr lock, node_ref of, std::uint32_t permits
 
 void refuse_upgrade(settings_ptr const& lock, order_handler handler) {
   auto const q = std::make_shared<asked<>>(lock->core, kind::downgrade, lock->name, nothing_of, std::move(handler));
-  q->why = make_error_code(errc::would_deadlock, "a reader cannot become a writer, or two would wait for each other: release, then acquire");
+  q->why = make_error_code(errc::would_deadlock,
+                           "a reader cannot become a writer, or two would wait for each other: release, then acquire");
   ask(q);
 }
 
@@ -245,14 +258,16 @@ bool client_core::answered_here(client_request& q) {
     } else if (n->at != phase::holding || n->core != q.core || n->permit.kind != q.of_kind || n->lock->name != q.name) {
       q.why = make_error_code(errc::not_held);
     } else if (q.given_back >= n->permit.weight) {
-      q.why = make_error_code(errc::invalid_config, "the hold has " + std::to_string(n->permit.weight) + " permits, which is not more than " +
-                                                        std::to_string(q.given_back) + "; hold::async_release gives all of them back");
+      q.why = make_error_code(errc::invalid_config,
+                              "the hold has " + std::to_string(n->permit.weight) + " permits, which is not more than " +
+                                  std::to_string(q.given_back) + "; hold::async_release gives all of them back");
     } else if (q.given_back == 0 && n->permit.weight <= q.size) {
       return true;  // a reader already
     } else {
       q.held_at = n->lock->place.get();
       q.permit = n->permit;
-      if (q.given_back != 0) q.size = n->permit.weight -= q.given_back;  // at once: another part may be given back before the answer
+      // at once: another part may be given back before the answer
+      if (q.given_back != 0) q.size = n->permit.weight -= q.given_back;
       return false;
     }
   } else {

@@ -25,11 +25,13 @@ class client_request : public engine::admin_request, public pending_call {
   std::uint32_t given_back = 0;                               // of a downgrade of a semaphore: how many permits
   engine::admin_result result;
   error_code why;
-  std::optional<std::list<std::shared_ptr<client_request>>::iterator> at_core;  // its entry in client_core::client_requests_; with the client locked
+  // its entry in client_core::client_requests_; with the client locked
+  std::optional<std::list<std::shared_ptr<client_request>>::iterator> at_core;
 };
 
-/// The last level that writes has been left, and others of the same hold read: makes a reader of the writer. `handler`: empty if no caller waits
-/// for the answer. The order continues in the background after errc::unreachable, until the hold ends: otherwise it would keep readers out.
+/// The last level that writes has been left, and others of the same hold read: makes a reader of the writer. `handler`:
+/// empty if no caller waits for the answer. The order continues in the background after errc::unreachable, until the
+/// hold ends: otherwise it would keep readers out.
 void start_level_downgrade(settings_ptr const& lock, node_ref writer, release_handler handler);
 
 }  // namespace conch::detail

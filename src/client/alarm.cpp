@@ -35,7 +35,9 @@ int make_timer() {
 
 }  // namespace
 
-alarm::alarm(asio::any_io_executor on) : descriptor_{std::move(on), make_timer()} { own_.is(descriptor_.native_handle()); }
+alarm::alarm(asio::any_io_executor on) : descriptor_{std::move(on), make_timer()} {
+  own_.is(descriptor_.native_handle());
+}
 
 void alarm::arm(time_point at) {
   auto const since = std::max<duration>(at.time_since_epoch(), duration{1});  // 0 would disarm
@@ -67,7 +69,8 @@ alarm::alarm(asio::any_io_executor on) : on_{on}, timer_{std::move(on)} {}
 
 void alarm::arm(time_point at) {
   asio::post(on_, [this, keep = keep_, at] {
-    timer_.expires_at(std::chrono::steady_clock::time_point{std::chrono::duration_cast<std::chrono::steady_clock::duration>(at.time_since_epoch())});
+    timer_.expires_at(std::chrono::steady_clock::time_point{
+        std::chrono::duration_cast<std::chrono::steady_clock::duration>(at.time_since_epoch())});
     wait();
   });
 }

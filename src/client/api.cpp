@@ -40,19 +40,22 @@ std::string wrong_lease(std::string const& member, duration lease, detail::clien
   if (std::string why = detail::not_between(member, lease, shortest_lease, longest_lease); !why.empty()) return why;
   duration const claim = core.settings().quorum.vote_claim;
   if (!core.target().is_quorum() || lease >= claim) return {};
-  return member + " must not be shorter than quorum_config::vote_claim (" + whole_duration(claim) + "), and is " + whole_duration(lease);
+  return member + " must not be shorter than quorum_config::vote_claim (" + whole_duration(claim) + "), and is " +
+         whole_duration(lease);
 }
 
 /// The name must suit CLIENT SETNAME and a line of CLIENT LIST.
 void check_client_name(std::string const& name) {
   constexpr std::size_t longest = 64;
   if (name.empty() || name.size() > longest) {
-    refuse(errc::invalid_config, "client_name must have 1 to " + std::to_string(longest) + " characters, got " + std::to_string(name.size()));
+    refuse(errc::invalid_config,
+           "client_name must have 1 to " + std::to_string(longest) + " characters, got " + std::to_string(name.size()));
   }
   for (std::size_t i = 0; i < name.size(); ++i) {
     if (name[i] > ' ' && name[i] < 127) continue;
-    refuse(errc::invalid_config, "client_name must consist of printable ASCII characters without spaces, and has byte " +
-                                     std::to_string(static_cast<unsigned char>(name[i])) + " at " + std::to_string(i));
+    refuse(errc::invalid_config,
+           "client_name must consist of printable ASCII characters without spaces, and has byte " +
+               std::to_string(static_cast<unsigned char>(name[i])) + " at " + std::to_string(i));
   }
 }
 
@@ -60,12 +63,14 @@ void check_client_name(std::string const& name) {
 void check_key_prefix(std::string const& prefix) {
   constexpr std::size_t longest = 64;
   if (prefix.empty() || prefix.size() > longest) {
-    refuse(errc::invalid_config, "key_prefix must have 1 to " + std::to_string(longest) + " characters, got " + std::to_string(prefix.size()));
+    refuse(errc::invalid_config, "key_prefix must have 1 to " + std::to_string(longest) + " characters, got " +
+                                     std::to_string(prefix.size()));
   }
   for (std::size_t i = 0; i < prefix.size(); ++i) {
     if (prefix[i] > ' ' && prefix[i] < 127 && prefix[i] != '{' && prefix[i] != '}') continue;
-    refuse(errc::invalid_config, "key_prefix must consist of printable ASCII characters without spaces and braces, and has byte " +
-                                     std::to_string(static_cast<unsigned char>(prefix[i])) + " at " + std::to_string(i));
+    refuse(errc::invalid_config,
+           "key_prefix must consist of printable ASCII characters without spaces and braces, and has byte " +
+               std::to_string(static_cast<unsigned char>(prefix[i])) + " at " + std::to_string(i));
   }
 }
 
@@ -74,7 +79,8 @@ void check_tls(config const& c, servers::target const& target) {
   tls_config const& t = c.tls;
   detail::check_files("tls", t);
   bool const is_set = !t.verify || !(t.ca_file + t.ca_path + t.cert_file + t.server_name).empty();
-  if (is_set && !target.is_over_tls()) refuse(errc::invalid_config, "tls is set, and no URL begins with " + registry::names_with_tls());
+  if (is_set && !target.is_over_tls())
+    refuse(errc::invalid_config, "tls is set, and no URL begins with " + registry::names_with_tls());
 }
 
 /// Lowers what depends on the lease, and throws for values out of range.
@@ -110,23 +116,25 @@ config checked(config c, servers::target const& target) {
 
 }  // namespace
 
-detail::settings_ptr detail::checked_lock(core_ptr core, std::string name, lock_options const& o, lock_status::kind_of_lock kind,
-                                          std::uint32_t limit) {
+detail::settings_ptr detail::checked_lock(core_ptr core, std::string name, lock_options const& o,
+                                          lock_status::kind_of_lock kind, std::uint32_t limit) {
   if (name.empty()) refuse(errc::invalid_name, "it is empty");
   if (name.size() > 512) refuse(errc::invalid_name, "it has " + std::to_string(name.size()));
   config const& c = core->settings();
   duration const lease = o.lease.value_or(c.lease);
-  if (std::string const why = wrong_lease("lock_options::lease", lease, *core); !why.empty()) refuse(errc::invalid_config, why);
+  if (std::string const why = wrong_lease("lock_options::lease", lease, *core); !why.empty())
+    refuse(errc::invalid_config, why);
   if (o.max_hold) at_least("lock_options::max_hold", *o.max_hold, shortest_hold);
-  return std::make_shared<detail::lock_settings const>(
-      detail::lock_settings{std::move(core), std::move(name), lease, o.renew, o.max_hold ? o.max_hold : c.max_hold, kind, limit});
+  return std::make_shared<detail::lock_settings const>(detail::lock_settings{
+      std::move(core), std::move(name), lease, o.renew, o.max_hold ? o.max_hold : c.max_hold, kind, limit});
 }
 
 error_code detail::checked_acquire(client_core const& core, acquire_options const& o) {
   if (o.lease) {
     if (error_code const wrong = checked_lease(core, "acquire_options::lease", *o.lease)) return wrong;
   }
-  std::string const why = o.max_hold ? detail::less_than("acquire_options::max_hold", *o.max_hold, shortest_hold) : std::string{};
+  std::string const why =
+      o.max_hold ? detail::less_than("acquire_options::max_hold", *o.max_hold, shortest_hold) : std::string{};
   return why.empty() ? error_code{} : make_error_code(errc::invalid_config, why);
 }
 
@@ -161,7 +169,8 @@ std::string const& client::id() const noexcept { return core_->id(); }
 
 named_lock::executor_type named_lock::get_executor() const noexcept { return lock_->core->executor(); }
 
-mutex::mutex(client& through, std::string name, lock_options options) : named_lock{detail::checked_lock(through.core(), std::move(name), options)} {}
+mutex::mutex(client& through, std::string name, lock_options options)
+    : named_lock{detail::checked_lock(through.core(), std::move(name), options)} {}
 
 hold::~hold() {
   if (node_) node_->core->abandon(*node_);
@@ -169,7 +178,9 @@ hold::~hold() {
 
 bool hold::valid() const noexcept { return node_ && clock::now() < deadline(); }
 
-time_point hold::deadline() const noexcept { return node_ && node_->core->is_here() ? node_->deadline() : time_point::min(); }
+time_point hold::deadline() const noexcept {
+  return node_ && node_->core->is_here() ? node_->deadline() : time_point::min();
+}
 
 std::uint32_t hold::segment() const noexcept { return node_ ? node_->segment : 0; }
 

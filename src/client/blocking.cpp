@@ -35,8 +35,9 @@ namespace {
 
 config for_many_threads(config settings) {
   if (settings.single_threaded) {
-    throw boost::system::system_error{
-        make_error_code(errc::invalid_config, "single_threaded must be false: the locks are called from other threads than the client's own")};
+    throw boost::system::system_error{make_error_code(
+        errc::invalid_config,
+        "single_threaded must be false: the locks are called from other threads than the client's own")};
   }
   return settings;
 }
@@ -52,14 +53,15 @@ std::uint64_t this_thread() {
 
 /// The thread of a client, and its io_context. The client, its locks and the thread itself share it.
 ///
-/// The thread ends when the client is closed and no call of another thread is inside. It then destroys the io_context. So nobody
-/// uses that meanwhile: each use of the client below is a `visit`.
+/// The thread ends when the client is closed and no call of another thread is inside. It then destroys the io_context.
+/// So nobody uses that meanwhile: each use of the client below is a `visit`.
 class runtime : public std::enable_shared_from_this<runtime> {
  public:
   // cppcheck-suppress passedByValue ; it is moved on
   explicit runtime(config settings)
-      : context_{std::in_place, 1}, work_{asio::make_work_guard(*context_)}, client_{context_->get_executor(),
-                                                                                     for_many_threads(std::move(settings))} {
+      : context_{std::in_place, 1},
+        work_{asio::make_work_guard(*context_)},
+        client_{context_->get_executor(), for_many_threads(std::move(settings))} {
     client_.core()->has_own_thread();
   }
 
@@ -90,8 +92,8 @@ class runtime : public std::enable_shared_from_this<runtime> {
 
   conch::client& client() noexcept { return client_; }
 
-  /// Set in a child of a fork, where there is no such thread. Nothing here is used there then, no mutex either: a thread of the parent may have held
-  /// it.
+  /// Set in a child of a fork, where there is no such thread. Nothing here is used there then, no mutex either: a
+  /// thread of the parent may have held it.
   error_code elsewhere() const { return client_.core()->elsewhere(); }
   bool is_here() const noexcept { return client_.core()->is_here(); }
 
@@ -206,7 +208,8 @@ class waiting_call {
 
   asio::cancellation_slot slot() noexcept { return cancel_.slot(); }
 
-  /// On any thread, once the operation is initiated. The signal is the client's thread's, which clears it when the operation completes.
+  /// On any thread, once the operation is initiated. The signal is the client's thread's, which clears it when the
+  /// operation completes.
   static void cancel(std::shared_ptr<waiting_call> const& call) {
     asio::post(call->own_, [call] { call->cancel_.emit(asio::cancellation_type::terminal); });
   }
@@ -232,7 +235,8 @@ thread_local last_try last;
 
 }  // namespace
 
-/// A lock object: its holds, and the callback for losses. Shared, since a loss may be about to be reported when the object is destroyed.
+/// A lock object: its holds, and the callback for losses. Shared, since a loss may be about to be reported when the
+/// object is destroyed.
 class lock_state : public std::enable_shared_from_this<lock_state> {
  public:
   using any_lock = std::variant<conch::mutex, conch::shared_mutex>;
@@ -247,10 +251,12 @@ class lock_state : public std::enable_shared_from_this<lock_state> {
   bool acquire(share how, std::optional<duration> wait, std::stop_token const& stop) {
     if (error_code const why = runtime_->elsewhere()) fail(why);
     if (runtime_->is_own_thread()) {
-      fail(make_error_code(errc::would_deadlock, "a blocking call on the client's own thread, which would have to complete it"));
+      fail(make_error_code(errc::would_deadlock,
+                           "a blocking call on the client's own thread, which would have to complete it"));
     }
     bool const without_limit = !wait || *wait == duration::max();
-    if (without_limit && would_wait_for_itself(how)) fail(make_error_code(errc::would_deadlock, "this thread holds the lock already"));
+    if (without_limit && would_wait_for_itself(how))
+      fail(make_error_code(errc::would_deadlock, "this thread holds the lock already"));
     if (stop.stop_requested()) return false;
     runtime::visit const here{*runtime_};
     if (!here) fail(make_error_code(errc::closed));
@@ -283,7 +289,8 @@ class lock_state : public std::enable_shared_from_this<lock_state> {
     if (!runtime_->is_here()) return none;
     std::lock_guard const guard{mutex_};
     if (holds_.empty()) return none;
-    auto const mine = std::find_if(holds_.rbegin(), holds_.rend(), [me = this_thread()](kept const& k) { return k.by == me; });
+    auto const mine =
+        std::find_if(holds_.rbegin(), holds_.rend(), [me = this_thread()](kept const& k) { return k.by == me; });
     return read(mine != holds_.rend() ? mine->h : holds_.back().h);
   }
 
@@ -333,15 +340,17 @@ class lock_state : public std::enable_shared_from_this<lock_state> {
 
   /// How long a try may wait: as a rule not at all.
   ///
-  /// std::lock() holds one lock and tries the next. If that is busy, it gives back what it has, locks the busy one, and tries the first. Two
-  /// processes that do so in step fail together, thousands of times in a row. Therefore, if the last try of this thread failed, and the name of
-  /// this lock is greater than those of all locks that the thread holds, it queues. If two threads hold each other's lock, just
-  /// one queues: the other fails at once, and leaves its lock to the waiting one.
+  /// std::lock() holds one lock and tries the next. If that is busy, it gives back what it has, locks the busy one, and
+  /// tries the first. Two processes that do so in step fail together, thousands of times in a row. Therefore, if the
+  /// last try of this thread failed, and the name of this lock is greater than those of all locks that the thread
+  /// holds, it queues. If two threads hold each other's lock, just one queues: the other fails at once, and leaves its
+  /// lock to the waiting one.
   duration patience() const {
     using std::chrono::milliseconds;
     if (!last.failed || !runtime_->holds_only_lesser(this_thread(), name())) return duration::zero();
     // The other has to fail and to release, and its release has to arrive.
-    return std::clamp<duration>(4 * std::min<duration>(last.took, milliseconds{250}), milliseconds{20}, milliseconds{1000});
+    return std::clamp<duration>(4 * std::min<duration>(last.took, milliseconds{250}), milliseconds{20},
+                                milliseconds{1000});
   }
 
   bool would_wait_for_itself(share how) const {
@@ -373,7 +382,8 @@ class lock_state : public std::enable_shared_from_this<lock_state> {
 
   error_code wait_for(share how, std::optional<duration> wait, std::stop_token const& stop, hold& granted) {
     auto const call = std::make_shared<waiting_call>(runtime_->client().get_executor());
-    auto token = asio::bind_cancellation_slot(call->slot(), [call](error_code why, hold h) { call->complete(why, std::move(h)); });
+    auto token = asio::bind_cancellation_slot(call->slot(),
+                                              [call](error_code why, hold h) { call->complete(why, std::move(h)); });
     if (auto* const of_one = std::get_if<conch::mutex>(&lock_)) {
       initiate(*of_one, wait, std::move(token));
     } else if (auto& of_many = std::get<conch::shared_mutex>(lock_); how == share::alone) {
@@ -394,7 +404,8 @@ class lock_state : public std::enable_shared_from_this<lock_state> {
     if (told_) watch(holds_.back());
   }
 
-  /// With mutex_ locked. A hold that was lost and is not unlocked yet may precede one that another thread has got since.
+  /// With mutex_ locked. A hold that was lost and is not unlocked yet may precede one that another thread has got
+  /// since.
   std::vector<kept>::iterator to_be_released(share how) {
     auto found = holds_.end();
     for (auto at = holds_.begin(); at != holds_.end(); ++at) {
@@ -418,7 +429,8 @@ class lock_state : public std::enable_shared_from_this<lock_state> {
     std::shared_ptr<lost_callback const> callback;
     {
       std::lock_guard const guard{mutex_};
-      bool const is_kept = std::any_of(holds_.begin(), holds_.end(), [fence](kept const& k) { return k.h.fence() == fence; });
+      bool const is_kept =
+          std::any_of(holds_.begin(), holds_.end(), [fence](kept const& k) { return k.h.fence() == fence; });
       if (!told_ || !is_kept) return;
       callback = told_;
       telling_ = true;
@@ -451,7 +463,9 @@ class lock_state : public std::enable_shared_from_this<lock_state> {
 
 // ----------------------------------------------------------------------------------------------------------- client
 
-client::client(config settings) : runtime_{std::make_shared<detail::runtime>(std::move(settings))} { runtime_->start(); }
+client::client(config settings) : runtime_{std::make_shared<detail::runtime>(std::move(settings))} {
+  runtime_->start();
+}
 
 client::~client() { runtime_->close(); }
 
@@ -470,7 +484,9 @@ timed_lock::timed_lock(std::shared_ptr<detail::lock_state> state) noexcept : sta
 
 timed_lock::~timed_lock() { state_->end(); }
 
-bool timed_lock::acquire(detail::share how, std::optional<duration> wait, std::stop_token stop) { return state_->acquire(how, wait, stop); }
+bool timed_lock::acquire(detail::share how, std::optional<duration> wait, std::stop_token stop) {
+  return state_->acquire(how, wait, stop);
+}
 
 void timed_lock::release(detail::share how) noexcept { state_->release(how); }
 
@@ -499,14 +515,18 @@ void timed_lock::on_lost(lost_callback told) { state_->on_lost(std::move(told));
 std::string const& timed_lock::name() const noexcept { return state_->name(); }
 
 mutex::mutex(client& through, std::string name, lock_options options)
-    : timed_lock{detail::lock_state::make(through.runtime(), conch::mutex{through.async(), std::move(name), options})} {}
+    : timed_lock{detail::lock_state::make(through.runtime(), conch::mutex{through.async(), std::move(name), options})} {
+}
 
 shared_mutex::shared_mutex(client& through, std::string name, lock_options options)
-    : timed_lock{detail::lock_state::make(through.runtime(), conch::shared_mutex{through.async(), std::move(name), options})} {}
+    : timed_lock{detail::lock_state::make(through.runtime(),
+                                          conch::shared_mutex{through.async(), std::move(name), options})} {}
 
 void shared_mutex::lock_shared() { acquire(detail::share::with_readers, std::nullopt, {}); }
 
-bool shared_mutex::lock_shared(std::stop_token stop) { return acquire(detail::share::with_readers, std::nullopt, std::move(stop)); }
+bool shared_mutex::lock_shared(std::stop_token stop) {
+  return acquire(detail::share::with_readers, std::nullopt, std::move(stop));
+}
 
 bool shared_mutex::try_lock_shared() { return acquire(detail::share::with_readers, duration::zero(), {}); }
 

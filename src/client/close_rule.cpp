@@ -7,7 +7,8 @@
 
 namespace conch::detail {
 
-close_rule::close_rule(duration command_timeout) noexcept : look_every_{std::min<duration>(command_timeout, std::chrono::seconds{1})} {}
+close_rule::close_rule(duration command_timeout) noexcept
+    : look_every_{std::min<duration>(command_timeout, std::chrono::seconds{1})} {}
 
 time_point close_rule::begin(time_point now, duration drain_for) noexcept {
   at_ = phase::draining;

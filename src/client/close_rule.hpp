@@ -7,9 +7,9 @@
 
 namespace conch::detail {
 
-/// How a client closes: it drains (holds stay, waits have ended), then it gives back what is left, and it ends when all is given
-/// back, or when the servers have carried nothing out since the last look. Looks are at most a second apart. So an end without
-/// success needs a standstill, however much there is to give back.
+/// How a client closes: it drains (holds stay, waits have ended), then it gives back what is left, and it ends when all
+/// is given back, or when the servers have carried nothing out since the last look. Looks are at most a second apart.
+/// So an end without success needs a standstill, however much there is to give back.
 ///
 /// The rule decides, its user carries out. No I/O, no clock. Used with the client locked.
 class close_rule {
@@ -30,8 +30,8 @@ class close_rule {
 
   /// A close is asked for; holds have until the result, which is when to call due() first.
   time_point begin(time_point now, duration drain_for) noexcept;
-  /// The time of begin() or next_look() has come. `progress`: how much the servers have carried out. `ending`: this process is still at
-  /// work on the ends of its own waits and holds.
+  /// The time of begin() or next_look() has come. `progress`: how much the servers have carried out. `ending`: this
+  /// process is still at work on the ends of its own waits and holds.
   action due(std::uint64_t progress, bool ending) noexcept;
   time_point next_look(time_point now) const noexcept { return now + look_every_; }
   /// All is given back and answered.

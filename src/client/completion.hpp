@@ -36,7 +36,8 @@ struct completion_elsewhere : completion<Handler, Args...> {
   executor_type get_executor() const noexcept { return executor; }
 
   completion_elsewhere(executor_type where, Handler h, Args... a)
-      : completion<Handler, Args...>{std::move(h), {std::move(a)...}}, executor{std::move(where)} {}
+      : completion<Handler, Args...>{std::move(h), {std::move(a)...}},
+        executor{std::move(where)} {}
 
   executor_type executor;
 };

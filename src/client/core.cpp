@@ -78,11 +78,13 @@ void client_core::enter(F&& f) {
 /// The same for other source files.
 void client_core::enter_for(std::function<void(time_point)> const& f) { enter(f); }
 
-std::shared_ptr<client_core> client_core::make(asio::any_io_executor executor, config settings, std::unique_ptr<servers::target const> target) {
+std::shared_ptr<client_core> client_core::make(asio::any_io_executor executor, config settings,
+                                               std::unique_ptr<servers::target const> target) {
   if (is_for_one_thread(context_of(executor))) {
     throw boost::system::system_error{
         make_error_code(errc::invalid_config,
-                        "the io_context was made with BOOST_ASIO_CONCURRENCY_HINT_UNSAFE, and conch posts to it from other threads; make it "
+                        "the io_context was made with BOOST_ASIO_CONCURRENCY_HINT_UNSAFE, and conch posts to it from "
+                        "other threads; make it "
                         "with io_context{1}, and set single_threaded if one thread does everything")};
   }
   auto* const made = new client_core(std::move(executor), std::move(settings), std::move(target));
@@ -94,12 +96,21 @@ std::shared_ptr<client_core> client_core::make(asio::any_io_executor executor, c
 
 // cppcheck-suppress passedByValue ; moved into its member, after strand_ has looked at it
 client_core::client_core(asio::any_io_executor executor, config settings, std::unique_ptr<servers::target const> target)
-    : own_executor_{std::move(executor)}, strand_{settings.single_threaded ? own_executor_.get()
-                                                                           : asio::any_io_executor{asio::make_strand(own_executor_.get())}},
-      settings_{std::move(settings)}, target_{std::move(target)}, id_{new_client_id()}, number_{client_numbers::next()},
-      mutex_{!settings_.single_threaded}, cohort_{settings_, timers_, *this, stats_},
-      top_names_{settings_.top_k}, random_{static_cast<std::minstd_rand::result_type>(seed_of(id_))}, closing_{settings_.command_timeout},
-      close_timer_{this, engine::call<&client_core::close_due>}, alarm_{std::make_unique<alarm>(strand_)}, nodes_{!settings_.single_threaded} {
+    : own_executor_{std::move(executor)},
+      strand_{settings.single_threaded ? own_executor_.get()
+                                       : asio::any_io_executor{asio::make_strand(own_executor_.get())}},
+      settings_{std::move(settings)},
+      target_{std::move(target)},
+      id_{new_client_id()},
+      number_{client_numbers::next()},
+      mutex_{!settings_.single_threaded},
+      cohort_{settings_, timers_, *this, stats_},
+      top_names_{settings_.top_k},
+      random_{static_cast<std::minstd_rand::result_type>(seed_of(id_))},
+      closing_{settings_.command_timeout},
+      close_timer_{this, engine::call<&client_core::close_due>},
+      alarm_{std::make_unique<alarm>(strand_)},
+      nodes_{!settings_.single_threaded} {
   deployment_ = target_->make({settings_, id_, *this, strand_, timers_, cohort_, *this, stats_});
   cohort_.use(*deployment_.backend, target_->shown());
 }
@@ -108,9 +119,10 @@ client_core::~client_core() { client_numbers::remove(number_); }
 
 error_code client_core::elsewhere() const {
   if (is_here()) return {};
-  return make_error_code(errc::closed,
-                         "this process is a fork of the one that made the client, and that one has its connection and its locks: "
-                         "make a client after the fork");
+  return make_error_code(
+      errc::closed,
+      "this process is a fork of the one that made the client, and that one has its connection and its locks: "
+      "make a client after the fork");
 }
 
 error_code client_core::refusal_of(acquire_options const& options) const {
@@ -135,7 +147,9 @@ asio::any_io_executor thread_of_this_process() {
 
 }  // namespace
 
-asio::any_io_executor client_core::failures_run_on() const { return has_own_thread_ && !is_here() ? thread_of_this_process() : executor(); }
+asio::any_io_executor client_core::failures_run_on() const {
+  return has_own_thread_ && !is_here() ? thread_of_this_process() : executor();
+}
 
 statistics client_core::stats() {
   if (!is_here()) return {};
@@ -147,8 +161,8 @@ statistics client_core::stats() {
   return copy;
 }
 
-node_ref client_core::prepare(settings_ptr const& lock, acquire_options const& options, bool once, acquire_handler handler, bool on_own_executor,
-                              engine::permit permit) {
+node_ref client_core::prepare(settings_ptr const& lock, acquire_options const& options, bool once,
+                              acquire_handler handler, bool on_own_executor, engine::permit permit) {
   node_ref node{new hold_node{lock->core, std::move(handler)}};
   nodes_.add(*node);
   if (!on_own_executor) node->runs_on = work_of(executor(), node->on_acquired);
@@ -175,8 +189,8 @@ void client_core::begin(node_ref node, std::optional<duration> wait, time_point 
   if (wait) n.until = later_by(now, std::max(*wait, duration::zero()));
 }
 
-void client_core::acquire(settings_ptr const& lock, acquire_options const& options, bool once, acquire_handler handler, bool on_own_executor,
-                          engine::permit permit) {
+void client_core::acquire(settings_ptr const& lock, acquire_options const& options, bool once, acquire_handler handler,
+                          bool on_own_executor, engine::permit permit) {
   if (error_code const wrong = refusal_of(options)) {
     post_at_once(failures_run_on(), std::move(handler), wrong, hold{number_});
     return;
@@ -262,7 +276,8 @@ void client_core::detach(node_ref n, detach_handler handler) {
   });
 }
 
-void client_core::adopt(settings_ptr const& lock, std::string_view detached, acquire_handler handler, bool on_own_executor, engine::permit permit) {
+void client_core::adopt(settings_ptr const& lock, std::string_view detached, acquire_handler handler,
+                        bool on_own_executor, engine::permit permit) {
   auto const from = engine::read_detached(detached);
   error_code wrong = elsewhere();
   if (wrong) {
@@ -272,8 +287,8 @@ void client_core::adopt(settings_ptr const& lock, std::string_view detached, acq
   } else if (from->kind != permit.kind) {
     wrong = make_error_code(errc::invalid_config, "the detached hold is of a lock of another kind");
   } else if (from->name != lock->name) {
-    wrong =
-        make_error_code(errc::invalid_config, "the detached hold is of the lock " + readable(from->name) + ", and this is " + readable(lock->name));
+    wrong = make_error_code(errc::invalid_config, "the detached hold is of the lock " + readable(from->name) +
+                                                      ", and this is " + readable(lock->name));
   } else {
     wrong = checked_lease(*this, "the lease of the detached hold", from->lease);
   }
@@ -325,8 +340,10 @@ std::shared_ptr<hold_watcher> client_core::watch(node_ref n, hold_event event, l
   }
   enter([&](time_point now) {
     if (of_request && !deployment_.backend->offers().inspection) {
-      ready_.push_back({ready::kind::call, n, engine::not_offered(deployment_.backend->offers(), "hold::async_requested"), false, w});
-    } else if (n->at == engine::acquisition::phase::holding && event.what == hold_event::kind::renewal && n->deadline() > event.known) {
+      ready_.push_back({ready::kind::call, n,
+                        engine::not_offered(deployment_.backend->offers(), "hold::async_requested"), false, w});
+    } else if (n->at == engine::acquisition::phase::holding && event.what == hold_event::kind::renewal &&
+               n->deadline() > event.known) {
       ready_.push_back({ready::kind::call, n, {}, false, w});
     } else if (n->at == engine::acquisition::phase::holding) {
       auto& watchers = n->made_calls().watchers;
@@ -454,7 +471,9 @@ void client_core::complete(ready& r) {
   }
   if (r.node->runs_on) {
     auto runs_on = std::exchange(r.node->runs_on, {});
-    end_of_operation(r, [&](auto handler, auto... args) { post_completion(executor(), std::move(runs_on), std::move(handler), std::move(args)...); });
+    end_of_operation(r, [&](auto handler, auto... args) {
+      post_completion(executor(), std::move(runs_on), std::move(handler), std::move(args)...);
+    });
   } else if (settings_.single_threaded) {
     if (turns_.needs_turn()) want_turn();
     turns_.push(std::move(r));
@@ -518,7 +537,8 @@ void client_core::on_renewed(engine::acquisition& a) {
   auto& n = static_cast<hold_node&>(a);
   if (!n.calls) return;
   time_point const deadline = n.deadline();
-  tell_watchers(n, [deadline](hold_event const& e) { return e.what == hold_event::kind::renewal && deadline > e.known; });
+  tell_watchers(n,
+                [deadline](hold_event const& e) { return e.what == hold_event::kind::renewal && deadline > e.known; });
 }
 
 /// Those that wait for what has happened.
@@ -559,13 +579,16 @@ void client_core::on_detached(engine::acquisition& a, error_code why) {
   if (!why) {
     engine::place const& p = *n.lock->place;
     std::uint32_t const share = n.permit ? n.permit.weight : 1;
-    call->text = engine::to_text(
-        engine::detached{n.lock->name, id_ + '.' + engine::to_text(deployment_.backend->grant_of(p)), n.fence, p.lease, n.permit.kind, share});
+    call->text =
+        engine::to_text(engine::detached{n.lock->name, id_ + '.' + engine::to_text(deployment_.backend->grant_of(p)),
+                                         n.fence, p.lease, n.permit.kind, share});
   }
   ready_.push_back({ready::kind::call, std::move(n.of_engine), why, false, std::move(call)});
 }
 
-void client_core::note(bool is_error, std::string_view words) { log(is_error ? log_level::error : log_level::warning, words); }
+void client_core::note(bool is_error, std::string_view words) {
+  log(is_error ? log_level::error : log_level::warning, words);
+}
 
 void client_core::inform(std::string_view words) { log(log_level::info, words); }
 
@@ -607,7 +630,8 @@ void client_core::begin_close(time_point now, duration drain_for) {
 namespace {
 
 error_code closed_too_early() {
-  return make_whole_error_code(errc::timed_out, "timed out closing the client: some locks are not given back yet, and end with their lease");
+  return make_whole_error_code(
+      errc::timed_out, "timed out closing the client: some locks are not given back yet, and end with their lease");
 }
 
 }  // namespace
@@ -696,7 +720,8 @@ asio::any_io_executor executor_of(lock_settings const* lock) noexcept { return l
 
 asio::any_io_executor executor_of(client_core const* core) noexcept { return core->executor(); }
 
-void start_acquire(settings_ptr lock, acquire_options const& options, bool once, acquire_handler handler, bool on_own_executor) {
+void start_acquire(settings_ptr lock, acquire_options const& options, bool once, acquire_handler handler,
+                   bool on_own_executor) {
   lock->core->acquire(lock, options, once, std::move(handler), on_own_executor);
 }
 
@@ -727,9 +752,10 @@ asio::any_io_executor executor_of_client(client_number client) noexcept {
 asio::any_io_executor place_for_handler(client_number client) {
   asio::any_io_executor where = executor_of_client(client);
   if (where) return where;
-  throw boost::system::system_error{make_error_code(errc::not_held,
-                                                    "the hold is empty, and of no client that is still there, and the handler has no "
-                                                    "executor (asio::bind_executor): there is no place where it could run")};
+  throw boost::system::system_error{
+      make_error_code(errc::not_held,
+                      "the hold is empty, and of no client that is still there, and the handler has no "
+                      "executor (asio::bind_executor): there is no place where it could run")};
 }
 
 void end_of_empty(asio::any_io_executor const& where, release_handler handler) {
@@ -744,9 +770,11 @@ void end_of_empty(asio::any_io_executor const& where, lost_handler handler) {
   post_at_once(where, std::move(handler), make_error_code(errc::not_held));
 }
 
-void start_adopt(settings_ptr lock, permit_request permit, std::string detached, acquire_handler handler, bool on_own_executor) {
-  lock->core->adopt(lock, detached, std::move(handler), on_own_executor,
-                    {.kind = static_cast<engine::permit_kind>(permit.kind), .limit = permit.limit, .weight = permit.weight});
+void start_adopt(settings_ptr lock, permit_request permit, std::string detached, acquire_handler handler,
+                 bool on_own_executor) {
+  lock->core->adopt(
+      lock, detached, std::move(handler), on_own_executor,
+      {.kind = static_cast<engine::permit_kind>(permit.kind), .limit = permit.limit, .weight = permit.weight});
 }
 
 namespace {
@@ -760,7 +788,9 @@ void start_watching(node_ref node, hold_event event, lost_handler handler) {
 
 void start_lost(node_ref node, lost_handler handler) { start_watching(std::move(node), {}, std::move(handler)); }
 
-void start_requested(node_ref node, lost_handler handler) { start_watching(std::move(node), {hold_event::kind::request}, std::move(handler)); }
+void start_requested(node_ref node, lost_handler handler) {
+  start_watching(std::move(node), {hold_event::kind::request}, std::move(handler));
+}
 
 void start_renewed(node_ref node, time_point known, lost_handler handler) {
   start_watching(std::move(node), {hold_event::kind::renewal, known}, std::move(handler));

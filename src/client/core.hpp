@@ -36,16 +36,17 @@ namespace conch::detail {
 class client_core;
 class client_request;
 
-/// The shell around the cohort and its backend. Each input takes the core's mutex, reads the clock and calls the cohort or a
-/// transport's events, which queue completions. Then the mutex is unlocked, and the completions go to their executors. No rule of a
-/// lock is here. "With the client locked" means: with that mutex.
+/// The shell around the cohort and its backend. Each input takes the core's mutex, reads the clock and calls the cohort
+/// or a transport's events, which queue completions. Then the mutex is unlocked, and the completions go to their
+/// executors. No rule of a lock is here. "With the client locked" means: with that mutex.
 class client_core final : public std::enable_shared_from_this<client_core>,
                           private host,
                           private engine::acquisition_events,
                           private engine::admin_events,
                           private engine::log_sink {
  public:
-  static std::shared_ptr<client_core> make(asio::any_io_executor executor, config settings, std::unique_ptr<servers::target const> target);
+  static std::shared_ptr<client_core> make(asio::any_io_executor executor, config settings,
+                                           std::unique_ptr<servers::target const> target);
   client_core(asio::any_io_executor executor, config settings, std::unique_ptr<servers::target const> target);
   ~client_core();
 
@@ -54,8 +55,8 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   servers::target const& target() const noexcept { return *target_; }
   statistics stats();
   std::string const& id() const noexcept { return id_; }
-  /// False in a child of a fork that has inherited this client. There it does nothing: no function takes a mutex, which a thread of the parent
-  /// may have held, and nothing is freed.
+  /// False in a child of a fork that has inherited this client. There it does nothing: no function takes a mutex, which
+  /// a thread of the parent may have held, and nothing is freed.
   bool is_here() const noexcept { return made_.is_here(); }
   /// The error of every operation there; else none.
   error_code elsewhere() const;
@@ -69,9 +70,10 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   asio::any_io_executor failures_run_on() const;
 
   /// `on_own_executor`: the handler runs on the client's executor (runs_on_client_executor).
-  void acquire(settings_ptr const& lock, acquire_options const& options, bool once, acquire_handler handler, bool on_own_executor,
-               engine::permit permit = {});
-  /// Tries of mutexes of this client, in this order. All handlers run on the client's executor. The options are checked already.
+  void acquire(settings_ptr const& lock, acquire_options const& options, bool once, acquire_handler handler,
+               bool on_own_executor, engine::permit permit = {});
+  /// Tries of mutexes of this client, in this order. All handlers run on the client's executor. The options are checked
+  /// already.
   struct wanted {
     settings_ptr lock;
     acquire_handler handler;
@@ -83,7 +85,8 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   void extend(node_ref n, duration lease, release_handler handler);
   void detach(node_ref n, detach_handler handler);
   /// `permit`: as of an acquire, but for its weight.
-  void adopt(settings_ptr const& lock, std::string_view detached, acquire_handler handler, bool on_own_executor, engine::permit permit);
+  void adopt(settings_ptr const& lock, std::string_view detached, acquire_handler handler, bool on_own_executor,
+             engine::permit permit);
   void abandon(hold_node& n);
   /// hold::guard().
   write_guard guard_of(hold_node const& n);
@@ -118,8 +121,8 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   template <class F>
   void enter(F&& f);
   void enter_for(std::function<void(time_point)> const& f);
-  node_ref prepare(settings_ptr const& lock, acquire_options const& options, bool once, acquire_handler handler, bool on_own_executor,
-                   engine::permit permit);
+  node_ref prepare(settings_ptr const& lock, acquire_options const& options, bool once, acquire_handler handler,
+                   bool on_own_executor, engine::permit permit);
   void begin(node_ref node, std::optional<duration> wait, time_point now);
   void settle(time_point now, std::vector<ready>& batch);
   void complete(ready& r);
@@ -179,7 +182,8 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   std::vector<ready> ready_;
   event_queue events_;  // empty without an observer
   top_names top_names_;
-  turn_queue<ready> turns_;                                     // if single_threaded: completions on the client's executor
+  // if single_threaded: completions on the client's executor
+  turn_queue<ready> turns_;
   std::list<std::shared_ptr<client_request>> client_requests_;  // not answered yet
   std::minstd_rand random_;                                     // where to begin to look for a free segment
   bool gone_ = false;                                           // the io_context is being destroyed

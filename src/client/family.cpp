@@ -22,7 +22,8 @@ using kind = lock_status::kind_of_lock;
 
 error_code wrong_count(std::uint32_t n, std::uint32_t most, std::string const& what) {
   if (n >= 1 && n <= most) return {};
-  return make_error_code(errc::invalid_config, what + " must be 1 to " + std::to_string(most) + ", got " + std::to_string(n));
+  return make_error_code(errc::invalid_config,
+                         what + " must be 1 to " + std::to_string(most) + ", got " + std::to_string(n));
 }
 
 std::uint32_t unless_wrong(std::uint32_t n, error_code unless) {
@@ -33,12 +34,12 @@ std::uint32_t unless_wrong(std::uint32_t n, error_code unless) {
 }  // namespace
 
 semaphore::semaphore(client& through, std::string name, std::uint32_t permits, lock_options options)
-    : named_lock{detail::checked_lock(through.core(), std::move(name), options, kind::semaphore, permits)}, permits_{unless_wrong(
-                                                                                                                permits,
-                                                                                                                detail::checked_permits(permits))} {}
+    : named_lock{detail::checked_lock(through.core(), std::move(name), options, kind::semaphore, permits)},
+      permits_{unless_wrong(permits, detail::checked_permits(permits))} {}
 
 shared_mutex::shared_mutex(client& through, std::string name, lock_options options)
-    : named_lock{detail::checked_lock(through.core(), std::move(name), options, kind::shared_mutex, detail::most_permits)} {}
+    : named_lock{
+          detail::checked_lock(through.core(), std::move(name), options, kind::shared_mutex, detail::most_permits)} {}
 
 striped_mutex::striped_mutex(client& through, std::string name, std::uint32_t segments, lock_options options)
     : named_lock{detail::checked_lock(through.core(), std::move(name), options, kind::striped_mutex, segments)},
@@ -60,10 +61,12 @@ detail::permit_request striped_mutex::request(std::vector<std::uint32_t> const& 
 
 namespace detail {
 
-error_code checked_permits(std::uint32_t permits) { return wrong_count(permits, most_permits, "the permits of a semaphore"); }
+error_code checked_permits(std::uint32_t permits) {
+  return wrong_count(permits, most_permits, "the permits of a semaphore");
+}
 
-void start_acquire_permit(settings_ptr lock, permit_request permit, acquire_options const& options, bool once, acquire_handler handler,
-                          bool on_own_executor) {
+void start_acquire_permit(settings_ptr lock, permit_request permit, acquire_options const& options, bool once,
+                          acquire_handler handler, bool on_own_executor) {
   lock->core->acquire(lock, options, once, std::move(handler), on_own_executor,
                       {.kind = static_cast<engine::permit_kind>(permit.kind),
                        .limit = permit.limit,

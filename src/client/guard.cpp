@@ -36,10 +36,10 @@ write_guard detail::client_core::guard_of(hold_node const& n) {
   }
   auto key = target_->guard_key(settings_, name);
   if (!key) {
-    detail::refuse(
-        errc::not_supported,
-        "hold::guard(): no script can check the owner of a lock over several servers, in memory, in PostgreSQL or in ZooKeeper; send hold::fence() "
-        "with the write");
+    detail::refuse(errc::not_supported,
+                   "hold::guard(): no script can check the owner of a lock over several servers, in memory, in "
+                   "PostgreSQL or in ZooKeeper; send hold::fence() "
+                   "with the write");
   }
   g.key = std::move(*key);
   return g;

@@ -39,8 +39,10 @@ struct hold_watcher final : pending_call {
 
   lost_handler handler;
   hold_event const event;
-  asio::any_completion_executor runs_on = {};                                      // work_of the handler: keeps its context at work
-  std::optional<std::list<std::shared_ptr<hold_watcher>>::iterator> at_hold = {};  // its entry in pending_calls::watchers; with the client locked
+  // work_of the handler: keeps its context at work
+  asio::any_completion_executor runs_on = {};
+  // its entry in pending_calls::watchers; with the client locked
+  std::optional<std::list<std::shared_ptr<hold_watcher>>::iterator> at_hold = {};
 };
 
 /// One async_extend.
@@ -71,8 +73,8 @@ struct pending_calls {
   std::shared_ptr<detach_call> detaching;
 };
 
-/// One acquire and the hold that it becomes: the cohort's record of it, and the handlers to be called. It is counted, because
-/// the cohort, a hold, operations under way and their cancellation slots refer to it.
+/// One acquire and the hold that it becomes: the cohort's record of it, and the handlers to be called. It is counted,
+/// because the cohort, a hold, operations under way and their cancellation slots refer to it.
 class hold_node final : public engine::acquisition {
  public:
   hold_node(core_ptr c, acquire_handler handler) : core{std::move(c)}, on_acquired{std::move(handler)} {}
@@ -80,11 +82,13 @@ class hold_node final : public engine::acquisition {
   core_ptr core;  // until the last reference goes
   acquire_handler on_acquired;
   release_handler on_released;
-  asio::any_completion_executor runs_on;  // of the operation under way, work_of its handler; empty: it runs on the client's executor
-  std::unique_ptr<pending_calls> calls;   // most holds have none; with the client locked
-  error_code loss;                        // with the client locked
-  node_ref of_engine;                     // the cohort's own reference, from the acquire to the cohort's last event about it; with the client locked
-  std::atomic<bool> given_back{false};    // its hold is released or destroyed
+  // of the operation under way, work_of its handler; empty: it runs on the client's executor
+  asio::any_completion_executor runs_on;
+  std::unique_ptr<pending_calls> calls;  // most holds have none; with the client locked
+  error_code loss;                       // with the client locked
+  // the cohort's own reference, from the acquire to the cohort's last event about it; with the client locked
+  node_ref of_engine;
+  std::atomic<bool> given_back{false};  // its hold is released or destroyed
   std::atomic<int> references{0};
 
   pending_calls& made_calls() {
@@ -99,8 +103,8 @@ class hold_node final : public engine::acquisition {
   hold_node* previous_ = nullptr;
 };
 
-/// All nodes of a client that are referred to, so that their handlers can be dropped when the io_context goes away. It has a mutex
-/// of its own: any thread may add and remove a node, with or without the client locked.
+/// All nodes of a client that are referred to, so that their handlers can be dropped when the io_context goes away. It
+/// has a mutex of its own: any thread may add and remove a node, with or without the client locked.
 class node_list {
  public:
   explicit node_list(bool with_mutex) noexcept : mutex_{with_mutex} {}

@@ -16,14 +16,21 @@ using after_exit = engine::owner_levels::after_exit;
 
 engine::permit_kind kind_of(settings_ptr const& lock) noexcept { return static_cast<engine::permit_kind>(lock->kind); }
 
-engine::level_lock level_lock_of(settings_ptr const& lock) noexcept { return {lock->core.get(), lock->name, kind_of(lock)}; }
+engine::level_lock level_lock_of(settings_ptr const& lock) noexcept {
+  return {lock->core.get(), lock->name, kind_of(lock)};
+}
 
-engine::level_use use_of(level_use use) noexcept { return use == level_use::write ? engine::level_use::write : engine::level_use::read; }
+engine::level_use use_of(level_use use) noexcept {
+  return use == level_use::write ? engine::level_use::write : engine::level_use::read;
+}
 
 }  // namespace
 
 shared_hold::shared_hold(owner_ptr who, settings_ptr of, level_use first, hold h) noexcept
-    : leveled_hold{use_of(first)}, by{std::move(who)}, lock{std::move(of)}, held{std::move(h)} {}
+    : leveled_hold{use_of(first)},
+      by{std::move(who)},
+      lock{std::move(of)},
+      held{std::move(h)} {}
 
 level_turn& level_turn::operator=(level_turn&& other) noexcept {
   pass_on();

@@ -17,7 +17,8 @@
 // The shell around engine::owner_levels: locks the owner, reads the clock, and has the timers of those that wait.
 namespace conch::detail {
 
-/// With the owner locked, but for `held`: that is moved away with the last level only, so each level may read it without.
+/// With the owner locked, but for `held`: that is moved away with the last level only, so each level may read it
+/// without.
 struct shared_hold final : engine::leveled_hold {
   shared_hold(owner_ptr who, settings_ptr of, level_use first, hold h) noexcept;
 
@@ -36,8 +37,8 @@ struct owner_state {
   engine::owner_levels levels;  // with the owner locked
 };
 
-/// The right to ask the server for a reentrant_shared_mutex on behalf of an owner. One acquire has it at a time. Where it is destroyed the
-/// acquire was not granted, and the next in the owner's line has it.
+/// The right to ask the server for a reentrant_shared_mutex on behalf of an owner. One acquire has it at a time. Where
+/// it is destroyed the acquire was not granted, and the next in the owner's line has it.
 class level_turn {
  public:
   level_turn() noexcept = default;
@@ -69,8 +70,8 @@ struct level_alarm final : engine::waiting_level {
 
 using level_alarm_ptr = std::shared_ptr<level_alarm>;
 
-/// An acquire's place in the line of its owner. It leaves the line when it is destroyed, also with the context: the owner may live longer
-/// than that, and must not keep a timer of it.
+/// An acquire's place in the line of its owner. It leaves the line when it is destroyed, also with the context: the
+/// owner may live longer than that, and must not keep a timer of it.
 class level_place {
  public:
   struct end {
@@ -79,7 +80,10 @@ class level_place {
   };
 
   level_place() noexcept = default;
-  level_place(owner_ptr who, settings_ptr lock, level_alarm_ptr one) noexcept : who_{std::move(who)}, lock_{std::move(lock)}, one_{std::move(one)} {}
+  level_place(owner_ptr who, settings_ptr lock, level_alarm_ptr one) noexcept
+      : who_{std::move(who)},
+        lock_{std::move(lock)},
+        one_{std::move(one)} {}
   level_place(level_place&&) noexcept = default;
   level_place& operator=(level_place&& other) noexcept;
   ~level_place() { leave(true); }

@@ -58,9 +58,11 @@ void start_tries(std::vector<settings_ptr> const& locks, acquire_options const& 
   };
   std::list<of_client> clients;
   for (std::size_t i = 0; i < locks.size(); ++i) {
-    auto known = std::find_if(clients.begin(), clients.end(), [&](of_client const& c) { return c.core == locks[i]->core; });
+    auto known =
+        std::find_if(clients.begin(), clients.end(), [&](of_client const& c) { return c.core == locks[i]->core; });
     if (known == clients.end()) known = clients.emplace(clients.end(), of_client{locks[i]->core});
-    known->wanted.push_back({locks[i], [listener, i](error_code ec, hold h) { listener->answered(i, ec, std::move(h)); }});
+    known->wanted.push_back(
+        {locks[i], [listener, i](error_code ec, hold h) { listener->answered(i, ec, std::move(h)); }});
   }
   for (settings_ptr const& lock : locks) {
     error_code const wrong = lock->core->refusal_of(options);
@@ -107,18 +109,23 @@ void start_multi_release(std::vector<hold> holds, multi_release_handler handler)
                       state->all_held = state->all_held && was_held;
                       last = --state->left == 0;
                     }
-                    if (last) post_at_once(executor, std::move(state->done), state->failure, state->all_held && !state->failure);
+                    if (last)
+                      post_at_once(executor, std::move(state->done), state->failure,
+                                   state->all_held && !state->failure);
                   }));
   }
 }
 
 namespace {
 
-/// Watches several holds. It ends with the first that has something to report, or its cancellation; for renewals with the last, or the first error.
+/// Watches several holds. It ends with the first that has something to report, or its cancellation; for renewals with
+/// the last, or the first error.
 class multi_watch final : public std::enable_shared_from_this<multi_watch> {
  public:
   multi_watch(asio::any_io_executor executor, multi_watch_handler handler)
-      : executor_{std::move(executor)}, runs_on_{work_of(executor_, handler)}, done_{std::move(handler)} {}
+      : executor_{std::move(executor)},
+        runs_on_{work_of(executor_, handler)},
+        done_{std::move(handler)} {}
 
   void start(std::vector<node_ref> const& nodes, hold_event event) {
     left_ = event.what == hold_event::kind::renewal ? nodes.size() : 1;

@@ -13,16 +13,24 @@ namespace {
 /// Can others have the lock at the same time? A writer has all of a lock, and so has the owner of a reentrant_mutex.
 bool is_shared(engine::permit const& p) noexcept {
   using engine::permit_kind;
-  return p.kind == permit_kind::semaphore || p.kind == permit_kind::segments || (p.kind == permit_kind::shared && p.weight < p.limit);
+  return p.kind == permit_kind::semaphore || p.kind == permit_kind::segments ||
+         (p.kind == permit_kind::shared && p.weight < p.limit);
 }
 
 }  // namespace
 
-told_event::told_event(hold_node& n, engine::observation const& o) : node{&n}, name{o.name}, what{o}, fence{n.fence}, shared{is_shared(n.permit)} {}
+told_event::told_event(hold_node& n, engine::observation const& o)
+    : node{&n},
+      name{o.name},
+      what{o},
+      fence{n.fence},
+      shared{is_shared(n.permit)} {}
 
 void told_event::tell(observer& whom) const {
   using kind = engine::observation::kind;
-  lock_event const e{name, static_cast<lock_kind>(node->permit.kind), shared, reinterpret_cast<std::uintptr_t>(node.get()), fence, what.at};
+  lock_event const e{name,   static_cast<lock_kind>(node->permit.kind),
+                     shared, reinterpret_cast<std::uintptr_t>(node.get()),
+                     fence,  what.at};
   switch (what.what) {
     case kind::waiting: whom.on_waiting(e); break;
     case kind::queued: whom.on_queued(e); break;
@@ -37,7 +45,8 @@ void told_event::tell(observer& whom) const {
 
 void client_core::on_observed(engine::acquisition& a, engine::observation const& o) {
   if (top_names_.counts()) count_name(o);
-  if (settings_.observer && events_.push({static_cast<hold_node&>(a), o})) ready_.push_back({ready::kind::observed, {}, {}});
+  if (settings_.observer && events_.push({static_cast<hold_node&>(a), o}))
+    ready_.push_back({ready::kind::observed, {}, {}});
 }
 
 void client_core::count_name(engine::observation const& o) {
@@ -56,7 +65,8 @@ void client_core::post_events() {
   own_executor_.execute([keep = shared_from_this()] { keep->tell_events(); });
 }
 
-/// Reports what has come so far. What comes meanwhile gets its own turn of the event loop, so that other handlers are not kept waiting.
+/// Reports what has come so far. What comes meanwhile gets its own turn of the event loop, so that other handlers are
+/// not kept waiting.
 void client_core::tell_events() {
   std::vector<told_event> batch;
   {

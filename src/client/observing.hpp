@@ -11,7 +11,8 @@
 
 namespace conch::detail {
 
-/// An event for the observer, with what it names. It keeps the node, so that no other acquire gets the same number before the event is reported.
+/// An event for the observer, with what it names. It keeps the node, so that no other acquire gets the same number
+/// before the event is reported.
 struct told_event {
   told_event(hold_node& n, engine::observation const& o);
 
@@ -24,7 +25,8 @@ struct told_event {
   bool shared;
 };
 
-/// The events of a client, in order, that its observer has not received yet. One handler at a time reports them. With the client locked.
+/// The events of a client, in order, that its observer has not received yet. One handler at a time reports them. With
+/// the client locked.
 class event_queue {
  public:
   /// True: no handler is pending, and the caller must post one that reports.

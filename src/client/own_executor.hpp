@@ -15,16 +15,18 @@
 
 namespace conch::detail {
 
-/// The executor that the client was made with, and the work that keeps its context running. A handler that runs on another
-/// executor has outstanding work of its own (work_of). The handlers that run on this executor share one piece of it, since to make a
-/// piece costs more than to count.
+/// The executor that the client was made with, and the work that keeps its context running. A handler that runs on
+/// another executor has outstanding work of its own (work_of). The handlers that run on this executor share one piece
+/// of it, since to make a piece costs more than to count.
 ///
-/// The executors change in drop() only and may be used from any thread. The count and the shared work are used with the client locked.
+/// The executors change in drop() only and may be used from any thread. The count and the shared work are used with the
+/// client locked.
 class own_executor {
  public:
   explicit own_executor(asio::any_io_executor given)
-      : given_{std::move(given)}, posting_{asio::prefer(asio::require(given_, asio::execution::blocking.never), asio::execution::relationship.fork)} {
-  }
+      : given_{std::move(given)},
+        posting_{
+            asio::prefer(asio::require(given_, asio::execution::blocking.never), asio::execution::relationship.fork)} {}
 
   asio::any_io_executor const& get() const noexcept { return given_; }
 
@@ -42,7 +44,8 @@ class own_executor {
   /// It is about to be completed: its completion is queued, with the client locked.
   void end_operation() noexcept { --operations_; }
 
-  /// If no operation needs the shared work any more, puts it into `to` (empty before), to be destroyed with the client unlocked.
+  /// If no operation needs the shared work any more, puts it into `to` (empty before), to be destroyed with the client
+  /// unlocked.
   void give_up_work(asio::any_io_executor& to) noexcept {
     if (operations_ == 0 && work_) to.swap(work_);
   }

@@ -34,7 +34,8 @@ template <class Hold>
 std::string single(Hold const& h) {
   if (!h) return "empty";
   std::string const fence = "fence " + std::to_string(h.fence());
-  return h.valid() ? "held, " + fence + ", " + seconds(h.deadline() - clock::now()) + " left" : "not held any more, " + fence;
+  return h.valid() ? "held, " + fence + ", " + seconds(h.deadline() - clock::now()) + " left"
+                   : "not held any more, " + fence;
 }
 
 }  // namespace
@@ -73,8 +74,8 @@ std::string to_string(errc e) {
 }
 
 std::string to_string(lock_holder const& h) {
-  std::string text =
-      "client " + h.client + " since " + in_utc(h.since) + ", fence " + std::to_string(h.fence) + ", " + seconds(h.lease_left) + " left";
+  std::string text = "client " + h.client + " since " + in_utc(h.since) + ", fence " + std::to_string(h.fence) + ", " +
+                     seconds(h.lease_left) + " left";
   if (h.permits > 1) text += ", " + std::to_string(h.permits) + " permits";
   if (h.segment != 0) text += ", segment " + std::to_string(h.segment);
   if (!h.asked_by.empty()) text += ", asked to let go by " + h.asked_by;
@@ -83,7 +84,8 @@ std::string to_string(lock_holder const& h) {
 
 std::string to_string(lock_status const& s) {
   std::string text = to_string(s.kind);
-  text += ", " + std::to_string(s.taken) + " of " + std::to_string(s.limit) + " held, " + std::to_string(s.waiting) + " waiting";
+  text += ", " + std::to_string(s.taken) + " of " + std::to_string(s.limit) + " held, " + std::to_string(s.waiting) +
+          " waiting";
   char const* before = ": ";
   for (lock_holder const& h : s.holders) {
     text += before + to_string(h);
@@ -94,7 +96,9 @@ std::string to_string(lock_status const& s) {
 
 std::string to_string(hold const& h) { return single(h); }
 
-std::string to_string(reentrant_hold const& h) { return h ? single(h) + ", level " + std::to_string(h.depth()) : single(h); }
+std::string to_string(reentrant_hold const& h) {
+  return h ? single(h) + ", level " + std::to_string(h.depth()) : single(h);
+}
 
 std::string to_string(multi_hold const& h) {
   if (!h) return "empty";

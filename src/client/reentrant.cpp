@@ -30,7 +30,8 @@ namespace {
 
 permit_request request_of(owner_ptr const& who, lock_status::kind_of_lock kind, level_use use) {
   auto const of_lock = static_cast<engine::permit_kind>(kind);
-  engine::permit const p = engine::permit_of_level(of_lock, who->id, use == level_use::write ? engine::level_use::write : engine::level_use::read);
+  engine::permit const p = engine::permit_of_level(
+      of_lock, who->id, use == level_use::write ? engine::level_use::write : engine::level_use::read);
   return {static_cast<char>(p.kind), p.limit, p.weight, p.excluded_segments};
 }
 
@@ -82,7 +83,8 @@ struct acquire_level {
   template <class Self>
   void operator()(Self& self, error_code ec, hold h) {
     at = phase::awaited;
-    if (h) level = reentrant_hold{enter_first(who, lock, wanted.use, std::move(h), turn), wanted.use, lock->core->number()};
+    if (h)
+      level = reentrant_hold{enter_first(who, lock, wanted.use, std::move(h), turn), wanted.use, lock->core->number()};
     turn = level_turn{};
     why = ec;
     end(self);
@@ -96,7 +98,8 @@ struct acquire_level {
       case step::nests: level = reentrant_hold{std::move(entered.level), wanted.use, lock->core->number()}; break;
       case step::refused:
         why = make_error_code(errc::would_deadlock,
-                              "its owner reads, and a reader cannot become a writer, or two would wait for each other: release all levels "
+                              "its owner reads, and a reader cannot become a writer, or two would wait for each other: "
+                              "release all levels "
                               "that read and acquire again, or write from the beginning");
         break;
       case step::busy:
@@ -154,9 +157,11 @@ struct acquire_level {
 
 }  // namespace
 
-void start_acquire_level(settings_ptr lock, owner_ptr who, level_request wanted, acquire_options const& options, level_handler handler) {
+void start_acquire_level(settings_ptr lock, owner_ptr who, level_request wanted, acquire_options const& options,
+                         level_handler handler) {
   if (error_code const why = lock->core->elsewhere()) {
-    post_at_once(lock->core->failures_run_on(), std::move(handler), why, reentrant_hold{{}, wanted.use, lock->core->number()});
+    post_at_once(lock->core->failures_run_on(), std::move(handler), why,
+                 reentrant_hold{{}, wanted.use, lock->core->number()});
     return;
   }
   asio::any_io_executor const io = lock->core->executor();
@@ -189,9 +194,13 @@ void start_level_release(shared_hold_ptr level, level_use use, release_handler h
 
 hold const& hold_of_level(shared_hold const& level) noexcept { return level.held; }
 
-asio::any_io_executor executor_of(shared_hold const* level) noexcept { return executor_of(level != nullptr ? level->held.node().get() : nullptr); }
+asio::any_io_executor executor_of(shared_hold const* level) noexcept {
+  return executor_of(level != nullptr ? level->held.node().get() : nullptr);
+}
 
-permit_request request_of(owner_ptr const& who) { return request_of(who, lock_status::kind_of_lock::reentrant_mutex, level_use::write); }
+permit_request request_of(owner_ptr const& who) {
+  return request_of(who, lock_status::kind_of_lock::reentrant_mutex, level_use::write);
+}
 
 }  // namespace detail
 
@@ -207,12 +216,16 @@ owner::owner(std::string id) {
 std::string const& owner::id() const noexcept { return state_->id; }
 
 reentrant_mutex::reentrant_mutex(client& through, std::string name, lock_options options)
-    : named_lock{detail::checked_lock(through.core(), std::move(name), options, lock_status::kind_of_lock::reentrant_mutex, detail::most_permits)} {}
+    : named_lock{detail::checked_lock(through.core(), std::move(name), options,
+                                      lock_status::kind_of_lock::reentrant_mutex, detail::most_permits)} {}
 
-bool reentrant_mutex::held_by(owner const& who) const { return detail::has_level(who.state(), lock_, detail::level_use::write); }
+bool reentrant_mutex::held_by(owner const& who) const {
+  return detail::has_level(who.state(), lock_, detail::level_use::write);
+}
 
 reentrant_shared_mutex::reentrant_shared_mutex(client& through, std::string name, lock_options options)
-    : named_lock{detail::checked_lock(through.core(), std::move(name), options, lock_status::kind_of_lock::shared_mutex, detail::most_permits)} {}
+    : named_lock{detail::checked_lock(through.core(), std::move(name), options, lock_status::kind_of_lock::shared_mutex,
+                                      detail::most_permits)} {}
 
 bool reentrant_shared_mutex::held_by(owner const& who) const { return detail::has_level(who.state(), lock_, read); }
 

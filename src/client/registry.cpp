@@ -12,7 +12,9 @@ namespace conch::detail {
 
 asio::execution_context::id core_registry::id;
 
-core_registry& core_registry::of(asio::any_io_executor const& executor) { return asio::use_service<core_registry>(context_of(executor)); }
+core_registry& core_registry::of(asio::any_io_executor const& executor) {
+  return asio::use_service<core_registry>(context_of(executor));
+}
 
 void core_registry::add(std::shared_ptr<client_core> const& core) {
   std::lock_guard const guard{mutex_};

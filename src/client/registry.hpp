@@ -13,8 +13,8 @@ namespace conch::detail {
 
 class client_core;
 
-/// The clients of one io_context. If the context is destroyed before a client, the registry drops the client's handlers. A
-/// handler may own a coroutine that owns the client: without the registry such a circle would never end.
+/// The clients of one io_context. If the context is destroyed before a client, the registry drops the client's
+/// handlers. A handler may own a coroutine that owns the client: without the registry such a circle would never end.
 class core_registry final : public asio::execution_context::service {
  public:
   static asio::execution_context::id id;

@@ -7,10 +7,10 @@
 
 namespace conch::detail {
 
-/// Completions that the client calls by itself, without a hop through the event loop for each. A turn is one handler of the event
-/// loop: what becomes due in it is called when that handler has ended, which is as good as being next in the loop's queue. What
-/// becomes due outside a turn needs its own turn (needs_turn). After a few completions a turn ends, so that the loop
-/// serves its other handlers.
+/// Completions that the client calls by itself, without a hop through the event loop for each. A turn is one handler of
+/// the event loop: what becomes due in it is called when that handler has ended, which is as good as being next in the
+/// loop's queue. What becomes due outside a turn needs its own turn (needs_turn). After a few completions a turn ends,
+/// so that the loop serves its other handlers.
 ///
 /// Only for config::single_threaded: one thread uses it, so that no mutex guards it. Elsewhere nothing is pushed.
 template <class Item>
@@ -23,8 +23,8 @@ class turn_queue {
   bool needs_turn() const noexcept { return items_.empty() && !in_turn_; }
   void push(Item&& i) { items_.push_back(std::move(i)); }
 
-  /// The handler has ended: calls complete(item) for what is due, in order. An exception of complete() ends it early. Follow it by
-  /// leave() in any case.
+  /// The handler has ended: calls complete(item) for what is due, in order. An exception of complete() ends it early.
+  /// Follow it by leave() in any case.
   template <class Complete>
   void run(Complete const& complete) {
     constexpr std::size_t more = 16;  // of those that become due meanwhile

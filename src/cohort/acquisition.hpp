@@ -24,7 +24,8 @@ struct adoption {
   int first_index = 0;  // of its token, as lock_entry::hand_offs
 };
 
-/// One call of an acquire, and the hold that it becomes. The shell owns it, and may free it after the last event about it.
+/// One call of an acquire, and the hold that it becomes. The shell owns it, and may free it after the last event about
+/// it.
 struct acquisition : list_hook<acquisition>, receipt {
   enum class phase : std::uint8_t {
     fresh,    // not given to the engine yet
@@ -73,21 +74,24 @@ struct acquisition : list_hook<acquisition>, receipt {
 /// The phases that may follow each phase of an acquisition.
 constexpr state_table<acquisition::phase, 9> acquisition_phases{{
     {acquisition::phase::fresh, any_of(acquisition::phase::waiting, acquisition::phase::over)},
-    {acquisition::phase::waiting,
-     any_of(acquisition::phase::staying, acquisition::phase::leaving, acquisition::phase::holding, acquisition::phase::over)},
-    {acquisition::phase::staying, any_of(acquisition::phase::leaving, acquisition::phase::holding, acquisition::phase::over)},
+    {acquisition::phase::waiting, any_of(acquisition::phase::staying, acquisition::phase::leaving,
+                                         acquisition::phase::holding, acquisition::phase::over)},
+    {acquisition::phase::staying,
+     any_of(acquisition::phase::leaving, acquisition::phase::holding, acquisition::phase::over)},
     {acquisition::phase::leaving, any_of(acquisition::phase::over)},
-    {acquisition::phase::holding,
-     any_of(acquisition::phase::detaching, acquisition::phase::lost, acquisition::phase::releasing, acquisition::phase::over)},
+    {acquisition::phase::holding, any_of(acquisition::phase::detaching, acquisition::phase::lost,
+                                         acquisition::phase::releasing, acquisition::phase::over)},
     {acquisition::phase::detaching, any_of(acquisition::phase::over)},
     {acquisition::phase::lost, any_of(acquisition::phase::over)},
     {acquisition::phase::releasing, any_of(acquisition::phase::over)},
-    {acquisition::phase::over, any_of(acquisition::phase::over)},  // a second release, which is answered with "not held"
+    // a second release, which is answered with "not held"
+    {acquisition::phase::over, any_of(acquisition::phase::over)},
 }};
 
 /// The only way to change the phase of an acquisition.
 inline void enter(acquisition& a, acquisition::phase to) {
-  BOOST_ASSERT_MSG(acquisition_phases.allows(a.at, to), "an acquisition goes from one phase to another that does not follow it");
+  BOOST_ASSERT_MSG(acquisition_phases.allows(a.at, to),
+                   "an acquisition goes from one phase to another that does not follow it");
   a.at = to;
 }
 
@@ -121,7 +125,8 @@ class acquisition_events {
   virtual void on_requested(acquisition&) {}
   /// Its deadline has moved on.
   virtual void on_renewed(acquisition&) {}
-  /// Without an error the place of `a` is still owned during the call: its id and its fence are what another client takes over.
+  /// Without an error the place of `a` is still owned during the call: its id and its fence are what another client
+  /// takes over.
   virtual void on_detached(acquisition&, error_code) {}
   /// Only if the settings ask for observations. It comes before the event of the same moment above.
   virtual void on_observed(acquisition&, observation const&) {}

@@ -5,7 +5,8 @@
 
 namespace conch::engine {
 
-admin_request::admin_request() noexcept : due{this, [](admin_request& i, time_point now) { i.at->admin_due(i, now); }} {}
+admin_request::admin_request() noexcept
+    : due{this, [](admin_request& i, time_point now) { i.at->admin_due(i, now); }} {}
 
 admin_request::~admin_request() {
   if (linked()) at->withdraw(*this);

@@ -33,15 +33,16 @@ struct order {
   std::string name;
   std::optional<std::int64_t> fence{};  // force, request: the fence of the owner that is meant; none: all owners are
   std::uint32_t size = 0;               // set_limit: the new limit; downgrade: what is left of the permit
-  std::int64_t by = 0;    // set_limit: is added to the present limit, or to `size` if the lock is not in use; 0: `size` is the new limit
+  // set_limit: is added to the present limit, or to `size` if the lock is not in use; 0: `size` is the new limit
+  std::int64_t by = 0;
   bool if_unset = false;  // set_limit: not if it was set before
   grant_id id = 0;        // downgrade, wait_free: set by the backend
   engine::permit permit;  // downgrade: the permit as it was asked for
 };
 
-/// A question or an order about a lock. The backend sends it again after a reconnect, until the server answers or `offline_timeout` is
-/// over. A `force` that was written is sent again only if it names the owners that it means: it must not take the lock from a later owner.
-/// A set_limit that was written is not sent again if it adds.
+/// A question or an order about a lock. The backend sends it again after a reconnect, until the server answers or
+/// `offline_timeout` is over. A `force` that was written is sent again only if it names the owners that it means: it
+/// must not take the lock from a later owner. A set_limit that was written is not sent again if it adds.
 ///
 /// The shell owns it, and may free it after on_admin_answered.
 struct admin_request : order, list_hook<admin_request> {
@@ -87,7 +88,8 @@ struct lock_report {
 };
 
 struct admin_result {
-  std::int64_t count = 0;             // force: how many owners lost the lock; request: how many are asked; set_limit: how many permits are taken
+  // force: how many owners lost the lock; request: how many are asked; set_limit: how many permits are taken
+  std::int64_t count = 0;
   std::optional<lock_report> status;  // inspect
   std::uint32_t limit = 0;            // set_limit: from now on
 };

@@ -33,8 +33,8 @@ using std::chrono::milliseconds;
 /// A fencing token is the server part of a fence times this number, plus the index of the local hand-off.
 constexpr std::int64_t hand_offs_per_grant = 4096;
 
-/// The one place of a client at a lock: in line for it, or owning it. The cohort and its backend share it. The backend makes it, and adds
-/// what its protocol needs. The backend only reads the fields marked "set by the cohort".
+/// The one place of a client at a lock: in line for it, or owning it. The cohort and its backend share it. The backend
+/// makes it, and adds what its protocol needs. The backend only reads the fields marked "set by the cohort".
 struct place {
   enum class state : std::uint8_t {
     idle,     // the server has nothing of it, except what a clean-up ends
@@ -58,15 +58,19 @@ struct place {
   bool confirmed = false;                      // owned: granted for the full lease, not just for the claim
   bool renewable = false;                      // set by the cohort: the grant may still be renewed ...
   time_point renew_until = time_point::max();  // ... before this time
-  milliseconds lease{};                        // the lease that is asked for; owned: the lease of the next renewal, set by the cohort
-  time_point deadline{};                       // owned: the grant is not valid after this time
-  time_point valid_from{};                     // owned: the validity that ends at the deadline counts from here
-  std::int64_t fence = 0;                      // owned: the server's part of the fence
-  std::uint32_t segment = 0;                   // owned: the number of the segment, or of the permits where all that were free were asked for; else 0
-  time_point heard_from{};                     // owned: when the request whose answer last confirmed it was written
-  std::string origin;                          // takes over what that grant, "CLIENT.N FENCE", has left; empty: asks for the lock
-  std::uint32_t references = 0;                // references from the backend; the cohort may destroy the place only when there are none
-  void* owner = nullptr;                       // belongs to the receiver of the events
+  // the lease that is asked for; owned: the lease of the next renewal, set by the cohort
+  milliseconds lease{};
+  time_point deadline{};    // owned: the grant is not valid after this time
+  time_point valid_from{};  // owned: the validity that ends at the deadline counts from here
+  std::int64_t fence = 0;   // owned: the server's part of the fence
+  // owned: the number of the segment, or of the permits where all that were free were asked for; else 0
+  std::uint32_t segment = 0;
+  time_point heard_from{};  // owned: when the request whose answer last confirmed it was written
+  // takes over what that grant, "CLIENT.N FENCE", has left; empty: asks for the lock
+  std::string origin;
+  // references from the backend; the cohort may destroy the place only when there are none
+  std::uint32_t references = 0;
+  void* owner = nullptr;  // belongs to the receiver of the events
 
   bool may_renew(time_point now) const noexcept { return renewable && now < renew_until; }
 };
@@ -74,8 +78,10 @@ struct place {
 /// The states that may follow each state of a place. A place starts by asking; an owned place can only become idle.
 constexpr state_table<place::state, 5> place_states{{
     {place::state::idle, any_of(place::state::asking)},
-    {place::state::asking, any_of(place::state::in_line, place::state::leaving, place::state::owned, place::state::idle)},
-    {place::state::in_line, any_of(place::state::in_line, place::state::leaving, place::state::owned, place::state::idle)},
+    {place::state::asking,
+     any_of(place::state::in_line, place::state::leaving, place::state::owned, place::state::idle)},
+    {place::state::in_line,
+     any_of(place::state::in_line, place::state::leaving, place::state::owned, place::state::idle)},
     {place::state::leaving, any_of(place::state::owned, place::state::idle)},
     {place::state::owned, any_of(place::state::idle)},
 }};
@@ -117,8 +123,9 @@ struct capabilities {
   bool all_free = false;        // ... and all that is free of a semaphore
   bool inspection = false;      // questions and orders (admin_request)
   bool adoption = false;        // a hold may leave this client, and another client may take it over
-  std::string_view where{};     // in the error where something is not offered: the name that its users know, "zookeeper://" ...
-  std::string_view instead{};   // ... and the advice
+  // in the error where something is not offered: the name that its users know, "zookeeper://" ...
+  std::string_view where{};
+  std::string_view instead{};  // ... and the advice
 
   bool has(permit const& p) const noexcept {
     return !p || (several_owners && (segments || p.kind != permit_kind::segments) && (all_free || !p.all_free));
@@ -145,13 +152,13 @@ class backend {
   virtual void send_gathered(time_point) {}
   /// Leaves the line unless the lock was granted; the place must be asking or in_line. Ends in granted or left.
   virtual void leave_unless_granted(place& p, time_point now) = 0;
-  /// Gives up a place that is asking, in_line or leaving; it is idle at once. Ends in released for `r`, if there is one. The
-  /// caller checks whether the place is still needed.
+  /// Gives up a place that is asking, in_line or leaving; it is idle at once. Ends in released for `r`, if there is
+  /// one. The caller checks whether the place is still needed.
   virtual void give_up(place& p, receipt* r, time_point now) = 0;
   /// Gives an owned lock back, and asks for it again if `again` holds a lease. Ends in released for `r`.
   virtual void release(place& p, std::optional<milliseconds> again, receipt* r, time_point now) = 0;
-  /// Forgets an owned place without giving it back: another client may take the grant over. The place is idle at once. The caller checks whether
-  /// the place is still needed.
+  /// Forgets an owned place without giving it back: another client may take the grant over. The place is idle at once.
+  /// The caller checks whether the place is still needed.
   virtual void detach(place&, time_point) {}
   /// Renews the places that are owned and renewable. Each ends in extended, lost or renewal_failed.
   virtual void renew(std::span<place* const> places, time_point now) = 0;
@@ -160,25 +167,28 @@ class backend {
   /// The answer is not late before this time: the server may still be answering what was written earlier.
   virtual time_point late_after(receipt const& r) const = 0;
   virtual bool connected() const noexcept = 0;
-  /// The error of a wait for this place that has timed out: errc::timed_out; or errc::unreachable, with the reason, if the server has been silent
-  /// for longer than is usual, or if there is no connection.
+  /// The error of a wait for this place that has timed out: errc::timed_out; or errc::unreachable, with the reason, if
+  /// the server has been silent for longer than is usual, or if there is no connection.
   virtual error_code too_late(place const&, time_point now) const = 0;
   /// How long to wait for an answer under way when the wait for this place has ended (usual_time::soon).
   virtual duration answers_within(place const&) const noexcept = 0;
-  /// The error of a release that got no answer in time, whose name the caller does not have any more: what the server answered to it, if it has
-  /// refused it so far.
+  /// The error of a release that got no answer in time, whose name the caller does not have any more: what the server
+  /// answered to it, if it has refused it so far.
   virtual error_code why_not_done(receipt const&) const { return no_answer(); }
   /// The error of anything else that got no answer in time: errc::unreachable, with the reason.
   virtual error_code no_answer() const { return make_error_code(errc::unreachable); }
   /// Why an owned place could not be renewed in time, as text; empty: unknown, or nothing prevented it.
-  virtual std::string why_not_renewed(place const&, time_point) const { return connected() ? std::string{} : cause_of(no_answer()); }
+  virtual std::string why_not_renewed(place const&, time_point) const {
+    return connected() ? std::string{} : cause_of(no_answer());
+  }
   /// How long a grant of that lease is valid, counted from place::valid_from.
   virtual duration validity(milliseconds lease) const noexcept = 0;
 
   /// From now on requested is called if another client asks the owner of this place to let go. The place must be owned.
   virtual void watch_requests(place&, time_point) {}
 
-  /// Sends a question or an order; only where `inspection` is offered. Ends in on_admin_answered, perhaps before this returns.
+  /// Sends a question or an order; only where `inspection` is offered. Ends in on_admin_answered, perhaps before this
+  /// returns.
   virtual void administer(admin_request&, admin_events&, time_point) {}
   /// The answer is no longer wanted. The server may still carry out the order.
   virtual void withdraw(admin_request&) noexcept {}
@@ -227,7 +237,8 @@ class backend_events {
   virtual void connection_refused(error_code, time_point) {}
   virtual place* find(std::string_view name) = 0;
   virtual place& find_or_make(std::string_view name) = 0;
-  /// Makes a place of a lock with several owners for the backend's own work: to give back a stray grant, or to check on the result of an order.
+  /// Makes a place of a lock with several owners for the backend's own work: to give back a stray grant, or to check on
+  /// the result of an order.
   virtual place& make_permit_place(std::string_view name, permit const&) { return find_or_make(name); }
 
  protected:

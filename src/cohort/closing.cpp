@@ -21,10 +21,12 @@ void closing::give_back_everything(time_point now) {
   end_some(now);
 }
 
-/// Ends a limited number of waits or holds in one turn, so that other handlers of the event loop do not wait for all of them.
+/// Ends a limited number of waits or holds in one turn, so that other handlers of the event loop do not wait for all of
+/// them.
 void closing::end_some(time_point now) {
   constexpr std::size_t buckets_for_one = 16;  // an empty bucket costs little
-  for (std::size_t left = in_one_turn * buckets_for_one; is_under_way(); left -= std::min(left, end_one(now) ? buckets_for_one : 1)) {
+  for (std::size_t left = in_one_turn * buckets_for_one; is_under_way();
+       left -= std::min(left, end_one(now) ? buckets_for_one : 1)) {
     if (left == 0) {
       on_.timers.arm(rest_, in_next_turn(now));
       return;

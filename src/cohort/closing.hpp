@@ -10,8 +10,16 @@ namespace conch::engine {
 /// The end of a client: ends all waits, then all holds, in turns.
 class closing {
  public:
-  closing(cohort_environment& on, lock_entries& entries, teller& tell, watchdog& dog, local_line& line, waits& all_waits, hold_ends& ends) noexcept
-      : on_{on}, entries_{entries}, tell_{tell}, watchdog_{dog}, line_{line}, waits_{all_waits}, ends_{ends}, rest_{this, call<&closing::end_some>} {}
+  closing(cohort_environment& on, lock_entries& entries, teller& tell, watchdog& dog, local_line& line,
+          waits& all_waits, hold_ends& ends) noexcept
+      : on_{on},
+        entries_{entries},
+        tell_{tell},
+        watchdog_{dog},
+        line_{line},
+        waits_{all_waits},
+        ends_{ends},
+        rest_{this, call<&closing::end_some>} {}
 
   void close(time_point now);
   void give_back_everything(time_point now);

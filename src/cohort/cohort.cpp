@@ -17,31 +17,37 @@ lock_entry& entry_of(place& p) { return *static_cast<lock_entry*>(p.owner); }
 acquisition::acquisition() : due{this, [](acquisition& a, time_point now) { a.in->overdue(a, now); }} {}
 
 lock_entry::lock_entry(std::string lock_name, cohort& owner, backend& servers, permit const& share, bool is_single)
-    : name{std::move(lock_name)}, in{owner}, single{is_single}, place{servers.make_place(name, share)}, watch{this,
-                                                                                                              [](lock_entry& e, time_point now) {
-                                                                                                                e.in.watch(e, now);
-                                                                                                              },
-                                                                                                              timer::rank::first} {
+    : name{std::move(lock_name)},
+      in{owner},
+      single{is_single},
+      place{servers.make_place(name, share)},
+      watch{this, [](lock_entry& e, time_point now) { e.in.watch(e, now); }, timer::rank::first} {
   place->owner = this;
 }
 
 namespace {
 
-/// Refuses a permit that could never be given. A permit above the limit that this object knows is not refused: another limit may have been
-/// set, and a request for more than the limit is given all of it.
+/// Refuses a permit that could never be given. A permit above the limit that this object knows is not refused: another
+/// limit may have been set, and a request for more than the limit is given all of it.
 error_code refused(permit const& p) {
   if (p.kind == permit_kind::segments && p.weight == 0) {
     return make_error_code(errc::invalid_config, "`but` names all of the " + std::to_string(p.limit) + " segments");
   }
   if (p.all_free || (p.weight >= 1 && p.weight <= most_permits)) return {};
-  return make_error_code(errc::invalid_config, "count must be 1 to " + std::to_string(most_permits) + " permits, got " + std::to_string(p.weight));
+  return make_error_code(errc::invalid_config, "count must be 1 to " + std::to_string(most_permits) + " permits, got " +
+                                                   std::to_string(p.weight));
 }
 
 }  // namespace
 
 cohort::cohort(config const& settings, timer_queue& timers, acquisition_events& shell, statistics& stats)
-    : on_{settings, timers, shell, stats, settings.observer != nullptr || settings.top_k != 0}, entries_{on_, *this}, tell_{on_},
-      watchdog_{on_, tell_}, line_{on_, entries_, tell_, watchdog_}, waits_{on_, entries_, tell_, line_}, ends_{on_, tell_, watchdog_, line_},
+    : on_{settings, timers, shell, stats, settings.observer != nullptr || settings.top_k != 0},
+      entries_{on_, *this},
+      tell_{on_},
+      watchdog_{on_, tell_},
+      line_{on_, entries_, tell_, watchdog_},
+      waits_{on_, entries_, tell_, line_},
+      ends_{on_, tell_, watchdog_, line_},
       closing_{on_, entries_, tell_, watchdog_, line_, waits_, ends_} {}
 
 // ---------------------------------------------------------------------------------------------- the caller's side
@@ -73,7 +79,8 @@ void cohort::acquire(acquisition& a, std::string_view name, time_point now) {
   lock_entry& e = a.permit || adopts ? entries_.make_single(name, a.permit) : entries_.get(name);
   a.lock = &e;
   if (adopts) a.once = true;  // it is in no queue
-  // A neighbour here holds, asks or waits. A place that is being left has no waiter any more: the attempt follows the leave.
+  // A neighbour here holds, asks or waits. A place that is being left has no waiter any more: the attempt follows the
+  // leave.
   bool const neighbour = e.holder != nullptr || !e.waiting.empty();
   bool const being_left = e.place->at == place::state::leaving;
   if (a.once && (neighbour || (e.place->at != place::state::idle && !being_left))) {
@@ -103,7 +110,8 @@ void cohort::try_all(std::span<named_acquisition const> all, time_point now) {
       tell_.refuse(*a, acquired::busy, {}, name, now);
     } else {
       acquire(*a, name, now);
-      behind = a->at == acquisition::phase::over;  // it has ended at once: this process has the lock, or the acquire failed
+      // it has ended at once: this process has the lock, or the acquire failed
+      behind = a->at == acquisition::phase::over;
     }
   }
   on_.servers->send_gathered(now);
@@ -112,7 +120,9 @@ void cohort::try_all(std::span<named_acquisition const> all, time_point now) {
 /// The timer of one acquisition: its wait has timed out, or the server has not answered in time.
 void cohort::overdue(acquisition& a, time_point now) {
   switch (a.at) {
-    case acquisition::phase::waiting: waits_.stop_waiting(a, on_.servers->too_late(*a.lock->place, now), cancel_type::total, now); return;
+    case acquisition::phase::waiting:
+      waits_.stop_waiting(a, on_.servers->too_late(*a.lock->place, now), cancel_type::total, now);
+      return;
     // Its wait has ended; a busy server does not prolong it.
     case acquisition::phase::staying: waits_.give_up_staying(a, now); return;
     case acquisition::phase::leaving: tell_.finish(a, acquired::failed, a.ending, now); return;
@@ -129,7 +139,8 @@ void cohort::overdue(acquisition& a, time_point now) {
       }
       return;
     case acquisition::phase::holding:
-      watchdog_.end_extension(a, true, tell_.told(failed_task::kind::extending, on_.servers->no_answer(), a.lock->name));
+      watchdog_.end_extension(a, true,
+                              tell_.told(failed_task::kind::extending, on_.servers->no_answer(), a.lock->name));
       return;
     case acquisition::phase::detaching: ends_.end_detaching(a, on_.servers->no_answer(), now); return;
     default: return;
@@ -159,10 +170,11 @@ void cohort::granted(place& p, bool pushed, time_point now) {
   adoption const* const adopted = e.waiting.empty() ? nullptr : e.waiting.front().adopts.get();
   e.hand_offs = adopted == nullptr ? 0 : adopted->first_index;
   if (on_.timers.next_urgent() <= now) {
-    // After a pause of this process one of its holds may be over, and may have freed this permit. Its loss is reported before the new grant
-    // is delivered.
+    // After a pause of this process one of its holds may be over, and may have freed this permit. Its loss is reported
+    // before the new grant is delivered.
     auto const tell = [&](lock_entry& other) {
-      bool const over = other.holder != nullptr && other.holder->at == acquisition::phase::holding && now >= watchdog_.lose_at(other);
+      bool const over =
+          other.holder != nullptr && other.holder->at == acquisition::phase::holding && now >= watchdog_.lose_at(other);
       if (over && other.name == e.name) watchdog_.tell_lost(*other.holder, watchdog_.end_of(other, now), now);
     };
     entries_.for_each_single(tell);
@@ -176,7 +188,8 @@ void cohort::busy(place& p, time_point now) {
   if (!e.waiting.empty() && e.waiting.front().once) {
     acquisition& a = e.waiting.front();
     bool const adopts = a.adopts != nullptr;  // the lock is not the origin's any more
-    tell_.finish(a, adopts ? acquired::failed : acquired::busy, adopts ? make_error_code(errc::lost) : error_code{}, now);
+    tell_.finish(a, adopts ? acquired::failed : acquired::busy, adopts ? make_error_code(errc::lost) : error_code{},
+                 now);
   }
   line_.ask_if_needed(e, now);
 }
@@ -253,7 +266,8 @@ void cohort::lost(place& p, time_point now) {
   if (acquisition* const a = e.holder) {
     e.holder = nullptr;
     auto const why =
-        "it is not this client's any more: its lease or session has expired, an operator has released it, or the server has lost its data";
+        "it is not this client's any more: its lease or session has expired, an operator has released it, or the "
+        "server has lost its data";
     if (a->at == acquisition::phase::holding) watchdog_.tell_lost(*a, make_error_code(errc::lost, why), now);
     if (a->at == acquisition::phase::detaching) {
       ends_.end_detaching(*a, make_error_code(errc::lost), now);

@@ -21,8 +21,9 @@
 
 namespace conch::engine {
 
-/// The coroutines of one client that wait for locks or hold them. It owns the parts, and gives each call to one of them (docs/design/cohort.md). The
-/// cohort decides when to renew and when to report a loss. It has one place in the servers' line for each lock_entry. No I/O, no clock.
+/// The coroutines of one client that wait for locks or hold them. It owns the parts, and gives each call to one of them
+/// (docs/design/cohort.md). The cohort decides when to renew and when to report a loss. It has one place in the
+/// servers' line for each lock_entry. No I/O, no clock.
 class cohort final : public backend_events {
  public:
   cohort(config const& settings, timer_queue& timers, acquisition_events& shell, statistics& stats);
@@ -36,15 +37,18 @@ class cohort final : public backend_events {
   void acquire(acquisition& a, std::string_view name, time_point now);
   /// Sends a question or an order about a lock. Ends in on_admin_answered of `whose`, perhaps before this returns.
   void administer(admin_request& i, admin_events& whose, time_point now);
-  /// Tries different locks in the given order. When one is busy, the locks after it may be reported as busy without a try.
+  /// Tries different locks in the given order. When one is busy, the locks after it may be reported as busy without a
+  /// try.
   void try_all(std::span<named_acquisition const> all, time_point now);
   void cancel(acquisition& a, cancel_type type, time_point now) { waits_.cancel(a, type, now); }
-  /// Gives a hold another lease, from now on, and renews it if that moves its deadline on. Ends in on_extended, perhaps before this returns.
+  /// Gives a hold another lease, from now on, and renews it if that moves its deadline on. Ends in on_extended, perhaps
+  /// before this returns.
   void extend(acquisition& a, milliseconds lease, time_point now) { watchdog_.extend(a, lease, now); }
   /// From now on on_requested reports when another client asks the holder to let go, perhaps before this returns.
   void watch_requests(acquisition& a, time_point now) { watchdog_.watch_requests(a, now); }
-  /// The hold leaves this client without being released. Ends in on_detached, perhaps before this returns: without an error when the server has
-  /// renewed it for its whole lease, and then nothing here renews or releases it any more. Otherwise it is released.
+  /// The hold leaves this client without being released. Ends in on_detached, perhaps before this returns: without an
+  /// error when the server has renewed it for its whole lease, and then nothing here renews or releases it any more.
+  /// Otherwise it is released.
   void detach(acquisition& a, time_point now) { ends_.detach(a, now); }
   /// Ends in on_released.
   void release(acquisition& a, time_point now) { ends_.end(a, true, now); }
@@ -79,7 +83,9 @@ class cohort final : public backend_events {
   void settled(place& p) override;
   place* find(std::string_view name) override;
   place& find_or_make(std::string_view name) override { return *entries_.get(name).place; }
-  place& make_permit_place(std::string_view name, permit const& permit) override { return *entries_.make_single(name, permit).place; }
+  place& make_permit_place(std::string_view name, permit const& permit) override {
+    return *entries_.make_single(name, permit).place;
+  }
 
   // The timers of an acquisition and of an entry.
   void overdue(acquisition& a, time_point now);

@@ -17,7 +17,8 @@ constexpr std::size_t longest_name = 512, longest_client = 64;
 
 /// What no shell, no URL and no file of settings reads as anything else.
 bool is_plain(char c) noexcept {
-  return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '-' || c == '.' || c == '_' || c == '~' || c == '/';
+  return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '-' || c == '.' ||
+         c == '_' || c == '~' || c == '/';
 }
 
 std::optional<std::string> unescaped(std::string_view text) {
@@ -98,13 +99,15 @@ std::optional<detached> read_detached(std::string_view text) {
   d.kind = kind == "m" ? permit_kind::none : static_cast<permit_kind>(kind[0]);
   constexpr std::int64_t most_shares = 1'000'000, most_token = (std::int64_t{1} << 62) - 1 + (std::int64_t{1} << 62);
   std::int64_t share = 0, lease = 0;
-  if (!read_number(field(text), most_shares, share) || !read_number(field(text), longest_lease_ms, lease)) return std::nullopt;
+  if (!read_number(field(text), most_shares, share) || !read_number(field(text), longest_lease_ms, lease))
+    return std::nullopt;
   if (!read_number(field(text), most_token, d.token) || d.token < hand_offs_per_grant) return std::nullopt;
   std::string_view const id = field(text);
   if (!is_grant(id)) return std::nullopt;
   auto name = unescaped(text);
   if (!name || name->empty() || name->size() > longest_name) return std::nullopt;
-  bool const may_be_any = d.kind == permit_kind::semaphore, is_writer = d.kind == permit_kind::shared && share == most_shares;
+  bool const may_be_any = d.kind == permit_kind::semaphore,
+             is_writer = d.kind == permit_kind::shared && share == most_shares;
   if (share != 1 && !may_be_any && !is_writer) return std::nullopt;
   d.share = static_cast<std::uint32_t>(share);
   d.lease = milliseconds{lease};

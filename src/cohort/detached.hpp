@@ -13,8 +13,8 @@ namespace conch::engine {
 
 /// A hold between two clients, as hold::async_detach gives it and async_adopt reads it. As text it is
 ///   conch1:KIND:SHARE:LEASE:TOKEN:ID:NAME
-/// KIND is `m` for a mutex, else the letter of permit_kind; LEASE in milliseconds; ID the grant id CLIENT.N-NONCE; NAME in percent-encoding. The
-/// text has no blank and no control character. Another version of it begins with another word.
+/// KIND is `m` for a mutex, else the letter of permit_kind; LEASE in milliseconds; ID the grant id CLIENT.N-NONCE; NAME
+/// in percent-encoding. The text has no blank and no control character. Another version of it begins with another word.
 struct detached {
   std::string name;
   std::string id;
@@ -27,7 +27,8 @@ struct detached {
 
   /// What place::origin is.
   std::string origin() const { return id + ' ' + std::to_string(token / hand_offs_per_grant); }
-  /// The token index of the adopter: greater than the old one, as for a hand-off in memory. There is none above the last.
+  /// The token index of the adopter: greater than the old one, as for a hand-off in memory. There is none above the
+  /// last.
   int next_index() const noexcept;
 };
 

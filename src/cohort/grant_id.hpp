@@ -12,8 +12,8 @@
 
 namespace conch::engine {
 
-/// The N of a grant id CLIENT.N. The count distinguishes the requests of one client. The nonce keeps others from guessing the id. The text is
-/// COUNT-NONCE, or COUNT alone if the nonce is 0 (tests, and older clients).
+/// The N of a grant id CLIENT.N. The count distinguishes the requests of one client. The nonce keeps others from
+/// guessing the id. The text is COUNT-NONCE, or COUNT alone if the nonce is 0 (tests, and older clients).
 struct grant_id {
   std::uint64_t count = 0;  // 0: none
   std::uint64_t nonce = 0;
@@ -34,8 +34,8 @@ std::size_t text_size(grant_id id) noexcept;
 /// Returns the end of what it wrote.
 char* write_grant_id(char* to, grant_id id) noexcept;
 CONCH_API std::string to_text(grant_id id);
-/// Reads a grant id up to the first blank, and removes both from the front of `text`. False: `text` does not begin with a grant id, and
-/// stays as it is.
+/// Reads a grant id up to the first blank, and removes both from the front of `text`. False: `text` does not begin with
+/// a grant id, and stays as it is.
 CONCH_API bool read_grant_id(std::string_view& text, grant_id& id) noexcept;
 
 }  // namespace conch::engine

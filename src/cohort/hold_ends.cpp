@@ -7,9 +7,12 @@
 namespace conch::engine {
 
 void hold_ends::end(acquisition& a, bool tell, time_point now) {
-  if (a.at == acquisition::phase::holding && now >= a.deadline()) watchdog_.tell_lost(a, watchdog_.end_of(*a.lock, now), now);
+  if (a.at == acquisition::phase::holding && now >= a.deadline())
+    watchdog_.tell_lost(a, watchdog_.end_of(*a.lock, now), now);
   bool const was_held = a.at == acquisition::phase::holding;
-  if (a.is_extending()) watchdog_.end_extension(a, false, tell_.told(failed_task::kind::extending, make_error_code(errc::not_held), a.lock->name));
+  if (a.is_extending())
+    watchdog_.end_extension(a, false,
+                            tell_.told(failed_task::kind::extending, make_error_code(errc::not_held), a.lock->name));
   lock_entry* const e = a.lock;
   bool const owns = e != nullptr && e->holder == &a;
   a.lock = nullptr;
@@ -53,7 +56,8 @@ void hold_ends::watch(lock_entry& e, time_point now) {
       on_.timers.arm(e.watch, deadline_of(e));
       return;
     }
-    // The hold has ended, after its body had the margin. A renewal that was under way may have prolonged the lease: end it.
+    // The hold has ended, after its body had the margin. A renewal that was under way may have prolonged the lease: end
+    // it.
     e.holder = nullptr;
     a.lock = nullptr;
     line_.give_back(e, nullptr, now);
@@ -69,7 +73,8 @@ void hold_ends::watch(lock_entry& e, time_point now) {
 }
 
 void hold_ends::detach(acquisition& a, time_point now) {
-  if (a.at == acquisition::phase::holding && now >= a.deadline()) watchdog_.tell_lost(a, watchdog_.end_of(*a.lock, now), now);
+  if (a.at == acquisition::phase::holding && now >= a.deadline())
+    watchdog_.tell_lost(a, watchdog_.end_of(*a.lock, now), now);
   if (a.at != acquisition::phase::holding) {
     bool const lost = a.at == acquisition::phase::lost;
     end(a, false, now);
@@ -90,12 +95,14 @@ void hold_ends::detach(acquisition& a, time_point now) {
   continue_detaching(e, now);
 }
 
-/// The hold leaves when a renewal that was written after the call was answered. So nothing that this connection has still under way renews it
-/// later, and a claim is a hold by then. One of the same moment may have been written before, with an earlier lease.
+/// The hold leaves when a renewal that was written after the call was answered. So nothing that this connection has
+/// still under way renews it later, and a claim is a hold by then. One of the same moment may have been written before,
+/// with an earlier lease.
 void hold_ends::continue_detaching(lock_entry& e, time_point now) {
   acquisition& a = *e.holder;
   place& p = *e.place;
-  bool const renewed = p.confirmed && p.heard_from >= a.detached_at && p.deadline >= a.detached_at + on_.servers->validity(p.lease);
+  bool const renewed =
+      p.confirmed && p.heard_from >= a.detached_at && p.deadline >= a.detached_at + on_.servers->validity(p.lease);
   if (!renewed) {
     e.renew_at = now;
     on_.timers.arm(e.watch, now);

@@ -8,7 +8,11 @@ namespace conch::engine {
 /// The end of a hold: released, dropped, detached or lost.
 class hold_ends {
  public:
-  hold_ends(cohort_environment& on, teller& tell, watchdog& dog, local_line& line) noexcept : on_{on}, tell_{tell}, watchdog_{dog}, line_{line} {}
+  hold_ends(cohort_environment& on, teller& tell, watchdog& dog, local_line& line) noexcept
+      : on_{on},
+        tell_{tell},
+        watchdog_{dog},
+        line_{line} {}
 
   /// `tell`: a caller waits for on_released.
   void end(acquisition& a, bool tell, time_point now);

@@ -52,7 +52,8 @@ owner_levels::entry owner_levels::enter(level_lock const& lock, level_use use, b
 
 void owner_levels::wait(level_lock const& lock, waiting_level& one) {
   auto const found = locks_.find(lock);
-  BOOST_ASSERT_MSG(found != locks_.end() && found->second.asked_for, "an acquire waits for its owner, which does not ask");
+  BOOST_ASSERT_MSG(found != locks_.end() && found->second.asked_for,
+                   "an acquire waits for its owner, which does not ask");
   found->second.line.push_back(one);
 }
 
@@ -69,7 +70,8 @@ owner_levels::wait_end owner_levels::end_wait(level_lock const& lock, waiting_le
 
 leveled_hold_ptr owner_levels::granted(level_lock const& lock, leveled_hold_ptr first) {
   at_lock& at = made(lock)->second;
-  BOOST_ASSERT_MSG(at.asked_for || std::get<permit_kind>(lock) == permit_kind::reentrant, "an owner was granted what it did not ask for");
+  BOOST_ASSERT_MSG(at.asked_for || std::get<permit_kind>(lock) == permit_kind::reentrant,
+                   "an owner was granted what it did not ask for");
   at.asked_for = false;
   while (!at.line.empty()) {
     waiting_level& one = at.line.pop_front();
@@ -93,7 +95,8 @@ void owner_levels::not_granted(level_lock const& lock) noexcept {
   next.wake();
 }
 
-owner_levels::after_exit owner_levels::exit(level_lock const& lock, leveled_hold& from, level_use use, time_point now) noexcept {
+owner_levels::after_exit owner_levels::exit(level_lock const& lock, leveled_hold& from, level_use use,
+                                            time_point now) noexcept {
   BOOST_ASSERT_MSG(from.count(use) != 0, "a level ends twice");
   --from.count(use);
   if (from.writes + from.reads != 0) {

@@ -15,18 +15,19 @@
 #include <string_view>
 #include <tuple>
 
-// The rules of a lock that its owner may acquire again: which acquire nests, is refused, asks the server or waits in this process, and what is
-// left to do when a level ends. No I/O, no clock.
+// The rules of a lock that its owner may acquire again: which acquire nests, is refused, asks the server or waits in
+// this process, and what is left to do when a level ends. No I/O, no clock.
 namespace conch::engine {
 
 /// As detail::level_use of the public headers.
 enum class level_use : bool { read, write };
 
-/// Identifies a lock: the client, the name, the kind. The kind counts: a level of a reentrant_mutex must not nest in the hold of a
-/// reentrant_shared_mutex of the same name.
+/// Identifies a lock: the client, the name, the kind. The kind counts: a level of a reentrant_mutex must not nest in
+/// the hold of a reentrant_shared_mutex of the same name.
 using level_lock = std::tuple<void const*, std::string_view, permit_kind>;
 
-/// What an owner's first acquire asks the server for. `owner_id` counts for a reentrant_mutex only, which nests at the server, too.
+/// What an owner's first acquire asks the server for. `owner_id` counts for a reentrant_mutex only, which nests at the
+/// server, too.
 permit permit_of_level(permit_kind kind, std::string_view owner_id, level_use use);
 
 /// The hold that all levels of an owner share. The shell derives its own.
@@ -44,7 +45,8 @@ struct leveled_hold {
 
 using leveled_hold_ptr = std::shared_ptr<leveled_hold>;
 
-/// An acquire that waits for another acquire of its owner. The shell derives its own, and destroys it only after owner_levels::end_wait.
+/// An acquire that waits for another acquire of its owner. The shell derives its own, and destroys it only after
+/// owner_levels::end_wait.
 struct waiting_level : list_hook<waiting_level> {
   virtual ~waiting_level() = default;
 
@@ -57,9 +59,9 @@ struct waiting_level : list_hook<waiting_level> {
 
 /// What one owner has and wants of each lock in this process. Not thread-safe: the shell locks the owner.
 ///
-/// For a reentrant_shared_mutex, one acquire of an owner asks the server at a time; that is its turn, and it ends in granted() or not_granted().
-/// Two holds of one owner would not show whether it reads or writes, and a reader in the server's queue would wait for its own writer.
-/// A reentrant_mutex knows no turns: the server lets its owner nest.
+/// For a reentrant_shared_mutex, one acquire of an owner asks the server at a time; that is its turn, and it ends in
+/// granted() or not_granted(). Two holds of one owner would not show whether it reads or writes, and a reader in the
+/// server's queue would wait for its own writer. A reentrant_mutex knows no turns: the server lets its owner nest.
 class owner_levels {
  public:
   enum class step : std::uint8_t {
@@ -87,10 +89,12 @@ class owner_levels {
   };
   wait_end end_wait(level_lock const& lock, waiting_level& one, bool cancelled);
 
-  /// The server has granted what was asked for. All that wait are called. If two acquires of a reentrant_mutex were granted at the same
-  /// time, nested levels use the younger hold. Returns the hold that `first` replaces, or none; the caller frees it with the owner unlocked.
+  /// The server has granted what was asked for. All that wait are called. If two acquires of a reentrant_mutex were
+  /// granted at the same time, nested levels use the younger hold. Returns the hold that `first` replaces, or none; the
+  /// caller frees it with the owner unlocked.
   leveled_hold_ptr granted(level_lock const& lock, leveled_hold_ptr first);
-  /// The acquire whose turn it was has ended without a hold: the next one in the owner's queue has the turn. Not for a reentrant_mutex.
+  /// The acquire whose turn it was has ended without a hold: the next one in the owner's queue has the turn. Not for a
+  /// reentrant_mutex.
   void not_granted(level_lock const& lock) noexcept;
 
   enum class after_exit : std::uint8_t {

@@ -29,7 +29,8 @@ void local_line::deliver(lock_entry& e, grant_path how, time_point now) {
   a.due.cancel();
   enter(a, acquisition::phase::holding);
   a.granted = now;
-  // A fixed lease ends in time even if the grant lasts longer: as a claim, or because another coroutine has asked for a longer lease.
+  // A fixed lease ends in time even if the grant lasts longer: as a claim, or because another coroutine has asked for a
+  // longer lease.
   time_point const fixed_end = a.fixed ? now + on_.servers->validity(a.lease) : time_point::max();
   bool const is_long_enough = p.deadline >= fixed_end;
   e.ends = is_long_enough ? fixed_end : time_point::max();
@@ -49,15 +50,18 @@ void local_line::deliver(lock_entry& e, grant_path how, time_point now) {
   --on_.stats.waiting;
   ++on_.stats.held;
   on_.stats.wait.add(now - a.asked);
-  if (on_.is_observed) on_.shell.on_observed(a, {.what = observation::kind::granted, .name = e.name, .at = now, .took = now - a.asked, .path = how});
+  if (on_.is_observed)
+    on_.shell.on_observed(
+        a, {.what = observation::kind::granted, .name = e.name, .at = now, .took = now - a.asked, .path = how});
   if (e.hand_offs == 0) watchdog_.rank(e);
-  if (e.hand_offs == 0 || other_lease || !e.watch.armed()) watchdog_.schedule(e, now);  // one that was taken over begins with another index
+  // one that was taken over begins with another index
+  if (e.hand_offs == 0 || other_lease || !e.watch.armed()) watchdog_.schedule(e, now);
   on_.shell.on_acquired(a, acquired::granted, {});
 }
 
-/// Not if `local_slice` has passed, because other clients may wait at the
-/// server. Not if the token's index has reached its bound. Not if the lease is about to end: the next holder must have the margin once
-/// before its loss is reported. Not if the next waiter wants a fixed lease, which must start anew.
+/// Not if `local_slice` has passed, because other clients may wait at the server. Not if the token's index has reached
+/// its bound. Not if the lease is about to end: the next holder must have the margin once before its loss is reported.
+/// Not if the next waiter wants a fixed lease, which must start anew.
 bool local_line::can_hand_off(lock_entry& e, time_point now) {
   if (e.waiting.empty() || e.waiting.front().fixed || !e.place->renewable) return false;
   if (e.requested) return false;  // to let go is to let the others in
@@ -66,8 +70,9 @@ bool local_line::can_hand_off(lock_entry& e, time_point now) {
   return now + (deadline_of(e) - lost_at) < lost_at;
 }
 
-/// A server that loses its data, or a lock that somebody deletes, tells nobody: the next client that is granted
-/// the lock has a greater token than one that is handed on later. So nothing is handed on from stale knowledge, or without a connection.
+/// A server that loses its data, or a lock that somebody deletes, tells nobody: the next client that is granted the
+/// lock has a greater token than one that is handed on later. So nothing is handed on from stale knowledge, or without
+/// a connection.
 bool local_line::is_proved(lock_entry const& e, time_point now) const {
   constexpr milliseconds lasts{5};  // the default of local_slice: a grant needs no second word for its slice
   return now - e.proved_at <= lasts && on_.servers->connected();
@@ -103,7 +108,8 @@ void local_line::continue_proving(lock_entry& e, time_point now) {
   on_.timers.arm(e.watch, std::min(e.renew_at, watchdog_.lose_at(e)));
 }
 
-/// The lock is ours: of an answer to a question from before the release that is not known. The line may have changed meanwhile.
+/// The lock is ours: of an answer to a question from before the release that is not known. The line may have changed
+/// meanwhile.
 void local_line::proved(lock_entry& e, time_point now) {
   if (e.place->heard_from < e.proving_since) {
     // Nothing was asked while that answer was under way.

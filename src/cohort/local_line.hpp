@@ -7,11 +7,15 @@
 
 namespace conch::engine {
 
-/// The order of the waiters of one client: which one is asked for, which one gets a grant, and whether it is handed on in memory.
+/// The order of the waiters of one client: which one is asked for, which one gets a grant, and whether it is handed on
+/// in memory.
 class local_line {
  public:
   local_line(cohort_environment& on, lock_entries& entries, teller& tell, watchdog& dog) noexcept
-      : on_{on}, entries_{entries}, tell_{tell}, watchdog_{dog} {}
+      : on_{on},
+        entries_{entries},
+        tell_{tell},
+        watchdog_{dog} {}
 
   void ask_if_needed(lock_entry& e, time_point now);
   /// The client owns the lock: gives it to the first waiter in line.

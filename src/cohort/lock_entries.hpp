@@ -41,7 +41,8 @@ class lock_entries {
   /// Visits all entries step by step, also while they come and go.
   void start_visit() { unseen_.splice_back(singles_); }
   enum class visited { one, none, all };
-  /// One step: an entry, or those of one bucket up to the first for which `f` returns true. `one`: `f` has returned true.
+  /// One step: an entry, or those of one bucket up to the first for which `f` returns true. `one`: `f` has returned
+  /// true.
   template <class F>
   visited visit_next(F f) {
     if (!unseen_.empty()) {

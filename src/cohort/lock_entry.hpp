@@ -7,9 +7,9 @@
 
 namespace conch::engine {
 
-/// All that a client knows of one lock in use. For a lock with several owners each acquire has its own entry, with its own place in
-/// the server's queue. So has an acquire that adopts a detached hold: others of this client may be in the server's queue for that very
-/// lock, behind the hold.
+/// All that a client knows of one lock in use. For a lock with several owners each acquire has its own entry, with its
+/// own place in the server's queue. So has an acquire that adopts a detached hold: others of this client may be in the
+/// server's queue for that very lock, behind the hold.
 struct lock_entry : list_hook<lock_entry> {
   lock_entry(std::string lock_name, class cohort& owner, backend& servers, permit const& share, bool is_single);
 

@@ -12,11 +12,16 @@ std::vector<std::size_t> multi_plan::in_order(std::vector<std::string_view> cons
   std::vector<std::size_t> order(names.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return names[a] < names[b]; });
-  order.erase(std::unique(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return names[a] == names[b]; }), order.end());
+  order.erase(
+      std::unique(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return names[a] == names[b]; }),
+      order.end());
   return order;
 }
 
-multi_plan::multi_plan(std::size_t count, std::optional<time_point> until, bool once) : held_(count, false), until_{until}, once_{once} {}
+multi_plan::multi_plan(std::size_t count, std::optional<time_point> until, bool once)
+    : held_(count, false),
+      until_{until},
+      once_{once} {}
 
 std::optional<time_point> multi_plan::until() const noexcept { return until_; }
 

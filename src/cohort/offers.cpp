@@ -32,7 +32,8 @@ error_code not_offered(capabilities const& of, order const& o) {
     case order::kind::request: return not_offered(of, "async_request_release");
     case order::kind::wait_free: return not_offered(of, "async_wait_free");
     case order::kind::downgrade:
-      return not_offered(of, o.permit.kind == permit_kind::semaphore ? "semaphore::async_release of a part" : "shared_mutex::async_downgrade");
+      return not_offered(of, o.permit.kind == permit_kind::semaphore ? "semaphore::async_release of a part"
+                                                                     : "shared_mutex::async_downgrade");
     case order::kind::set_limit: break;
   }
   if (o.if_unset) return not_offered(of, "semaphore::async_set_permits_if_unset");

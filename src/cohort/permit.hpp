@@ -16,18 +16,21 @@ enum class permit_kind : char {
 };
 
 /// Is this the letter of a kind? For numbers that come from outside.
-constexpr bool is_lock_kind(std::int64_t letter) noexcept { return letter == 0 || letter == 's' || letter == 'r' || letter == 'g' || letter == 'e'; }
+constexpr bool is_lock_kind(std::int64_t letter) noexcept {
+  return letter == 0 || letter == 's' || letter == 'r' || letter == 'g' || letter == 'e';
+}
 
 inline constexpr std::uint32_t most_permits = 1'000'000;  // also the greatest limit
 
 /// The permit that one acquire wants or has.
 struct permit {
   permit_kind kind = permit_kind::none;
-  std::uint32_t limit = 0;              // of all permits together; it counts when the lock has no owner yet
-  std::uint32_t weight = 0;             // the size of this permit
-  std::uint32_t start = 0;              // where to begin to look for a free segment
-  std::string excluded_segments = "-";  // the segments that are not wanted, as ",3,7,"; of a reentrant lock: the owner that it is for
-  bool all_free = false;                // of a semaphore: wants all that is free; the weight is 0 until it is known
+  std::uint32_t limit = 0;   // of all permits together; it counts when the lock has no owner yet
+  std::uint32_t weight = 0;  // the size of this permit
+  std::uint32_t start = 0;   // where to begin to look for a free segment
+  // the segments that are not wanted, as ",3,7,"; of a reentrant lock: the owner that it is for
+  std::string excluded_segments = "-";
+  bool all_free = false;  // of a semaphore: wants all that is free; the weight is 0 until it is known
 
   explicit operator bool() const noexcept { return kind != permit_kind::none; }
   bool operator==(permit const&) const = default;

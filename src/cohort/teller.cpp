@@ -44,7 +44,8 @@ void teller::refuse(acquisition& a, acquired how, error_code why, std::string_vi
 
 void teller::observe_refusal(acquisition& a, error_code why, std::string_view name, time_point now) {
   if (!on_.is_observed) return;
-  on_.shell.on_observed(a, {.what = observation::kind::not_granted, .name = name, .at = now, .took = now - a.asked, .why = why});
+  on_.shell.on_observed(
+      a, {.what = observation::kind::not_granted, .name = name, .at = now, .took = now - a.asked, .why = why});
 }
 
 void teller::end_ungranted(acquisition& a, acquired how, error_code why) {

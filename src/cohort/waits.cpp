@@ -30,8 +30,8 @@ void waits::cancel(acquisition& a, cancel_type type, time_point now) {
   }
 }
 
-/// Ends a wait that has not led to a grant (see the table of docs/cancellation.md). The server is asked to act only if `a` is the last
-/// waiter here for which the client is queued.
+/// Ends a wait that has not led to a grant (see the table of docs/cancellation.md). The server is asked to act only if
+/// `a` is the last waiter here for which the client is queued.
 void waits::stop_waiting(acquisition& a, error_code why, cancel_type type, time_point now) {
   BOOST_ASSERT_MSG(a.at == acquisition::phase::waiting, "a wait ends that is over");
   lock_entry& e = *a.lock;
@@ -65,7 +65,8 @@ void waits::stop_waiting(acquisition& a, error_code why, cancel_type type, time_
   }
 }
 
-/// When an ending acquire stops waiting for the server. A user's own bound is exceeded by no more than the answer that may be under way.
+/// When an ending acquire stops waiting for the server. A user's own bound is exceeded by no more than the answer that
+/// may be under way.
 time_point waits::given_up_at(acquisition const& a, time_point now) const {
   time_point const last = now + on_.settings.command_timeout;
   if (a.until == time_point::max()) return last;
@@ -73,7 +74,8 @@ time_point waits::given_up_at(acquisition const& a, time_point now) const {
 }
 
 void waits::give_up_staying(acquisition& a, time_point now) {
-  if (auto const until = a.late.grant(a.due.at(), milliseconds{1}, on_.servers->answers_within(*a.lock->place) / 4, now)) {
+  if (auto const until =
+          a.late.grant(a.due.at(), milliseconds{1}, on_.servers->answers_within(*a.lock->place) / 4, now)) {
     on_.timers.arm(a.due, *until);
     return;
   }

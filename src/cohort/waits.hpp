@@ -9,7 +9,10 @@ namespace conch::engine {
 class waits {
  public:
   waits(cohort_environment& on, lock_entries& entries, teller& tell, local_line& line) noexcept
-      : on_{on}, entries_{entries}, tell_{tell}, line_{line} {}
+      : on_{on},
+        entries_{entries},
+        tell_{tell},
+        line_{line} {}
 
   void cancel(acquisition& a, cancel_type type, time_point now);
   void stop_waiting(acquisition& a, error_code why, cancel_type type, time_point now);

@@ -17,8 +17,8 @@ bool watchdog::is_over_after_lease(acquisition const& a, place const& p) {
   return a.fixed && p.confirmed && !a.is_extending() && a.at != acquisition::phase::detaching;
 }
 
-/// The whole validity of the present grant. A lease that is shorter than the previous one (of another coroutine, or the claim) has not
-/// moved the deadline. Its validity counts back from the deadline.
+/// The whole validity of the present grant. A lease that is shorter than the previous one (of another coroutine, or the
+/// claim) has not moved the deadline. Its validity counts back from the deadline.
 duration watchdog::validity_of(lock_entry const& e) const {
   place const& p = *e.place;
   duration const granted = deadline_of(e) - p.valid_from;
@@ -34,9 +34,9 @@ bool watchdog::comes_later(lock_entry const& e) const {
   return e.watch.has_rank(timer::rank::second) && !on_.servers->has_room_for_renewal(*e.place);
 }
 
-/// A hold is renewed after a third of its validity, or with a full lease after `renew_every`. A claim
-/// of 3 s is thus confirmed after 1 s: most holds have ended by then and cost no second script. The time is rounded down to a grid of 1/64 of
-/// the validity, so that renewals that are due together go together.
+/// A hold is renewed after a third of its validity, or with a full lease after `renew_every`. A claim of 3 s is thus
+/// confirmed after 1 s: most holds have ended by then and cost no second script. The time is rounded down to a grid of
+/// 1/64 of the validity, so that renewals that are due together go together.
 void watchdog::schedule(lock_entry& e, time_point now) {
   place const& p = *e.place;
   duration const validity = validity_of(e);
@@ -53,12 +53,15 @@ error_code watchdog::end_of(lock_entry const& e, time_point now) const {
   acquisition const& a = *e.holder;
   place const& p = *e.place;
   auto const lost = [](std::string const& why) { return make_error_code(errc::lost, why); };
-  if (!p.renewable || now >= p.renew_until) return lost(a.fixed ? "its lease is fixed, and has ended" : "max_hold has passed");
+  if (!p.renewable || now >= p.renew_until)
+    return lost(a.fixed ? "its lease is fixed, and has ended" : "max_hold has passed");
   // It could not be renewed while this process did not run.
   duration const late = now - e.watch.at();
   if (late < validity_of(e) / 4) {
     std::string const why = on_.servers->why_not_renewed(p, now);
-    return lost(why.empty() ? "its last confirmation is " + std::to_string(whole_ms(now - p.valid_from).count()) + " ms old" : why);
+    return lost(why.empty()
+                    ? "its last confirmation is " + std::to_string(whole_ms(now - p.valid_from).count()) + " ms old"
+                    : why);
   }
   return lost("this process had no time to renew it for " + ms_text(late));
 }

@@ -17,15 +17,16 @@ class watchdog {
 
   watchdog(cohort_environment& on, teller& tell) noexcept : on_{on}, tell_{tell} {}
 
-  /// A hold that begins: one of the first of this client, or a later one? If it has more than can be renewed in time, it loses of the later ones.
+  /// A hold that begins: one of the first of this client, or a later one? If it has more than can be renewed in time,
+  /// it loses of the later ones.
   void rank(lock_entry& e) const noexcept {
     auto const r = on_.stats.held <= renewed_first ? timer::rank::first : timer::rank::second;
     if (e.watch.has_rank(r)) return;
     e.watch.cancel();
     e.watch.rank_is(r);
   }
-  /// Must this hold postpone its renewal? Yes for a later hold while the server has enough to do: behind more, renewals of the first holds would
-  /// be answered too late.
+  /// Must this hold postpone its renewal? Yes for a later hold while the server has enough to do: behind more, renewals
+  /// of the first holds would be answered too late.
   bool comes_later(lock_entry const& e) const;
   /// Sets when to look at this hold again.
   void schedule(lock_entry& e, time_point now);
@@ -42,7 +43,8 @@ class watchdog {
   void renew_due(time_point now);
 
   void extend(acquisition& a, milliseconds lease, time_point now);
-  /// Ends the extension if the deadline has been reached. Otherwise a renewal is due: none is under way, or one that was written too early.
+  /// Ends the extension if the deadline has been reached. Otherwise a renewal is due: none is under way, or one that
+  /// was written too early.
   void continue_extending(lock_entry& e, time_point now);
   void end_extension(acquisition& a, bool is_held, error_code why);
   void watch_requests(acquisition& a, time_point now);

@@ -13,7 +13,8 @@
 
 namespace conch::net {
 
-/// A host without a client: an event loop for one connection, on one thread. Its owner waits in run_until() for what the connection reports.
+/// A host without a client: an event loop for one connection, on one thread. Its owner waits in run_until() for what
+/// the connection reports.
 class alone final : public host {
  public:
   asio::io_context& context() noexcept { return context_; }

@@ -17,7 +17,10 @@ constexpr int share_of_names = 5;
 }  // namespace
 
 lifecycle::lifecycle(config const& settings, role& what, std::uint64_t seed, traits t)
-    : settings_{settings}, role_{what}, traits_{std::move(t)}, back_off_{seed} {}
+    : settings_{settings},
+      role_{what},
+      traits_{std::move(t)},
+      back_off_{seed} {}
 
 void lifecycle::enter(state to) noexcept {
   BOOST_ASSERT_MSG(to == state::closed || connection_states.allows(state_, to),
@@ -142,11 +145,13 @@ void lifecycle::resolved(found f, time_point now) {
   bool const is_first = found_.addresses.empty();
   found_ = std::move(f);
   if (found_.is_all) return begin(found_.addresses, now);
-  if (is_first && !found_.addresses.empty()) sleep(std::min(until_, detail::later_by(now, settings_.connect_timeout / share_of_names)));
+  if (is_first && !found_.addresses.empty())
+    sleep(std::min(until_, detail::later_by(now, settings_.connect_timeout / share_of_names)));
 }
 
 void lifecycle::begin(std::vector<std::string> addresses, time_point now) {
-  if (addresses.empty()) return lost(fault::try_later, found_.why_not.empty() ? "the host has no address" : readable(found_.why_not), now);
+  if (addresses.empty())
+    return lost(fault::try_later, found_.why_not.empty() ? "the host has no address" : readable(found_.why_not), now);
   choice_->begin(std::move(addresses), {.whole = attempt_until_ - now, .lease = lease_}, now);
   if (!choice_->next(now)) return lost(fault::try_later, "no connection within connect_timeout", now);
   connect_next();
@@ -184,16 +189,20 @@ void lifecycle::take_time() {
 /// The time for this step of the attempt has passed.
 void lifecycle::too_late(time_point now) {
   if (state_ == state::locating) return lost(fault::try_later, not_located_, now, true);
-  if (state_ == state::asking) return lost(fault::try_later, "credentials_provider: no answer within connect_timeout", now, true);
+  if (state_ == state::asking)
+    return lost(fault::try_later, "credentials_provider: no answer within connect_timeout", now, true);
   if (state_ == state::resolving && now < attempt_until_) return begin(found_.addresses, now);
   std::string const words = role_.silence(now - attempt_from_, state_ == state::resolving);
-  if (state_ == state::resolving) return lost(fault::try_later, words.empty() ? "no connection within connect_timeout" : words, now, true);
+  if (state_ == state::resolving)
+    return lost(fault::try_later, words.empty() ? "no connection within connect_timeout" : words, now, true);
   bool const is_handshake = state_ == state::handshaking;
-  std::string const what = is_handshake ? "answer to the TLS handshake" : state_ == state::greeting ? "answer to the greeting" : "connection";
+  std::string const what = is_handshake                ? "answer to the TLS handshake"
+                           : state_ == state::greeting ? "answer to the greeting"
+                                                       : "connection";
   std::string const within = now < attempt_until_ ? " within its share of connect_timeout" : " within connect_timeout";
   choice_->silent(words.empty() ? "no " + what + within + (is_handshake ? "; is this a TLS port?" : "") : words, now);
-  // A server without TLS waits for the end of what it takes for a command. One that has spoken TLS before is only slow; and if there are others, one
-  // that is silent proves nothing.
+  // A server without TLS waits for the end of what it takes for a command. One that has spoken TLS before is only slow;
+  // and if there are others, one that is silent proves nothing.
   bool const is_alone = choice_ == &own_choice_ && !choice_->has_more();
   move_on(is_handshake && !was_up_ && is_alone ? fault::tls_failed : fault::try_later, now, true);
 }
@@ -223,7 +232,8 @@ void lifecycle::move_on(fault what, time_point now, bool is_silent) {
 
 void lifecycle::count_failed_handshake(fault what) noexcept {
   // Our certificate is refused only after the handshake.
-  if (state_ == state::handshaking || (state_ == state::greeting && what == fault::tls_failed)) ++counted_.handshakes_failed;
+  if (state_ == state::handshaking || (state_ == state::greeting && what == fault::tls_failed))
+    ++counted_.handshakes_failed;
 }
 
 /// The role locates the server elsewhere, perhaps. False: that changes nothing.
@@ -283,10 +293,13 @@ void lifecycle::lost(fault what, std::string_view reason, time_point now, bool i
   enter(state::pausing);
   close();
   look_up_at_ = time_point::max();
-  role::retry const then =
-      role_.ended({what, why, was_up, was_greeting, is_silent, !back_off_.is_under_way(), was_up ? now - up_since_ : duration::zero()}, now);
+  role::retry const then = role_.ended({what, why, was_up, was_greeting, is_silent, !back_off_.is_under_way(),
+                                        was_up ? now - up_since_ : duration::zero()},
+                                       now);
   if (!then.is_told) {
-    auto const event = was_up ? connection_event::lost : is_final(what) ? connection_event::refused : connection_event::failed;
+    auto const event = was_up           ? connection_event::lost
+                       : is_final(what) ? connection_event::refused
+                                        : connection_event::failed;
     log_.push_back(line_of(event, role_.shown(), why));
     todo.log = true;
   }

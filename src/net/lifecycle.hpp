@@ -21,34 +21,52 @@
 
 namespace conch::net {
 
-/// What the driver of a connection must carry out, in this order. The end of each is an input, unless the stream was closed meanwhile.
+/// What the driver of a connection must carry out, in this order. The end of each is an input, unless the stream was
+/// closed meanwhile.
 struct steps {
-  bool log = false;        // log the lines of take_log()
-  bool close = false;      // close the stream, and cancel the name look-up and the sleep; report none of their ends
-  bool sleep = false;      // until `until`, then call due(). It replaces an earlier sleep; time_point::max(): cancel that one only
+  bool log = false;    // log the lines of take_log()
+  bool close = false;  // close the stream, and cancel the name look-up and the sleep; report none of their ends
+  // until `until`, then call due(). It replaces an earlier sleep; time_point::max(): cancel that one only
+  bool sleep = false;
   bool ask = false;        // the provider for credentials
   bool resolve = false;    // the name; then call resolved(). Also while the connection is up, which stays up
   bool connect = false;    // a new stream to address_number(); then call connected() or failed()
   bool handshake = false;  // of the stream (TLS); then call handshaken() or failed()
-  bool flush = false;      // what is to be sent goes out at the end of this turn, after the user's handlers that belong to it
+  // what is to be sent goes out at the end of this turn, after the user's handlers that belong to it
+  bool flush = false;
   bool write = false;
   bool read = false;
   bool call_due_later = false;  // call due() in a later turn
   time_point until{};
 
-  bool any() const noexcept { return log || close || sleep || ask || resolve || connect || handshake || flush || write || read || call_due_later; }
+  bool any() const noexcept {
+    return log || close || sleep || ask || resolve || connect || handshake || flush || write || read || call_due_later;
+  }
   friend bool operator==(steps const&, steps const&) = default;
 };
 
-/// The life of the connections to one server, one after another: wanted, located, looked up, connected, greeted, up, lost, and made again after a
-/// pause. States, limits, pauses, texts of errors and log lines are here, for every protocol; what is sent on a connection is up to its role.
+/// The life of the connections to one server, one after another: wanted, located, looked up, connected, greeted, up,
+/// lost, and made again after a pause. States, limits, pauses, texts of errors and log lines are here, for every
+/// protocol; what is sent on a connection is up to its role.
 ///
-/// It connects when it is first wanted, and reconnects whenever the connection is lost. Each of several addresses gets its share of an attempt
-/// (address_choice). While the connection is up the name is looked up again and again: if it means another server by now, the connection goes there.
-/// No I/O, no clock. All functions are called with the client locked, but for shut_down(), take_log() and what only answers.
+/// It connects when it is first wanted, and reconnects whenever the connection is lost. Each of several addresses gets
+/// its share of an attempt (address_choice). While the connection is up the name is looked up again and again: if it
+/// means another server by now, the connection goes there. No I/O, no clock. All functions are called with the client
+/// locked, but for shut_down(), take_log() and what only answers.
 class lifecycle {
  public:
-  enum class state : std::uint8_t { idle, locating, asking, resolving, connecting, handshaking, greeting, up, pausing, closed };
+  enum class state : std::uint8_t {
+    idle,
+    locating,
+    asking,
+    resolving,
+    connecting,
+    handshaking,
+    greeting,
+    up,
+    pausing,
+    closed
+  };
   struct traits {
     bool handshakes = false;  // TLS is a separate step
     bool asks = false;        // a provider for credentials, before each attempt
@@ -90,10 +108,11 @@ class lifecycle {
   void received() noexcept {
     if (!std::exchange(heard_, true) && traits_.handshakes) ++counted_.handshakes;
   }
-  /// The greeting is answered: it is the right server. `run`: names its run; empty: it is not known. `by_name`: its address was looked up.
+  /// The greeting is answered: it is the right server. `run`: names its run; empty: it is not known. `by_name`: its
+  /// address was looked up.
   CONCH_API void up(std::string_view run, bool by_name, time_point now);
-  /// The step that is under way has failed, or the connection has. `why`: our own text; that of others goes through readable() first. Another
-  /// address may be tried.
+  /// The step that is under way has failed, or the connection has. `why`: our own text; that of others goes through
+  /// readable() first. Another address may be tried.
   CONCH_API void failed(fault what, std::string_view why, time_point now);
   /// Ends the connection, or the attempt, whatever other addresses there are.
   void end(fault what, std::string_view why, time_point now, bool is_silent = false);
@@ -134,7 +153,9 @@ class lifecycle {
   void move_on(fault what, time_point now, bool is_silent = false);
   bool follow(time_point now);
   void go_elsewhere(std::string_view why, time_point now);
-  bool has_address() const noexcept { return state_ == state::connecting || state_ == state::handshaking || state_ == state::greeting; }
+  bool has_address() const noexcept {
+    return state_ == state::connecting || state_ == state::handshaking || state_ == state::greeting;
+  }
   void lost(fault what, std::string_view why, time_point now, bool is_silent = false);
   void close() noexcept;
   void count_failed_handshake(fault what) noexcept;
@@ -173,14 +194,17 @@ class lifecycle {
 /// docs/design/states.md lists what each waits for. Every state may also end in `closed`.
 constexpr engine::state_table<lifecycle::state, 10> connection_states{{
     {lifecycle::state::idle, engine::any_of(lifecycle::state::locating)},
-    {lifecycle::state::locating, engine::any_of(lifecycle::state::locating, lifecycle::state::asking, lifecycle::state::resolving,
-                                                lifecycle::state::idle, lifecycle::state::pausing)},
+    {lifecycle::state::locating,
+     engine::any_of(lifecycle::state::locating, lifecycle::state::asking, lifecycle::state::resolving,
+                    lifecycle::state::idle, lifecycle::state::pausing)},
     {lifecycle::state::asking, engine::any_of(lifecycle::state::resolving, lifecycle::state::pausing)},
     {lifecycle::state::resolving, engine::any_of(lifecycle::state::connecting, lifecycle::state::pausing)},
-    {lifecycle::state::connecting,
-     engine::any_of(lifecycle::state::connecting, lifecycle::state::handshaking, lifecycle::state::greeting, lifecycle::state::pausing)},
-    {lifecycle::state::handshaking, engine::any_of(lifecycle::state::connecting, lifecycle::state::greeting, lifecycle::state::pausing)},
-    {lifecycle::state::greeting, engine::any_of(lifecycle::state::connecting, lifecycle::state::up, lifecycle::state::pausing)},
+    {lifecycle::state::connecting, engine::any_of(lifecycle::state::connecting, lifecycle::state::handshaking,
+                                                  lifecycle::state::greeting, lifecycle::state::pausing)},
+    {lifecycle::state::handshaking,
+     engine::any_of(lifecycle::state::connecting, lifecycle::state::greeting, lifecycle::state::pausing)},
+    {lifecycle::state::greeting,
+     engine::any_of(lifecycle::state::connecting, lifecycle::state::up, lifecycle::state::pausing)},
     {lifecycle::state::up, engine::any_of(lifecycle::state::pausing)},
     {lifecycle::state::pausing, engine::any_of(lifecycle::state::locating)},
     {lifecycle::state::closed, 0},

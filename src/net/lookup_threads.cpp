@@ -26,8 +26,8 @@ using boost::system::error_code;
 
 /// After this long the name server that hangs may have been replaced, and another question is worth a thread.
 constexpr auto ask_again_after = std::chrono::seconds{2};
-/// An answer that came between two attempts to connect is for the second: otherwise the answers of a name server that is always a little late would
-/// never be used.
+/// An answer that came between two attempts to connect is for the second: otherwise the answers of a name server that
+/// is always a little late would never be used.
 constexpr auto late_is_good_for = std::chrono::seconds{5};
 
 error_code error_of(int result) {
@@ -90,13 +90,15 @@ void lookup_threads::ask(std::string const& host, std::uint16_t port, std::share
   while (has_room(now) && !queue_.empty() && begin(key{queue_.front()}, now)) queue_.pop_front();
 }
 
-/// With mutex_ locked. A look-up may hang forever, and the next one be answered: so there is always a next one, but each that hangs makes the pause
-/// half as long again. A name that hangs for an hour has 17 threads, for a day 26, and is found again no later than that plus a half. Where many
-/// hang, one of all gets another thread in two seconds, and first look-ups of other names always find `most_threads` free.
+/// With mutex_ locked. A look-up may hang forever, and the next one be answered: so there is always a next one, but
+/// each that hangs makes the pause half as long again. A name that hangs for an hour has 17 threads, for a day 26, and
+/// is found again no later than that plus a half. Where many hang, one of all gets another thread in two seconds, and
+/// first look-ups of other names always find `most_threads` free.
 bool lookup_threads::may_ask_again(entry const& e, clock::time_point now) {
   std::chrono::duration<double> pause = e.has_answered ? clock::duration::zero() : ask_again_after;
   for (std::size_t n = 1; n < e.asking; ++n) pause *= 1.5;
-  if (now - e.newest < pause || running_.size() + name_lookup::most_threads >= name_lookup::most_that_hang) return false;
+  if (now - e.newest < pause || running_.size() + name_lookup::most_threads >= name_lookup::most_that_hang)
+    return false;
   bool const many_hang = running_.size() >= name_lookup::most_threads / 2;
   if (many_hang && now - slowed_ < ask_again_after) return false;
   if (many_hang) slowed_ = now;
@@ -162,7 +164,9 @@ lookup_threads::answer lookup_threads::look_up(key const& k) noexcept {
   answer a;
   for (addrinfo const* one = all; one != nullptr && a.found.size() < name_lookup::most_addresses; one = one->ai_next) {
     asio::ip::tcp::endpoint where;
-    if (one->ai_addr == nullptr || one->ai_addrlen > where.capacity() || (one->ai_family != AF_INET && one->ai_family != AF_INET6)) continue;
+    if (one->ai_addr == nullptr || one->ai_addrlen > where.capacity() ||
+        (one->ai_family != AF_INET && one->ai_family != AF_INET6))
+      continue;
     std::memcpy(where.data(), one->ai_addr, one->ai_addrlen);
     where.port(k.second);
     a.found.push_back(where);

@@ -30,7 +30,8 @@ class lookup_threads {
     virtual void answered(name_lookup::error_code ec, name_lookup::addresses const& found) noexcept = 0;
   };
 
-  /// It is never destroyed: a thread of it may outlive main(). A child of fork() has none of its parent's threads, and starts its own.
+  /// It is never destroyed: a thread of it may outlive main(). A child of fork() has none of its parent's threads, and
+  /// starts its own.
   static lookup_threads& of_this_process();
 
   /// The waiter is notified, unless it is gone by then.

@@ -92,12 +92,13 @@ void name_lookup::async_find(std::string const& host, std::uint16_t port, handle
     ::close(ends[0]);
     return complete_later(ec, {}, std::move(done));
   }
-  answered_.async_wait(asio::posix::descriptor_base::wait_read, [this_one = request_, done = std::move(done)](error_code failed) {
-    if (this_one->is_cancelled()) return;  // and perhaps there is no name_lookup any more
-    if (failed) return done(failed, {});
-    auto const [why, found] = this_one->answer();
-    done(why, found);
-  });
+  answered_.async_wait(asio::posix::descriptor_base::wait_read,
+                       [this_one = request_, done = std::move(done)](error_code failed) {
+                         if (this_one->is_cancelled()) return;  // and perhaps there is no name_lookup any more
+                         if (failed) return done(failed, {});
+                         auto const [why, found] = this_one->answer();
+                         done(why, found);
+                       });
   lookup_threads::of_this_process().ask(host, port, request_);
 }
 

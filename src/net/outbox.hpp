@@ -17,13 +17,15 @@ namespace conch::net {
 /// When what was added goes out.
 enum class flush_due : std::uint8_t { no, at_once, later };
 
-/// Decides when what several parts have added is flushed. The first of a turn is flushed at once if no answer is owed: the server works on it while
-/// the client adds the others. These go out together at the end of the turn. Any thread may add while another one takes.
+/// Decides when what several parts have added is flushed. The first of a turn is flushed at once if no answer is owed:
+/// the server works on it while the client adds the others. These go out together at the end of the turn. Any thread
+/// may add while another one takes.
 class flush_gate {
  public:
   explicit flush_gate(bool has_threads) : mutex_{has_threads} {}
 
-  /// put() adds something. `owed`: the server has not answered all that it got before. The caller flushes if the result says so.
+  /// put() adds something. `owed`: the server has not answered all that it got before. The caller flushes if the result
+  /// says so.
   template <class F>
   flush_due add(bool owed, F const& put) {
     bool first = false, early = false;
@@ -51,7 +53,8 @@ class flush_gate {
     return !std::exchange(due_, true);
   }
 
-  /// With this many more additions all goes out at once, and not at the end of the turn: the server has nothing else to do.
+  /// With this many more additions all goes out at once, and not at the end of the turn: the server has nothing else to
+  /// do.
   void early(std::size_t number) {
     std::lock_guard const guard{mutex_};
     early_ = number;
@@ -81,8 +84,8 @@ class flush_gate {
   std::size_t early_ = 0;
 };
 
-/// The bytes of one connection that are not written yet. Functions about what is added may be called from any thread, the others by one at a time,
-/// which writes.
+/// The bytes of one connection that are not written yet. Functions about what is added may be called from any thread,
+/// the others by one at a time, which writes.
 class outbox {
  public:
   explicit outbox(bool has_threads) : gate_{has_threads} {}

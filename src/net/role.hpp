@@ -14,17 +14,20 @@ namespace conch::net {
 
 /// Whether it is known where a server is.
 struct location {
-  enum class kind : std::uint8_t { here, wait, nowhere, not_needed };  // not_needed: not before the connection is wanted again
+  // not_needed: not before the connection is wanted again
+  enum class kind : std::uint8_t { here, wait, nowhere, not_needed };
 
   kind what = kind::wait;
   fault why = fault::none;            // nowhere: what the attempt to connect fails with
   std::string words{};                // of an error, unless it is here
   duration within = duration::max();  // here: the attempt may take no longer, since there are others to try
-  address_choice* known = nullptr;    // here: what is known of its addresses, if there are other servers. It outlives the attempt
-  std::optional<duration> lease{};    // here: holds with this lease are to outlive the attempt; none: config::lease
+  // here: what is known of its addresses, if there are other servers. It outlives the attempt
+  address_choice* known = nullptr;
+  std::optional<duration> lease{};  // here: holds with this lease are to outlive the attempt; none: config::lease
 };
 
-/// What one protocol sends on a connection, and how it handles its end. A lifecycle calls it, with the client locked. No I/O, no clock.
+/// What one protocol sends on a connection, and how it handles its end. A lifecycle calls it, with the client locked.
+/// No I/O, no clock.
 class role {
  public:
   // ---- an attempt
@@ -53,7 +56,8 @@ class role {
   virtual std::optional<std::string> moved_to(time_point) { return std::nullopt; }
 
   // ---- its end
-  /// The connection is closed for good, and the stream still open. True: something is to be written before; the role closes the stream then.
+  /// The connection is closed for good, and the stream still open. True: something is to be written before; the role
+  /// closes the stream then.
   virtual bool writes_last() { return false; }
   /// The stream is closed: nothing is read or written any more.
   virtual void stream_ended() noexcept {}

@@ -16,8 +16,8 @@
 
 namespace conch::net {
 
-/// What every transport does around its state machine: it gives it inputs with the client locked, and carries out what that has led to. `Transport`
-/// derives from this, and has carry_out(), and life(). On the transport's strand only.
+/// What every transport does around its state machine: it gives it inputs with the client locked, and carries out what
+/// that has led to. `Transport` derives from this, and has carry_out(), and life(). On the transport's strand only.
 template <class Transport>
 class shell {
  protected:
@@ -37,7 +37,8 @@ class shell {
     F f_;
   };
 
-  /// Wraps a handler: it keeps the client alive, and runs only if end_handlers() was not called since, nor in a child of a fork.
+  /// Wraps a handler: it keeps the client alive, and runs only if end_handlers() was not called since, nor in a child
+  /// of a fork.
   template <class F>
   auto bound(F f) {
     return [this, keep = host_.keep(), mine = generation_, f = std::move(f)](auto&&... args) mutable {
@@ -67,7 +68,9 @@ class shell {
     }));
   }
   void call_due_later() {
-    asio::post(on_, [this, keep = host_.keep()] { host_.run(step{*this, [this](time_point now) { life().due(now); }}); });
+    asio::post(on_, [this, keep = host_.keep()] {
+      host_.run(step{*this, [this](time_point now) { life().due(now); }});
+    });
   }
   void close_life() {
     asio::post(on_, [this, keep = host_.keep()] {

@@ -10,7 +10,9 @@
 namespace conch::net {
 
 stream::stream(asio::any_io_executor const& on, endpoint const& where, tls_config const& configured)
-    : names_{on}, socket_{on}, tls_{where.over_tls ? make_tls(tls_of(where, configured), where.host) : nullptr} {}
+    : names_{on},
+      socket_{on},
+      tls_{where.over_tls ? make_tls(tls_of(where, configured), where.host) : nullptr} {}
 
 std::vector<std::string> stream::shown(found_addresses const& found) {
   std::vector<std::string> all;

@@ -22,9 +22,9 @@
 
 namespace conch::net {
 
-/// The stream of bytes to a server, over TCP, TLS or a unix socket, and the addresses of the server's host. It knows nothing of what the
-/// bytes mean. One operation of each kind at a time; close() ends all of them, and a handler may still be called as if it had ended
-/// before.
+/// The stream of bytes to a server, over TCP, TLS or a unix socket, and the addresses of the server's host. It knows
+/// nothing of what the bytes mean. One operation of each kind at a time; close() ends all of them, and a handler may
+/// still be called as if it had ended before.
 class stream {
  public:
   using error_code = boost::system::error_code;
@@ -34,13 +34,16 @@ class stream {
   stream(asio::any_io_executor const& on, endpoint const& where, tls_config const& configured);
 
   /// handler(error_code, found_addresses). The connection may be open meanwhile.
-  void async_resolve(endpoint const& where, name_lookup::handler handler) { names_.async_find(where.host, where.port, std::move(handler)); }
+  void async_resolve(endpoint const& where, name_lookup::handler handler) {
+    names_.async_find(where.host, where.port, std::move(handler));
+  }
   /// What it found, as texts: "10.0.0.1:6379".
   static std::vector<std::string> shown(found_addresses const& found);
   /// The addresses to connect to.
   void take(found_addresses const& found);
 
-  /// To the address with this number, or to the unix socket. handler(error_code): after a success, connected() comes first.
+  /// To the address with this number, or to the unix socket. handler(error_code): after a success, connected() comes
+  /// first.
   template <class Handler>
   void async_connect(endpoint const& where, std::size_t number, Handler&& handler) {
     prepare(where, number);
@@ -48,8 +51,9 @@ class stream {
   }
   void connected();
 
-  /// After connected(), if the server is to be reached over TLS. handler(error_code), with details in words(); or nothing comes, and it
-  /// returns what is wrong with the settings. `warning`: what is wrong with files of which the older version still serves.
+  /// After connected(), if the server is to be reached over TLS. handler(error_code), with details in words(); or
+  /// nothing comes, and it returns what is wrong with the settings. `warning`: what is wrong with files of which the
+  /// older version still serves.
   template <class Handler>
   std::string async_handshake(std::string& warning, Handler&& handler) {
     if (std::string wrong = begin_tls(warning); !wrong.empty()) return wrong;
@@ -75,7 +79,9 @@ class stream {
   void close();
 
   /// When the certificate that the server has shown ends; 0: it has shown none.
-  std::chrono::sys_seconds peer_expires() const { return over_tls_ ? over_tls_->peer_expires() : std::chrono::sys_seconds{}; }
+  std::chrono::sys_seconds peer_expires() const {
+    return over_tls_ ? over_tls_->peer_expires() : std::chrono::sys_seconds{};
+  }
   /// "TLSv1.3, TLS_AES_256_GCM_SHA384"; empty: no TLS.
   std::string version_and_cipher() const { return over_tls_ ? over_tls_->version_and_cipher() : std::string{}; }
   /// The words for an error of this connection.

@@ -32,7 +32,8 @@ namespace conch::net {
 protocol::fault tls_fault(boost::system::error_code) noexcept { return protocol::fault::try_later; }
 
 std::unique_ptr<tls_maker> make_tls(tls_config, std::string) {
-  throw boost::system::system_error{make_error_code(errc::not_supported, "rediss:// needs a conch that was built with CMake's option CONCH_TLS=ON")};
+  throw boost::system::system_error{
+      make_error_code(errc::not_supported, "rediss:// needs a conch that was built with CMake's option CONCH_TLS=ON")};
 }
 
 #else
@@ -62,7 +63,8 @@ struct peer_name {
 bool expect(SSL* on, peer_name const& peer) {
   if (peer.name.empty() || peer.name.find('\0') != std::string::npos) return false;
   X509_VERIFY_PARAM* const rules = SSL_get0_param(on);
-  // Without a subjectAltName OpenSSL would take the common name, which authorities do not check as the name of a host (RFC 9525, section 2).
+  // Without a subjectAltName OpenSSL would take the common name, which authorities do not check as the name of a host
+  // (RFC 9525, section 2).
   X509_VERIFY_PARAM_set_hostflags(rules, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
   if (peer.is_address) return X509_VERIFY_PARAM_set1_ip_asc(rules, peer.name.c_str()) == 1;
   return X509_VERIFY_PARAM_set1_host(rules, peer.name.data(), peer.name.size()) == 1;
@@ -70,7 +72,9 @@ bool expect(SSL* on, peer_name const& peer) {
 
 class stream_over_tls final : public tls_stream, public std::enable_shared_from_this<stream_over_tls> {
  public:
-  stream_over_tls(socket&& s, ssl::context& settings, peer_name peer) : stream_{std::move(s), settings}, peer_{std::move(peer)} {
+  stream_over_tls(socket&& s, ssl::context& settings, peer_name peer)
+      : stream_{std::move(s), settings},
+        peer_{std::move(peer)} {
     SSL* const on = stream_.native_handle();
     expects_ = expect(on, peer_);
     // An address is not a server name (RFC 6066, section 3).
@@ -81,32 +85,36 @@ class stream_over_tls final : public tls_stream, public std::enable_shared_from_
   bool expects_its_peer() const noexcept { return expects_; }
 
   void async_handshake(std::function<void(error_code)> handler) override {
-    stream_.async_handshake(ssl::stream_base::client, [self = shared_from_this(), f = std::move(handler)](error_code ec) {
-      if (self->closed_) return;
-      self->secure_ = !ec;
-      f(ec);
-    });
+    stream_.async_handshake(ssl::stream_base::client,
+                            [self = shared_from_this(), f = std::move(handler)](error_code ec) {
+                              if (self->closed_) return;
+                              self->secure_ = !ec;
+                              f(ec);
+                            });
   }
 
   // The buffers are ours: Asio may look at them again when the connection is closed, and the caller has others by then.
   void async_write_some(std::string_view bytes, std::function<void(error_code, std::size_t)> handler) override {
     std::size_t const size = bytes.copy(out_.data(), out_.size());
     writes_ = true;
-    stream_.async_write_some(asio::buffer(out_.data(), size), [self = shared_from_this(), f = std::move(handler)](error_code ec, std::size_t n) {
-      if (self->closed_) return;
-      self->writes_ = false;
-      f(ec, n);
-    });
+    stream_.async_write_some(asio::buffer(out_.data(), size),
+                             [self = shared_from_this(), f = std::move(handler)](error_code ec, std::size_t n) {
+                               if (self->closed_) return;
+                               self->writes_ = false;
+                               f(ec, n);
+                             });
   }
 
   void async_read_some(std::span<char> room, std::function<void(error_code, std::size_t)> handler) override {
     auto const into = asio::buffer(in_.data(), std::min(in_.size(), room.size()));
-    stream_.async_read_some(into, [self = shared_from_this(), room, f = std::move(handler)](error_code ec, std::size_t n) {
-      if (self->closed_) return;
-      std::copy_n(self->in_.data(), n, room.data());
-      // A peer that closes without close_notify counts as closed: a truncated answer is noticed by its length.
-      f(ec == ssl::error::stream_truncated ? error_code{asio::error::eof} : ec, n);
-    });
+    stream_.async_read_some(into,
+                            [self = shared_from_this(), room, f = std::move(handler)](error_code ec, std::size_t n) {
+                              if (self->closed_) return;
+                              std::copy_n(self->in_.data(), n, room.data());
+                              // A peer that closes without close_notify counts as closed: a truncated answer is noticed
+                              // by its length.
+                              f(ec == ssl::error::stream_truncated ? error_code{asio::error::eof} : ec, n);
+                            });
   }
 
   void close() override {
@@ -125,20 +133,25 @@ class stream_over_tls final : public tls_stream, public std::enable_shared_from_
     return std::chrono::sys_seconds{std::chrono::seconds{known ? ::timegm(&end) : 0}};
   }
 
-  std::string version_and_cipher() const override { return std::string{SSL_get_version(native())} + ", " + SSL_get_cipher_name(native()); }
+  std::string version_and_cipher() const override {
+    return std::string{SSL_get_version(native())} + ", " + SSL_get_cipher_name(native());
+  }
 
   std::string words(error_code ec) const override {
     std::string text = ec.message();
     if (ec.category() != asio::error::get_ssl_category()) return text;
     long const verdict = SSL_get_verify_result(native());
     if (verdict != X509_V_OK) text.append(": ").append(X509_verify_cert_error_string(verdict));
-    if (verdict == X509_V_ERR_HOSTNAME_MISMATCH || verdict == X509_V_ERR_IP_ADDRESS_MISMATCH) text += " (it is not for '" + peer_.name + "')";
+    if (verdict == X509_V_ERR_HOSTNAME_MISMATCH || verdict == X509_V_ERR_IP_ADDRESS_MISMATCH)
+      text += " (it is not for '" + peer_.name + "')";
     int const reason = ERR_GET_REASON(static_cast<unsigned long>(ec.value()));
-    if (reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_PACKET_LENGTH_TOO_LONG || reason == SSL_R_RECORD_LENGTH_MISMATCH) {
+    if (reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_PACKET_LENGTH_TOO_LONG ||
+        reason == SSL_R_RECORD_LENGTH_MISMATCH) {
       text += "; is this a TLS port?";
     }
     if (nobody_vouches(verdict)) text += "; tls.ca_file names the authority to trust";
-    if (reason == SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED) text += "; the server wants a certificate of the client: tls.cert_file";
+    if (reason == SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED)
+      text += "; the server wants a certificate of the client: tls.cert_file";
     return "TLS: " + text;
   }
 
@@ -196,7 +209,8 @@ std::string words_of(error_code ec) { return ec.message(); }
 class maker_of_tls final : public tls_maker {
  public:
   maker_of_tls(tls_config settings, std::string host)
-      : settings_{std::move(settings)}, peer_{settings_.server_name.empty() ? std::move(host) : settings_.server_name} {}
+      : settings_{std::move(settings)},
+        peer_{settings_.server_name.empty() ? std::move(host) : settings_.server_name} {}
 
   void expect(std::string const& host) override {
     if (settings_.server_name.empty()) peer_ = peer_name{host};
@@ -216,8 +230,8 @@ class maker_of_tls final : public tls_maker {
  private:
   void read_files() {
     trouble_.clear();
-    std::array const seen{version_of_file{settings_.ca_file}, version_of_file{settings_.ca_path}, version_of_file{settings_.cert_file},
-                          version_of_file{settings_.key_file}};
+    std::array const seen{version_of_file{settings_.ca_file}, version_of_file{settings_.ca_path},
+                          version_of_file{settings_.cert_file}, version_of_file{settings_.key_file}};
     if (context_ && seen == seen_) return;
     seen_ = seen;  // as they were before they are read: what changes meanwhile is read again
     ERR_clear_error();
@@ -231,7 +245,8 @@ class maker_of_tls final : public tls_maker {
   std::string fill(ssl::context& c) const {
     SSL_CTX* const raw = c.native_handle();
     if (SSL_CTX_set_min_proto_version(raw, TLS1_2_VERSION) != 1) return "OpenSSL has no TLS 1.2";
-    SSL_CTX_set_session_cache_mode(raw, SSL_SESS_CACHE_OFF);  // one connection for each server: there is nothing to resume
+    // one connection for each server: there is nothing to resume
+    SSL_CTX_set_session_cache_mode(raw, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_options(raw, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
     // Without this OpenSSL would ask for the password of a key at the terminal.
     SSL_CTX_set_default_passwd_cb(raw, [](char*, int, int, void*) { return -1; });
@@ -276,7 +291,8 @@ class maker_of_tls final : public tls_maker {
   /// Also what is not a regular file: opening a pipe would wait for its other end.
   static std::string unreadable(std::string const& path, mode_t wanted = S_IFREG) {
     struct stat found {};
-    if (::stat(path.c_str(), &found) != 0 || ::access(path.c_str(), R_OK) != 0) return error_code{errno, boost::system::system_category()}.message();
+    if (::stat(path.c_str(), &found) != 0 || ::access(path.c_str(), R_OK) != 0)
+      return error_code{errno, boost::system::system_category()}.message();
     if ((found.st_mode & S_IFMT) == wanted) return {};
     return wanted == S_IFDIR ? "it is not a folder" : "it is not a file";
   }
@@ -284,7 +300,8 @@ class maker_of_tls final : public tls_maker {
   tls_config const settings_;
   peer_name peer_;
   std::shared_ptr<ssl::context> context_;  // as it was when the files could last be used
-  std::array<version_of_file, 4> seen_{version_of_file{{}}, version_of_file{{}}, version_of_file{{}}, version_of_file{{}}};
+  std::array<version_of_file, 4> seen_{version_of_file{{}}, version_of_file{{}}, version_of_file{{}},
+                                       version_of_file{{}}};
   std::string trouble_;
 };
 

@@ -21,8 +21,8 @@ namespace conch::net {
 
 inline constexpr bool tls_supported = CONCH_TLS != 0;
 
-/// TLS on one connection, with its own socket. One operation of each kind at a time. After close() no handler is called; what is
-/// still under way keeps the object, and touches no memory of the caller.
+/// TLS on one connection, with its own socket. One operation of each kind at a time. After close() no handler is
+/// called; what is still under way keeps the object, and touches no memory of the caller.
 class tls_stream {
  public:
   using error_code = boost::system::error_code;
@@ -44,8 +44,8 @@ class tls_stream {
   ~tls_stream() = default;
 };
 
-/// fault::tls_failed if TLS itself failed, which does not get better by waiting: a certificate, a version, no TLS at all.
-/// fault::try_later if the connection did.
+/// fault::tls_failed if TLS itself failed, which does not get better by waiting: a certificate, a version, no TLS at
+/// all. fault::try_later if the connection did.
 protocol::fault tls_fault(boost::system::error_code ec) noexcept;
 
 /// Makes TLS connections to one server: has the settings, and what OpenSSL has made of their files.
@@ -55,7 +55,8 @@ class tls_maker {
 
   /// From now on the server is this host, unless the settings name it.
   virtual void expect(std::string const& host) = 0;
-  /// Reads the files if they have changed, and makes a stream of the socket, which is connected. Null: it cannot; trouble() then says why.
+  /// Reads the files if they have changed, and makes a stream of the socket, which is connected. Null: it cannot;
+  /// trouble() then says why.
   virtual std::shared_ptr<tls_stream> make(tls_stream::socket&& s) = 0;
   /// What was wrong with the files that the last make() has read; empty: nothing, or it has read none.
   virtual std::string const& trouble() const noexcept = 0;

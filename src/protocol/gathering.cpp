@@ -12,7 +12,8 @@ bool gathering::fits(terms const& t, std::string_view name, waiting w) const noe
   if (size_ == most || t != terms_) return false;
   if (w != waiting::unknown && waits_ != waiting::unknown && w != waits_) return false;
   // The second of two commands for one lock relies on what the first has done, but the script reads the lock only once.
-  return std::none_of(members_.begin(), members_.begin() + static_cast<std::ptrdiff_t>(size_), [&](member const& m) { return m.name == name; });
+  return std::none_of(members_.begin(), members_.begin() + static_cast<std::ptrdiff_t>(size_),
+                      [&](member const& m) { return m.name == name; });
 }
 
 gathering::member& gathering::next(terms const& t, std::string_view name, waiting w) {
@@ -61,7 +62,8 @@ bool gathering::add(command const& c, unsigned slot) {
 std::array<std::uint8_t, gathering::most> gathering::places() const noexcept {
   std::array<std::uint8_t, most> places{};
   std::size_t acquire = 0, release = acquires_;
-  for (std::size_t i = 0; i < size_; ++i) places[i] = static_cast<std::uint8_t>(members_[i].releases ? release++ : acquire++);
+  for (std::size_t i = 0; i < size_; ++i)
+    places[i] = static_cast<std::uint8_t>(members_[i].releases ? release++ : acquire++);
   return places;
 }
 

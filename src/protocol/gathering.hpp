@@ -11,11 +11,12 @@
 
 namespace conch::protocol {
 
-/// Commands that one script carries out together (lua/gathered.lua): those that a client sends one after the other, before any of them is written.
-/// Each has its own id, and its own answer as if it had been alone. No I/O, no clock.
+/// Commands that one script carries out together (lua/gathered.lua): those that a client sends one after the other,
+/// before any of them is written. Each has its own id, and its own answer as if it had been alone. No I/O, no clock.
 class gathering {
  public:
-  /// Locks in one script. While it runs, no other client is served: for 16 contended locks about as long as for 16 scripts of one lock.
+  /// Locks in one script. While it runs, no other client is served: for 16 contended locks about as long as for 16
+  /// scripts of one lock.
   static constexpr std::size_t most = 16;
 
   struct member {
@@ -35,8 +36,8 @@ class gathering {
     bool operator==(terms const&) const = default;
   };
 
-  /// Takes the command, if it fits to those that are here: of the same terms, and for another lock than any of them. False: it does not.
-  /// A command with its source, or for what the script does not do, fits to nothing.
+  /// Takes the command, if it fits to those that are here: of the same terms, and for another lock than any of them.
+  /// False: it does not. A command with its source, or for what the script does not do, fits to nothing.
   bool add(command const& c, unsigned slot);
   void clear() noexcept { size_ = 0; }
 

@@ -10,7 +10,9 @@
 namespace conch::protocol {
 
 place::place(place_keeper& keeper, std::string_view lock_name, engine::permit const& share)
-    : engine::place{lock_name, share}, of{&keeper}, check{this, [](place& p, time_point now) { p.of->due(p, now); }} {}
+    : engine::place{lock_name, share},
+      of{&keeper},
+      check{this, [](place& p, time_point now) { p.of->due(p, now); }} {}
 
 place::~place() {
   if (listed_in != nullptr) listed_in->forget(*this);

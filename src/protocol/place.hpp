@@ -32,10 +32,12 @@ struct rival {
 
 /// The ticket and the floors with which a vote is asked for, confirmed and given back (src/quorum).
 struct vote_terms {
-  std::int64_t ticket = 0;              // the same at all servers; 0: not a vote
-  std::int64_t floor = 0;               // fences that are given from now on must be above this
-  std::int64_t next_fence_floor = 0;    // a fence that a release gives to the next in line should be above this, so that all servers give the same
-  engine::place const* hold = nullptr;  // the place that decides whether the vote may be renewed; none: the vote's own place
+  std::int64_t ticket = 0;  // the same at all servers; 0: not a vote
+  std::int64_t floor = 0;   // fences that are given from now on must be above this
+  // a fence that a release gives to the next in line should be above this, so that all servers give the same
+  std::int64_t next_fence_floor = 0;
+  // the place that decides whether the vote may be renewed; none: the vote's own place
+  engine::place const* hold = nullptr;
 
   bool is_vote() const noexcept { return ticket != 0; }
   /// For a release or a confirmation (release_command::floor).
@@ -45,13 +47,17 @@ struct vote_terms {
 /// For a place that asks, waits in the queue or leaves.
 struct waiting_state {
   std::int64_t ticket = 0;
-  bool asks_again = false;                       // asked again because of a push, or since its slot is unsubscribed; not answered yet
-  bool postponed = false;                        // asks again, or leaves, when there is room for it (places::postpone)
-  bool by_push = false;                          // its grant was pushed first: the client that passed the lock on decides how long the fence is kept
-  time_point trouble_since{};                    // since when the server gives no answer, or "later"; zero: no trouble
-  time_point late_since{};                       // since when its grants were too old to be used; zero: none was
-  time_point listed_until = time_point::min();   // until then the server keeps the place in line: for the lease of the holder, and its own
-  time_point patient_until = time_point::min();  // asked for the first time in this run: the clients before it may still be at the earlier server
+  // asked again because of a push, or since its slot is unsubscribed; not answered yet
+  bool asks_again = false;
+  bool postponed = false;  // asks again, or leaves, when there is room for it (places::postpone)
+  // its grant was pushed first: the client that passed the lock on decides how long the fence is kept
+  bool by_push = false;
+  time_point trouble_since{};  // since when the server gives no answer, or "later"; zero: no trouble
+  time_point late_since{};     // since when its grants were too old to be used; zero: none was
+  // until then the server keeps the place in line: for the lease of the holder, and its own
+  time_point listed_until = time_point::min();
+  // asked for the first time in this run: the clients before it may still be at the earlier server
+  time_point patient_until = time_point::min();
 };
 
 /// What an owned place has; it ends with the hold.
@@ -72,7 +78,8 @@ struct late_state {
   milliseconds longest_lease{};               // that was asked for: the cohort may ask for less later
 };
 
-/// The clients to which this one has passed the lock on, while others waited, and when to check that they have taken it (cleanups::look_after).
+/// The clients to which this one has passed the lock on, while others waited, and when to check that they have taken it
+/// (cleanups::look_after).
 class successor {
  public:
   /// Is there something to check?
@@ -99,7 +106,8 @@ struct vote_state {
   std::int64_t refused_by = 0;  // the fence above that floor that the confirmation met; 0: none
 };
 
-/// What the protocol with one server knows of a place. Each group has one part that writes it, but for what docs/design/server.md names.
+/// What the protocol with one server knows of a place. Each group has one part that writes it, but for what
+/// docs/design/server.md names.
 struct place final : engine::place, list_hook<place> {
   place(place_keeper& keeper, std::string_view lock_name, engine::permit const& share);
   ~place() override;

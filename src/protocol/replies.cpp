@@ -12,7 +12,8 @@ namespace conch::protocol {
 
 namespace {
 
-constexpr std::int64_t more_to_pass_on_flag = 4;  // of force; its unfinished_flag is about the owners that it takes the lock from
+// of force; its unfinished_flag is about the owners that it takes the lock from
+constexpr std::int64_t more_to_pass_on_flag = 4;
 
 /// The reply of a server in this process; nullptr: there are numbers to read.
 template <class Reply>
@@ -129,8 +130,8 @@ std::optional<renew_reply> read_renew(answer const& a, std::size_t locks, bool c
   return r;
 }
 
-/// CLOCK WAITING HELD TAKEN LIMIT KIND, for each owner four words of its client, FENCE LEFT_MS PERMITS SEGMENT CONFIRMED, and for each that was
-/// asked to let go its number, four words of the client that asks, and when
+/// CLOCK WAITING HELD TAKEN LIMIT KIND, for each owner four words of its client, FENCE LEFT_MS PERMITS SEGMENT
+/// CONFIRMED, and for each that was asked to let go its number, four words of the client that asks, and when
 std::optional<lock_report> read_inspect(answer const& a) {
   if (a.what != fault::none) return std::nullopt;
   if (auto* const ready = ready_made<lock_report>(a)) return std::move(*ready);
@@ -142,7 +143,8 @@ std::optional<lock_report> read_inspect(answer const& a) {
   if (n.size() < before_requests || (n.size() - before_requests) % each_request != 0) return std::nullopt;
   auto const words_of = [](std::span<std::int64_t const> words) {
     std::array<std::uint32_t, 4> client{};
-    for (std::size_t word = 0; word < client.size(); ++word) client[word] = static_cast<std::uint32_t>(words[word] & 0xffff'ffff);
+    for (std::size_t word = 0; word < client.size(); ++word)
+      client[word] = static_cast<std::uint32_t>(words[word] & 0xffff'ffff);
     return client;
   };
   std::span requests = n.subspan(before_requests);
@@ -196,7 +198,9 @@ std::optional<order_reply> read_limit(answer const& a, std::uint32_t limit) {
   return order_reply{.count = n[0],
                      .passed_on = (flags & passed_on_flag) != 0,
                      .more_to_do = (flags & unfinished_flag) != 0,
-                     .permit = {.kind = permit_kind::semaphore, .limit = n.size() > 3 ? static_cast<std::uint32_t>(n[3]) : limit, .weight = 1}};
+                     .permit = {.kind = permit_kind::semaphore,
+                                .limit = n.size() > 3 ? static_cast<std::uint32_t>(n[3]) : limit,
+                                .weight = 1}};
 }
 
 /// FREE LEFT CLOCK

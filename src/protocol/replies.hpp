@@ -9,8 +9,8 @@
 #include <optional>
 #include <vector>
 
-// The answers of the scripts as types. Only the readers below know which number is where (docs/protocol.md describes it). A server
-// in this process answers with these types. Each reader takes both kinds of answers.
+// The answers of the scripts as types. Only the readers below know which number is where (docs/protocol.md describes
+// it). A server in this process answers with these types. Each reader takes both kinds of answers.
 namespace conch::protocol {
 
 using namespace engine;
@@ -47,7 +47,8 @@ struct acquire_reply {
 /// `proposal`: the fence that the acquire proposed. An answer with a fault gives a malformed reply.
 acquire_reply read_acquire(answer const& a, std::int64_t proposal);
 
-/// The reply of acquire_all: the fences of the locks that it took, in order. The locks behind them are busy or were not tried.
+/// The reply of acquire_all: the fences of the locks that it took, in order. The locks behind them are busy or were not
+/// tried.
 struct tries_reply {
   bool too_late = false;  // then there are no fences
   std::int64_t server_us = 0;
@@ -80,7 +81,8 @@ struct release_reply {
   bool operator==(release_reply const&) const = default;
 };
 
-/// `asked_again`: the release has a new id. `of_permit`: the lock has several owners. An answer with a fault gives a malformed reply.
+/// `asked_again`: the release has a new id. `of_permit`: the lock has several owners. An answer with a fault gives a
+/// malformed reply.
 release_reply read_release(answer const& a, bool asked_again, bool of_permit);
 
 /// The reply of renew and confirm.

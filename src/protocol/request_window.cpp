@@ -9,25 +9,30 @@ void request_window::uses(duration lease, time_point now) noexcept {
   shortest_until_ = detail::later_by(now, lease);
 }
 
-void request_window::answered(std::size_t count, std::size_t together, time_point written, bool others_wait, time_point now) noexcept {
+void request_window::answered(std::size_t count, std::size_t together, time_point written, bool others_wait,
+                              time_point now) noexcept {
   bool const is_used = in_flight() >= size_ / 2;
   in_flight_ -= std::min(in_flight_, count);
   learn(count, together, written, others_wait && is_used, now);
 }
 
-void request_window::renewals_answered(std::size_t count, std::size_t together, time_point written, time_point now) noexcept {
+void request_window::renewals_answered(std::size_t count, std::size_t together, time_point written,
+                                       time_point now) noexcept {
   renewals_ -= std::min(renewals_, count);
   learn(count, together, written, false, now);
 }
 
-/// A renewal is written after a third of the lease, and must be answered in the second half of it. So what is in flight may take a quarter of the
-/// lease beyond the network's delay. The window doubles in the time of an answer, so it grows only while that is less than a quarter of the limit. It
-/// does not grow while it is not used: nothing is known of a server that had less to do.
-void request_window::learn(std::size_t count, std::size_t together, time_point written, bool may_grow, time_point now) noexcept {
+/// A renewal is written after a third of the lease, and must be answered in the second half of it. So what is in flight
+/// may take a quarter of the lease beyond the network's delay. The window doubles in the time of an answer, so it grows
+/// only while that is less than a quarter of the limit. It does not grow while it is not used: nothing is known of a
+/// server that had less to do.
+void request_window::learn(std::size_t count, std::size_t together, time_point written, bool may_grow,
+                           time_point now) noexcept {
   duration const took = now - written;
   duration const late = shortest_ / 4;
   bool const is_least = size_ <= least;
-  // With the least window our own requests do not cause the delay: the network has become slower. It may take at most half a lease.
+  // With the least window our own requests do not cause the delay: the network has become slower. It may take at most
+  // half a lease.
   duration const at_most = shortest_ / 2;
   way_ = is_least ? std::max(std::min(way_, took), std::min(took, at_most)) : std::min(way_, took);
   duration const waited = took - std::min(way_, at_most);

@@ -12,17 +12,19 @@ namespace conch::protocol {
 
 using namespace engine;
 
-/// How many requests and renewals may be in flight to a server: as many as it answers well before the shortest lease in use ends. The others wait
-/// in the client, so that the renewal of a first hold never queues behind more than that, and a grant never arrives after its lease has ended. The
-/// number is learned from how long answers take, as a congestion window is (RFC 5681; with the delay as the signal, as in RFC 6817; it grows only
-/// while it is used, as in RFC 7661). No I/O, no clock.
+/// How many requests and renewals may be in flight to a server: as many as it answers well before the shortest lease in
+/// use ends. The others wait in the client, so that the renewal of a first hold never queues behind more than that, and
+/// a grant never arrives after its lease has ended. The number is learned from how long answers take, as a congestion
+/// window is (RFC 5681; with the delay as the signal, as in RFC 6817; it grows only while it is used, as in RFC 7661).
+/// No I/O, no clock.
 class request_window {
  public:
   /// However slow the server is: to wait for one answer after another would make a distant server seem a slow one.
   static constexpr std::size_t least = 4;
   /// Before anything is known of the server. With 100 us for each, which is slow, all of them take 26 ms.
   static constexpr std::size_t first = 256;
-  /// The window does not grow beyond what the server works on for this long. What is waited for in the client can still be cancelled at once.
+  /// The window does not grow beyond what the server works on for this long. What is waited for in the client can still
+  /// be cancelled at once.
   static constexpr duration enough = std::chrono::milliseconds{100};
   /// Nothing but `least` is begun for this long, or a third of the lease if that is less, when a hold is renewed late.
   static constexpr duration pause = std::chrono::seconds{1};
@@ -33,7 +35,8 @@ class request_window {
 
   /// May one more request be written now? Renewals leave at least half of the window to requests.
   bool has_room() const noexcept { return in_flight_ + std::min(renewals_, size_ / 2) < size_; }
-  /// May one more hold be renewed now, unless it is one of the first, which wait for nothing? Requests leave half of the window to renewals.
+  /// May one more hold be renewed now, unless it is one of the first, which wait for nothing? Requests leave half of
+  /// the window to renewals.
   bool has_room_for_renewal() const noexcept { return renewals_ < size_ / 2; }
   std::size_t size() const noexcept { return size_; }
   std::size_t in_flight() const noexcept { return in_flight_ + renewals_; }
@@ -57,8 +60,8 @@ class request_window {
   void renewed(std::size_t count, duration lease, duration left, time_point now) noexcept;
   /// The renewals that are due at that time are not written yet.
   void renewals_due(time_point at, time_point now) noexcept;
-  /// May a lock be asked for that was not asked for before? A client that renews its holds late has as many as it can keep: of more it would lose
-  /// some. For a while it asks only for a few, so that every wait ends.
+  /// May a lock be asked for that was not asked for before? A client that renews its holds late has as many as it can
+  /// keep: of more it would lose some. For a while it asks only for a few, so that every wait ends.
   bool may_begin(time_point now) const noexcept { return now >= late_until_ || few_ != 0 || now >= few_again_at_; }
   void begins(time_point now) noexcept;
   /// When may_begin() may have another answer.

@@ -11,14 +11,24 @@ of_client& shared_or(of_client& own, of_client* shared) { return shared != nullp
 
 }  // namespace
 
-server::server(config const& settings, std::uint64_t seed, entropy& nonces, timer_queue& timers, wire& out, backend_events& up, log_sink& log,
-               statistics& stats, of_client* shared)
-    : own_{nonces}, ids_{shared_or(own_, shared).ids}, moves_{on_, *this, owed_, asks_, renews_, asked_, rest_},
-      on_{{settings, timers, up, log, stats}, seed, out, shared_or(own_, shared).servers, moves_, {&rest_, call<&catch_up::resume_backlog>}},
-      owed_{on_, *this}, held_{on_, ids_, owed_}, asks_{on_, ids_, owed_, held_}, several_{on_, owed_, asks_}, released_{on_, owed_, asks_},
-      renews_{on_, held_}, told_{on_, ids_, asks_, *this}, asked_{on_, ids_, shared_or(own_, shared).watching, *this},
-      rest_{on_, owed_, asks_, renews_, told_, asked_}, votes_{on_, asks_, renews_}, arrivals_{on_,     owed_, asks_,  several_, released_,
-                                                                                               renews_, told_, asked_, rest_} {}
+server::server(config const& settings, std::uint64_t seed, entropy& nonces, timer_queue& timers, wire& out,
+               backend_events& up, log_sink& log, statistics& stats, of_client* shared)
+    : own_{nonces},
+      ids_{shared_or(own_, shared).ids},
+      moves_{on_, *this, owed_, asks_, renews_, asked_, rest_},
+      on_{{settings, timers, up, log, stats}, seed,   out,
+          shared_or(own_, shared).servers,    moves_, {&rest_, call<&catch_up::resume_backlog>}},
+      owed_{on_, *this},
+      held_{on_, ids_, owed_},
+      asks_{on_, ids_, owed_, held_},
+      several_{on_, owed_, asks_},
+      released_{on_, owed_, asks_},
+      renews_{on_, held_},
+      told_{on_, ids_, asks_, *this},
+      asked_{on_, ids_, shared_or(own_, shared).watching, *this},
+      rest_{on_, owed_, asks_, renews_, told_, asked_},
+      votes_{on_, asks_, renews_},
+      arrivals_{on_, owed_, asks_, several_, released_, renews_, told_, asked_, rest_} {}
 
 std::unique_ptr<engine::place> server::make_place(std::string_view name, engine::permit const& share) {
   return std::make_unique<place>(*this, name, share);

@@ -18,14 +18,14 @@ namespace conch::protocol {
 
 using namespace engine;
 
-/// The protocol with one server: ids and tickets, claims, the order of a new connection, safety checks, kicks, and the clean-ups. No I/O, no clock:
-/// inputs carry the time, outputs go to `wire`. This class owns the parts and gives each call to one of them. A part uses only those before it
-/// (docs/design/server.md).
+/// The protocol with one server: ids and tickets, claims, the order of a new connection, safety checks, kicks, and the
+/// clean-ups. No I/O, no clock: inputs carry the time, outputs go to `wire`. This class owns the parts and gives each
+/// call to one of them. A part uses only those before it (docs/design/server.md).
 class server final : public backend, public place_keeper {
  public:
   /// `shared`: what it shares with the other servers of its client, and outlives it; none: there are no others.
-  server(config const& settings, std::uint64_t seed, entropy& nonces, timer_queue& timers, wire& out, backend_events& up, log_sink& log,
-         statistics& stats, of_client* shared = nullptr);
+  server(config const& settings, std::uint64_t seed, entropy& nonces, timer_queue& timers, wire& out,
+         backend_events& up, log_sink& log, statistics& stats, of_client* shared = nullptr);
 
   /// What the wire reports to.
   wire_events& receiver() noexcept { return arrivals_; }
@@ -48,11 +48,15 @@ class server final : public backend, public place_keeper {
 
   // From the cohort.
   std::unique_ptr<engine::place> make_place(std::string_view name, engine::permit const& share) override;
-  void ask(engine::place& p, bool wait, milliseconds lease, time_point now) override { asks_.ask(made_here(p), wait, lease, now); }
+  void ask(engine::place& p, bool wait, milliseconds lease, time_point now) override {
+    asks_.ask(made_here(p), wait, lease, now);
+  }
   void gather() override { asks_.gather(); }
   void send_gathered(time_point now) override { several_.send_gathered(now); }
   void send_gathered_by_slot(time_point now) { several_.send_gathered_by_slot(now); }
-  void leave_unless_granted(engine::place& p, time_point now) override { asks_.leave_unless_granted(made_here(p), now); }
+  void leave_unless_granted(engine::place& p, time_point now) override {
+    asks_.leave_unless_granted(made_here(p), now);
+  }
   void give_up(engine::place& p, receipt* r, time_point now) override { asks_.give_up(made_here(p), r, now); }
   void release(engine::place& p, std::optional<milliseconds> again, receipt* r, time_point now) override {
     asks_.release(made_here(p), again, r, now);
@@ -61,12 +65,18 @@ class server final : public backend, public place_keeper {
   void renew(std::span<engine::place* const> places, time_point now) override;
   time_point late_after(receipt const& r) const override { return owed_.late_after(r); }
   bool connected() const noexcept override { return on_.link.connected(); }
-  error_code too_late(engine::place const& p, time_point now) const override { return asks_.too_late(made_here(p), now); }
+  error_code too_late(engine::place const& p, time_point now) const override {
+    return asks_.too_late(made_here(p), now);
+  }
   duration answers_within(engine::place const&) const noexcept override { return on_.sent.answers_within(); }
   error_code no_answer() const override { return on_.link.no_answer(); }
   error_code why_not_done(receipt const& r) const override { return owed_.why_not_done(r); }
-  bool has_room_for_renewal(engine::place const&) const noexcept override { return on_.sent.window().has_room_for_renewal(); }
-  std::string why_not_renewed(engine::place const& p, time_point now) const override { return renews_.why_not(made_here(p), now); }
+  bool has_room_for_renewal(engine::place const&) const noexcept override {
+    return on_.sent.window().has_room_for_renewal();
+  }
+  std::string why_not_renewed(engine::place const& p, time_point now) const override {
+    return renews_.why_not(made_here(p), now);
+  }
   capabilities offers() const noexcept override {
     return {.several_owners = true, .segments = true, .all_free = true, .inspection = true, .adoption = true};
   }

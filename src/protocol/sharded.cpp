@@ -13,11 +13,20 @@ constexpr milliseconds until_unused{1000};
 
 }  // namespace
 
-sharded::sharded(config const& settings, std::uint64_t seed, entropy& nonces, timer_queue& timers, shards& where, backend_events& up, log_sink& log,
-                 statistics& stats)
-    : settings_{settings}, timers_{timers}, where_{where}, up_{up}, log_{log}, stats_{stats}, random_{seed}, nonces_{nonces}, shared_{nonces, this},
+sharded::sharded(config const& settings, std::uint64_t seed, entropy& nonces, timer_queue& timers, shards& where,
+                 backend_events& up, log_sink& log, statistics& stats)
+    : settings_{settings},
+      timers_{timers},
+      where_{where},
+      up_{up},
+      log_{log},
+      stats_{stats},
+      random_{seed},
+      nonces_{nonces},
+      shared_{nonces, this},
       nowhere_{settings, random_.next(), nonces, timers, where.way_to(shards::nobody), up, log, stats, &shared_},
-      deaf_due_{this, call<&sharded::ask_deaf_again>}, idle_due_{this, call<&sharded::end_unused>} {
+      deaf_due_{this, call<&sharded::ask_deaf_again>},
+      idle_due_{this, call<&sharded::end_unused>} {
   where_.report_to(*this);
   where_.report_to(shards::nobody, nowhere_.receiver());
 }
@@ -35,7 +44,8 @@ server& sharded::master(std::size_t number) {
   if (number >= masters_.size()) masters_.resize(number + 1);
   std::unique_ptr<server>& one = masters_[number];
   if (!one) {
-    one = std::make_unique<server>(settings_, random_.next(), nonces_, timers_, where_.way_to(number), up_, log_, stats_, &shared_);
+    one = std::make_unique<server>(settings_, random_.next(), nonces_, timers_, where_.way_to(number), up_, log_,
+                                   stats_, &shared_);
     where_.report_to(number, one->receiver());
     if (gathering_) one->gather();
   }
@@ -43,7 +53,8 @@ server& sharded::master(std::size_t number) {
 }
 
 std::size_t sharded::number_of(neighbour const& s) const {
-  auto const found = std::find_if(masters_.begin(), masters_.end(), [&](auto const& one) { return one && &one->as_neighbour() == &s; });
+  auto const found = std::find_if(masters_.begin(), masters_.end(),
+                                  [&](auto const& one) { return one && &one->as_neighbour() == &s; });
   return found == masters_.end() ? shards::nobody : static_cast<std::size_t>(found - masters_.begin());
 }
 
@@ -79,7 +90,9 @@ void sharded::moved(time_point now) {
   timers_.arm(idle_due_, now + until_unused);
 }
 
-void sharded::tell_of_homeless(time_point now) { where_.wait_for_owner(nowhere_.as_neighbour().has_requests() || nowhere_.pending() != 0, now); }
+void sharded::tell_of_homeless(time_point now) {
+  where_.wait_for_owner(nowhere_.as_neighbour().has_requests() || nowhere_.pending() != 0, now);
+}
 
 void sharded::end_unused(time_point now) {
   bool again = false;
@@ -98,7 +111,8 @@ void sharded::deaf(std::size_t number, unsigned slot, time_point now) {
   timers_.arm(deaf_due_, now);
 }
 
-/// The answer is a MOVED, or the slot is back already and is subscribed to again. So no place stays unsubscribed while the map sees no change.
+/// The answer is a MOVED, or the slot is back already and is subscribed to again. So no place stays unsubscribed while
+/// the map sees no change.
 void sharded::ask_deaf_again(time_point now) {
   for (std::size_t i = 0; i < deaf_.size(); ++i) {
     std::set<unsigned> const slots = std::exchange(deaf_[i], {});
@@ -138,7 +152,9 @@ void sharded::leave_unless_granted(engine::place& p, time_point now) { keeper_of
 
 void sharded::give_up(engine::place& p, receipt* r, time_point now) { keeper_of(p).give_up(p, r, now); }
 
-void sharded::release(engine::place& p, std::optional<milliseconds> again, receipt* r, time_point now) { keeper_of(p).release(p, again, r, now); }
+void sharded::release(engine::place& p, std::optional<milliseconds> again, receipt* r, time_point now) {
+  keeper_of(p).release(p, again, r, now);
+}
 
 void sharded::detach(engine::place& p, time_point now) { keeper_of(p).detach(p, now); }
 
@@ -146,7 +162,8 @@ void sharded::renew(std::span<engine::place* const> places, time_point now) {
   std::vector<engine::place*> rest{places.begin(), places.end()};
   while (!rest.empty()) {
     backend& there = keeper_of(*rest.front());
-    auto const others = std::stable_partition(rest.begin(), rest.end(), [&](engine::place* s) { return &keeper_of(*s) == &there; });
+    auto const others =
+        std::stable_partition(rest.begin(), rest.end(), [&](engine::place* s) { return &keeper_of(*s) == &there; });
     there.renew({rest.begin(), others}, now);
     rest.erase(rest.begin(), others);
   }
@@ -157,9 +174,13 @@ time_point sharded::late_after(receipt const& r) const {
   return c == nullptr ? time_point::min() : c->in->late_after(r);
 }
 
-bool sharded::has_room_for_renewal(engine::place const& p) const noexcept { return keeper_of(p).has_room_for_renewal(p); }
+bool sharded::has_room_for_renewal(engine::place const& p) const noexcept {
+  return keeper_of(p).has_room_for_renewal(p);
+}
 
-std::string sharded::why_not_renewed(engine::place const& p, time_point now) const { return keeper_of(p).why_not_renewed(p, now); }
+std::string sharded::why_not_renewed(engine::place const& p, time_point now) const {
+  return keeper_of(p).why_not_renewed(p, now);
+}
 
 error_code sharded::why_not_done(receipt const& r) const {
   auto const* const c = static_cast<cleanup const*>(r.pending);

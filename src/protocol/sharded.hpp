@@ -24,12 +24,13 @@ namespace conch::protocol {
 
 using namespace engine;
 
-/// The masters of a Cluster: a backend that is made of the protocol with one server for each of them. A lock is with the server of its slot, and
-/// goes to another one with it. Those of which no owner is known are with a server that is never connected. No I/O, no clock.
+/// The masters of a Cluster: a backend that is made of the protocol with one server for each of them. A lock is with
+/// the server of its slot, and goes to another one with it. Those of which no owner is known are with a server that is
+/// never connected. No I/O, no clock.
 class sharded final : public backend, public shard_events, private siblings {
  public:
-  sharded(config const& settings, std::uint64_t seed, entropy& nonces, timer_queue& timers, shards& where, backend_events& up, log_sink& log,
-          statistics& stats);
+  sharded(config const& settings, std::uint64_t seed, entropy& nonces, timer_queue& timers, shards& where,
+          backend_events& up, log_sink& log, statistics& stats);
   ~sharded() override;
 
   // Called by the owner of the map.

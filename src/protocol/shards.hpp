@@ -22,8 +22,8 @@ class shard_events {
   ~shard_events() = default;
 };
 
-/// Knows which master of a Cluster has the locks of each slot, and owns the transports to the masters. A master keeps its number. No
-/// function here may call back into the engine before it has returned.
+/// Knows which master of a Cluster has the locks of each slot, and owns the transports to the masters. A master keeps
+/// its number. No function here may call back into the engine before it has returned.
 class shards {
  public:
   static constexpr std::size_t nobody = static_cast<std::size_t>(-1);
@@ -45,8 +45,8 @@ class shards {
   virtual unsigned slot_of(std::string_view name) const = 0;
   /// The number of the master that has the slot; `nobody`: it is not known.
   virtual std::size_t owner(unsigned slot) const = 0;
-  /// The transport to that master. That of `nobody` never connects: it waits for the map, and the attempt fails when the map cannot be
-  /// fetched.
+  /// The transport to that master. That of `nobody` never connects: it waits for the map, and the attempt fails when
+  /// the map cannot be fetched.
   virtual wire& way_to(std::size_t number) = 0;
   /// Where the events of that transport go. To be called once for each number, before its first command.
   virtual void report_to(std::size_t number, wire_events& e) = 0;

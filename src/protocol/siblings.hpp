@@ -37,8 +37,8 @@ class neighbour {
   virtual void receive_unwatched(std::string name, grant_id id) = 0;
   /// Resumes with what it has received since, as a new connection does.
   virtual void take_over(time_point now) = 0;
-  /// These places belong to another server, which has named this one for the time being: their slot is on its way here. `alone`: as
-  /// renew_each_alone. False: there is no connection yet.
+  /// These places belong to another server, which has named this one for the time being: their slot is on its way here.
+  /// `alone`: as renew_each_alone. False: there is no connection yet.
   virtual bool renew_behind_asking(std::span<place* const> places, bool alone, time_point now) = 0;
   /// Without their fences, which may be elsewhere.
   virtual void renew_each_alone(std::span<place* const> places, time_point now) = 0;
@@ -62,7 +62,8 @@ class siblings {
     bool asking = false;          // it was sent to this server after an asking_command
     bool can_be_divided = false;  // it named more than one key
   };
-  /// That server has put it off with this error text. True: it is sent in another way, by renew_behind_asking or renew_each_alone.
+  /// That server has put it off with this error text. True: it is sent in another way, by renew_behind_asking or
+  /// renew_each_alone.
   virtual bool renewed_elsewhere(neighbour& by, put_off const& what, std::string_view words, time_point now) = 0;
 
  protected:
@@ -79,7 +80,8 @@ struct watchers {
   std::uint64_t last_serial = 0;  // of all admin_requests
 };
 
-/// What the servers of one client share: an id, and what is found by it, may go from one to another. A single server has it for itself.
+/// What the servers of one client share: an id, and what is found by it, may go from one to another. A single server
+/// has it for itself.
 struct of_client {
   explicit of_client(entropy& nonces, siblings* all = nullptr) : ids{nonces}, servers{all} {}
 

@@ -16,8 +16,14 @@ constexpr milliseconds time_to_follow{100};
 }  // namespace
 
 sync_link::sync_link(config const& settings, timer_queue& timers, wire& out, receiver& up, statistics& stats)
-    : settings_{settings}, timers_{timers}, out_{out}, up_{up}, stats_{stats},
-      elsewhere_{this, call<&sync_link::leave_other_server>}, overdue_{this, call<&sync_link::overdue>}, quiet_{this, call<&sync_link::quiet>} {}
+    : settings_{settings},
+      timers_{timers},
+      out_{out},
+      up_{up},
+      stats_{stats},
+      elsewhere_{this, call<&sync_link::leave_other_server>},
+      overdue_{this, call<&sync_link::overdue>},
+      quiet_{this, call<&sync_link::quiet>} {}
 
 void sync_link::more(time_point now) {
   if (telling_ || !batch_.items.empty()) return;
@@ -100,7 +106,8 @@ void sync_link::connected_as(session const& s, time_point now) {
   more(now);
 }
 
-/// The first connection reports the problem to those that wait; what is granted meanwhile is given back when its claim ends.
+/// The first connection reports the problem to those that wait; what is granted meanwhile is given back when its claim
+/// ends.
 void sync_link::connect_failed(fault, std::string_view, time_point) {}
 
 void sync_link::disconnected(std::string_view, time_point now) {

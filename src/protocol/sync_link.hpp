@@ -31,17 +31,18 @@ struct synced_renewal {
   bool keeps_fence = false;  // and prolongs how long the fence is kept
 };
 
-/// The second connection to a server: it renews grants, and then waits until replicas have them. While one WAIT blocks the connection, the
-/// next batch gathers. No I/O, no clock.
+/// The second connection to a server: it renews grants, and then waits until replicas have them. While one WAIT blocks
+/// the connection, the next batch gathers. No I/O, no clock.
 ///
-/// A batch is the scripts, a mark and one WAIT. The mark is a PUBLISH without subscribers: since 7.2 a WAIT waits for the last command of its
-/// connection that was replicated, and a renewal may have had nothing to write. The count that a WAIT answers is one of its own batch: nothing else
-/// is written before it has answered.
+/// A batch is the scripts, a mark and one WAIT. The mark is a PUBLISH without subscribers: since 7.2 a WAIT waits for
+/// the last command of its connection that was replicated, and a renewal may have had nothing to write. The count that
+/// a WAIT answers is one of its own batch: nothing else is written before it has answered.
 class sync_link final : public wire_events {
  public:
   struct result {
     renew_reply::kind what = renew_reply::kind::failed;
-    fault why = fault::none;  // of the script or the WAIT that failed; no_script, try_later, reconnect: to be asked again
+    // of the script or the WAIT that failed; no_script, try_later, reconnect: to be asked again
+    fault why = fault::none;
   };
   struct batch {
     std::vector<synced_renewal> items;

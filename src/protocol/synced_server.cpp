@@ -8,13 +8,14 @@
 
 namespace conch::protocol {
 
-/// The cohort's place. The place at the server is owned while this one still asks, is queued or leaves: the grant is a claim then, of
-/// which the replicas are told.
+/// The cohort's place. The place at the server is owned while this one still asks, is queued or leaves: the grant is a
+/// claim then, of which the replicas are told.
 struct synced_server::front final : engine::place {
   front(synced_server& keeper, std::string_view lock_name, engine::permit const& share)
-      : engine::place{lock_name, share}, in{keeper}, at_server{keeper.server_, lock_name, share}, timer{this, [](front& f, time_point now) {
-                                                                                                          f.in.due(f, now);
-                                                                                                        }} {
+      : engine::place{lock_name, share},
+        in{keeper},
+        at_server{keeper.server_, lock_name, share},
+        timer{this, [](front& f, time_point now) { f.in.due(f, now); }} {
     at_server.owner = this;
     votes::hold(at_server, {.hold = this}, {});
   }
@@ -25,8 +26,9 @@ struct synced_server::front final : engine::place {
   bool is_wanted = false;  // in wanted_
   grant_id under_way;      // of the grant whose renewal is in a batch; 0: none
   bool pushed = false;
-  unsigned attempts = 0;     // that came to nothing, for this grant
-  std::int64_t most = -1;    // replicas that have acknowledged at the last of them; -1: there was none since it was asked for
+  unsigned attempts = 0;  // that came to nothing, for this grant
+  // replicas that have acknowledged at the last of them; -1: there was none since it was asked for
+  std::int64_t most = -1;
   error_code why_not;        // of the server: no number of replicas helps
   time_point claimed_until;  // as granted; a renewal that no replica has makes it no longer
   engine::timer timer;       // unconfirmed: the end of the claim, or of a pause
@@ -46,16 +48,25 @@ class synced_server::keeping {
   front& f_;
 };
 
-synced_server::synced_server(config const& settings, std::uint64_t seed, entropy& nonces, timer_queue& timers, wire& out, wire& sync,
-                             backend_events& up, log_sink& log, statistics& stats)
-    : settings_{settings}, timers_{timers}, up_{up}, stats_{stats}, out_{out}, server_{settings, seed, nonces, timers, out, *this, log, stats},
+synced_server::synced_server(config const& settings, std::uint64_t seed, entropy& nonces, timer_queue& timers,
+                             wire& out, wire& sync, backend_events& up, log_sink& log, statistics& stats)
+    : settings_{settings},
+      timers_{timers},
+      up_{up},
+      stats_{stats},
+      out_{out},
+      server_{settings, seed, nonces, timers, out, *this, log, stats},
       link_{settings, timers, sync, *this, stats} {}
 
 synced_server::front& synced_server::made_here(engine::place& p) noexcept { return static_cast<front&>(p); }
 
-synced_server::front& synced_server::front_of(engine::place& at_server) noexcept { return *static_cast<front*>(at_server.owner); }
+synced_server::front& synced_server::front_of(engine::place& at_server) noexcept {
+  return *static_cast<front*>(at_server.owner);
+}
 
-protocol::place const& synced_server::at_server(engine::place const& p) noexcept { return static_cast<front const&>(p).at_server; }
+protocol::place const& synced_server::at_server(engine::place const& p) noexcept {
+  return static_cast<front const&>(p).at_server;
+}
 
 std::unique_ptr<engine::place> synced_server::make_place(std::string_view name, engine::permit const& share) {
   return std::make_unique<front>(*this, name, share);
@@ -140,7 +151,9 @@ duration synced_server::answers_within(engine::place const& p) const noexcept {
   return std::max(server_.answers_within(at_server(p)), link_.acknowledges_within());
 }
 
-void synced_server::watch_requests(engine::place& p, time_point now) { server_.watch_requests(made_here(p).at_server, now); }
+void synced_server::watch_requests(engine::place& p, time_point now) {
+  server_.watch_requests(made_here(p).at_server, now);
+}
 
 void synced_server::administer(admin_request& i, admin_events& whose, time_point now) {
   if (i.held_at != nullptr) i.held_at = &at_server(*i.held_at);
@@ -172,7 +185,9 @@ void synced_server::queued(engine::place& p, time_point now) {
   up_.queued(f, now);
 }
 
-void synced_server::asked_again(engine::place& p, retry_reason why, time_point now) { up_.asked_again(front_of(p), why, now); }
+void synced_server::asked_again(engine::place& p, retry_reason why, time_point now) {
+  up_.asked_again(front_of(p), why, now);
+}
 
 void synced_server::left(engine::place& p, time_point now) {
   front& f = front_of(p);
@@ -252,11 +267,12 @@ void synced_server::renew(front& f) {
   wanted_.push_back(&f);
 }
 
-/// Only where the grant is. During a failover one connection may already lead to the new master, which has not granted it.
+/// Only where the grant is. During a failover one connection may already lead to the new master, which has not granted
+/// it.
 bool synced_server::may_use(session const& s) const { return s.run == server_.link().of_session().run; }
 
-/// A first connection to a server that has become a replica, and closes no connections, has nothing to ask that would be refused: renewals go another
-/// way.
+/// A first connection to a server that has become a replica, and closes no connections, has nothing to ask that would
+/// be refused: renewals go another way.
 bool synced_server::follows(time_point since) {
   if (!server_.connected()) return true;  // it is being made
   if (connected_at_ >= since) return false;
@@ -376,8 +392,9 @@ void synced_server::give_back(front& f, time_point now) {
 
 error_code synced_server::not_replicated(front const& f) const {
   if (f.why_not) return f.why_not;
-  return make_error_code(errc::not_replicated, std::to_string(std::max<std::int64_t>(f.most, 0)) + " of " + std::to_string(settings_.sync_replicas) +
-                                                   " replicas" + (f.most < 0 ? " so far" : ""));
+  return make_error_code(errc::not_replicated, std::to_string(std::max<std::int64_t>(f.most, 0)) + " of " +
+                                                   std::to_string(settings_.sync_replicas) + " replicas" +
+                                                   (f.most < 0 ? " so far" : ""));
 }
 
 // ---------------------------------------------------------------------------------------------------------- references

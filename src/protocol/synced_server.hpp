@@ -20,13 +20,14 @@ namespace conch::protocol {
 
 using namespace engine;
 
-/// A server whose grants count when `config::sync_replicas` replicas have them. It asks the server for a claim, in an answer or by a push as
-/// ever. Then the sync link renews it to the whole lease, and the grant is reported to the cohort when enough replicas have acknowledged that. A
-/// deadline counts from before an acknowledged renewal was written. No I/O, no clock.
+/// A server whose grants count when `config::sync_replicas` replicas have them. It asks the server for a claim, in an
+/// answer or by a push as ever. Then the sync link renews it to the whole lease, and the grant is reported to the
+/// cohort when enough replicas have acknowledged that. A deadline counts from before an acknowledged renewal was
+/// written. No I/O, no clock.
 class synced_server final : public backend, private backend_events, private sync_link::receiver {
  public:
-  synced_server(config const& settings, std::uint64_t seed, entropy& nonces, timer_queue& timers, wire& out, wire& sync, backend_events& up,
-                log_sink& log, statistics& stats);
+  synced_server(config const& settings, std::uint64_t seed, entropy& nonces, timer_queue& timers, wire& out, wire& sync,
+                backend_events& up, log_sink& log, statistics& stats);
 
   /// The receivers of the events of `out` and of `sync`.
   server& first() noexcept { return server_; }
@@ -44,13 +45,17 @@ class synced_server final : public backend, private backend_events, private sync
   void release(engine::place& p, std::optional<milliseconds> again, receipt* r, time_point now) override;
   void detach(engine::place& p, time_point now) override;
   void renew(std::span<engine::place* const> places, time_point now) override;
-  bool has_room_for_renewal(engine::place const& p) const noexcept override { return server_.has_room_for_renewal(at_server(p)); }
+  bool has_room_for_renewal(engine::place const& p) const noexcept override {
+    return server_.has_room_for_renewal(at_server(p));
+  }
   time_point late_after(receipt const& r) const override { return server_.late_after(r); }
   bool connected() const noexcept override { return server_.connected(); }
   error_code too_late(engine::place const& p, time_point now) const override;
   duration answers_within(engine::place const& p) const noexcept override;
   error_code no_answer() const override { return server_.no_answer(); }
-  std::string why_not_renewed(engine::place const& p, time_point now) const override { return server_.why_not_renewed(at_server(p), now); }
+  std::string why_not_renewed(engine::place const& p, time_point now) const override {
+    return server_.why_not_renewed(at_server(p), now);
+  }
   error_code why_not_done(receipt const& r) const override { return server_.why_not_done(r); }
   capabilities offers() const noexcept override { return server_.offers(); }
   duration validity(milliseconds lease) const noexcept override { return server_.validity(lease); }
@@ -83,7 +88,9 @@ class synced_server final : public backend, private backend_events, private sync
   void renewal_failed(engine::place&, time_point) override {}
   void lost(engine::place& p, time_point now) override;
   void requested(engine::place& p, time_point now) override;
-  void released(receipt& r, bool was_mine, error_code why, time_point now) override { up_.released(r, was_mine, why, now); }
+  void released(receipt& r, bool was_mine, error_code why, time_point now) override {
+    up_.released(r, was_mine, why, now);
+  }
   void settled(engine::place& p) override;
   void connection_changed(time_point now) override;
   void connection_refused(error_code why, time_point now) override { up_.connection_refused(why, now); }

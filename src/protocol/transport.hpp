@@ -27,12 +27,13 @@ class host {
     ~input() = default;
   };
 
-  /// From a handler of the event loop: applies the input, carries out the engine's outputs, and then the input's. A `single_threaded` client also
-  /// calls the handlers that this completes, before the last, and what they throw comes out of it. Otherwise the handlers wait for a turn of the
-  /// event loop. Must not be called from within itself.
+  /// From a handler of the event loop: applies the input, carries out the engine's outputs, and then the input's. A
+  /// `single_threaded` client also calls the handlers that this completes, before the last, and what they throw comes
+  /// out of it. Otherwise the handlers wait for a turn of the event loop. Must not be called from within itself.
   virtual void run(input&& i) = 0;
 
-  /// Runs f(time_point now) with the engine locked, then carries out the outputs: what completes waits for a turn of the event loop.
+  /// Runs f(time_point now) with the engine locked, then carries out the outputs: what completes waits for a turn of
+  /// the event loop.
   template <class F>
   void enter(F&& f) {
     struct call final : input {
@@ -62,8 +63,9 @@ class way {
   virtual void shut_down() = 0;
 };
 
-/// The transport to one server that keeps locks as Redis does. The client calls the functions of protocol::wire with the engine locked. The transport
-/// calls those of its protocol::wire_events with the engine locked too: from within host::run or host::enter.
+/// The transport to one server that keeps locks as Redis does. The client calls the functions of protocol::wire with
+/// the engine locked. The transport calls those of its protocol::wire_events with the engine locked too: from within
+/// host::run or host::enter.
 class transport : public protocol::wire, public way {
  public:
   /// Sets the receiver of the wire events. Call it once, before the first command.

@@ -16,7 +16,8 @@
 #include <variant>
 
 // What goes between the engine and one server, in the terms of the protocol and before any encoding. A shell turns
-// commands into bytes (src/servers/redis), carries them out itself (src/servers/memory), or loses them on purpose (tests/sim).
+// commands into bytes (src/servers/redis), carries them out itself (src/servers/memory), or loses them on purpose
+// (tests/sim).
 namespace conch::engine {
 struct lock_report;
 }
@@ -41,8 +42,8 @@ constexpr std::int64_t fence_epoch_us = 1'577'836'800'000'000;
 /// Server parts are below this: a token (hand_offs_per_grant) is a positive 64-bit number (until 2091).
 constexpr std::int64_t fence_limit = std::int64_t{1} << 51;
 
-/// The count of a vote's id is its ticket times this, plus a count of attempts. So a client that finds the lock taken can be told the
-/// ticket of its owner. This costs a lock on one server nothing.
+/// The count of a vote's id is its ticket times this, plus a count of attempts. So a client that finds the lock taken
+/// can be told the ticket of its owner. This costs a lock on one server nothing.
 constexpr std::int64_t attempts_per_ticket = 1000;
 
 struct acquire_command {
@@ -56,7 +57,8 @@ struct acquire_command {
   std::int64_t proposal = 0;               // a vote: no fence below this; 0: not a vote
   engine::permit const* permit = nullptr;  // of a lock with several owners; none: a mutex
   bool patient = false;                    // the first in line may not have connected again yet, and is not passed over
-  std::string_view origin = {};            // takes over what that grant, "CLIENT.N FENCE", has left, or nothing; empty: asks for the lock
+  // takes over what that grant, "CLIENT.N FENCE", has left, or nothing; empty: asks for the lock
+  std::string_view origin = {};
 };
 
 /// A try of one mutex among many.
@@ -85,15 +87,17 @@ struct release_command {
   std::int64_t next_fence_floor = 0;       // a vote: the fence of a waiter that gets the lock now is above this, too
   engine::permit const* permit = nullptr;  // as in acquire_command; it has no new_id
   std::uint32_t rest = 0;                  // of a permit: how much of it the client keeps
-  bool patient = false;                    // as in acquire_command: the release of an owner is then perhaps not carried out, and answered with 3
+  // as in acquire_command: the release of an owner is then perhaps not carried out, and answered with 3
+  bool patient = false;
 };
 
 struct renewal {
   std::string_view name;
   grant_id id = 0;
   milliseconds lease{};
-  std::int64_t floor = 0;               // of a vote, as in release_command
-  std::optional<std::int64_t> fence{};  // of the grant: another grant under this id is not renewed; none: any grant (a vote names none)
+  std::int64_t floor = 0;  // of a vote, as in release_command
+  // of the grant: another grant under this id is not renewed; none: any grant (a vote names none)
+  std::optional<std::int64_t> fence{};
 };
 
 /// Locks in one renewal script. The bound keeps a script from blocking the server for more than about 0.2 ms.
@@ -104,7 +108,9 @@ struct renew_command {
   bool with_source = false;
   bool permits = false;  // of locks with several owners; mutexes have a script of their own
   milliseconds
-      retention{};      // for long holds, and the first time for a pushed grant: their fences are kept for this time from now on; 0: for other holds
+      // for long holds, and the first time for a pushed grant: their fences are kept for this time from now on; 0: for
+      // other holds
+      retention{};
   bool asking = false;  // of locks that are on their way to this server, after an asking_command
 };
 
@@ -166,7 +172,8 @@ struct limit_command {
   milliseconds claim{}, retention{};
   std::uint32_t limit = 0;
   bool with_source = false;
-  std::int64_t by = 0;    // is added to the present limit, or to `limit` if the server knows nothing of the lock; 0: `limit` is the new one
+  // is added to the present limit, or to `limit` if the server knows nothing of the lock; 0: `limit` is the new one
+  std::int64_t by = 0;
   bool if_unset = false;  // not if the limit was set before
 
   bool changes() const noexcept { return by != 0 || if_unset; }
@@ -199,31 +206,34 @@ struct asking_command {};
 /// A publication without subscribers. It is replicated.
 struct mark_command {};
 
-/// Waits until this many replicas have what this connection has written. Answered with how many have it, then or after that time.
+/// Waits until this many replicas have what this connection has written. Answered with how many have it, then or after
+/// that time.
 struct wait_command {
   std::uint32_t replicas = 1;
   milliseconds timeout{};
 };
 
-using command = std::variant<acquire_command, acquire_all_command, release_command, renew_command, confirm_command, inspect_command, force_command,
-                             request_command, requested_command, watch_command, unwatch_command, limit_command, kill_command, subscribe_command,
-                             prove_publish_command, ping_command, asking_command, mark_command, wait_command>;
+using command = std::variant<acquire_command, acquire_all_command, release_command, renew_command, confirm_command,
+                             inspect_command, force_command, request_command, requested_command, watch_command,
+                             unwatch_command, limit_command, kill_command, subscribe_command, prove_publish_command,
+                             ping_command, asking_command, mark_command, wait_command>;
 
 /// The flags for "passed on" in the answer of a release (lua/release.lua, lua/permit_release.lua) or of an order.
 constexpr std::int64_t passed_on_flag = 1;   // the lock was granted to a client that may be dead
 constexpr std::int64_t unfinished_flag = 2;  // there is more to do than one script does: send a release at once
 
-/// The answer to a command. Every command gets exactly one, in the order of the commands. protocol/replies.hpp reads it.
+/// The answer to a command. Every command gets exactly one, in the order of the commands. protocol/replies.hpp reads
+/// it.
 struct answer {
   fault what = fault::none;
   std::string_view words{};
-  /// A server answers with a flat list of whole numbers: only the sender of the command knows which script they are of. A server in this
-  /// process gives the reply itself, and its reader may move it away.
-  std::variant<std::span<std::int64_t const>, acquire_reply*, tries_reply*, release_reply*, renew_reply*, lock_report*, order_reply*, session_reply*,
-               watch_reply*>
+  /// A server answers with a flat list of whole numbers: only the sender of the command knows which script they are of.
+  /// A server in this process gives the reply itself, and its reader may move it away.
+  std::variant<std::span<std::int64_t const>, acquire_reply*, tries_reply*, release_reply*, renew_reply*, lock_report*,
+               order_reply*, session_reply*, watch_reply*>
       content{};
-  /// The error concerns the keys of this command, not the server: the user lacks a right to one, or another session has one locked. If the
-  /// command was for several locks, it may still succeed for each of the others.
+  /// The error concerns the keys of this command, not the server: the user lacks a right to one, or another session has
+  /// one locked. If the command was for several locks, it may still succeed for each of the others.
   bool of_its_keys = false;
 
   /// The numbers of a server's answer; otherwise empty.

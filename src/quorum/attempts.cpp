@@ -68,9 +68,9 @@ election attempts::count(quorum_lock const& q, time_point now) const {
     bool const asked_again = q.tries() && v->place.deadline - now < on_.settings.quorum.min_validity;
     if (!asked_again) e.yes(v->from.number, v->place.deadline, v->place.fence, now);
   }
-  // A slow server is passed over if the others can decide without it and without those that have no vote. If more servers are slow, the
-  // reason is the network or this process: those servers are not away. To give up would then call a free lock busy, or servers that are
-  // there unreachable.
+  // A slow server is passed over if the others can decide without it and without those that have no vote. If more
+  // servers are slow, the reason is the network or this process: those servers are not away. To give up would then call
+  // a free lock busy, or servers that are there unreachable.
   auto const missing = static_cast<std::size_t>(std::count_if(q.votes.begin(), q.votes.end(), [&](auto const& v) {
     place::state const at = v->place.at;
     if (at == place::state::owned) return false;
@@ -84,7 +84,8 @@ election attempts::count(quorum_lock const& q, time_point now) const {
     bool const waits = q.wait && q.at == quorum_lock::phase::collecting;
     if (servers_.counts(*v)) continue;
     if (v->trouble || v->from.same_as || v->place.at == place::state::owned) {
-      e.failed(v->from.number, now);  // also while the server is asked again, and where its vote is that of another name
+      // also while the server is asked again, and where its vote is that of another name
+      e.failed(v->from.number, now);
     } else if (v->place.at != place::state::idle) {
       bool const passed_over = is_silent(q, *v, now) && (few || !v->from.has_vote());
       if (passed_over || over) e.silent(v->from.number, now);
@@ -100,7 +101,9 @@ election attempts::count(quorum_lock const& q, time_point now) const {
 void attempts::decide(quorum_lock& q, time_point now) {
   if (!q.asks()) return;
   auto const asks = [](auto const& v) { return v->place.at == place::state::asking; };
-  if (q.together != 0 && static_cast<std::size_t>(std::count_if(q.votes.begin(), q.votes.end(), asks)) + servers_.needed() <= q.votes.size()) {
+  if (q.together != 0 &&
+      static_cast<std::size_t>(std::count_if(q.votes.begin(), q.votes.end(), asks)) + servers_.needed() <=
+          q.votes.size()) {
     room_.answered(q, now);
   }
   election const e = count(q, now);
@@ -120,10 +123,13 @@ void attempts::decide(quorum_lock& q, time_point now) {
     }
   } else if (!q.wait) {
     if (e.result() == verdict::out_of_reach) {
-      // Busy, unless too few servers are there to win even a free lock. Servers that may still connect are waited for: they show which.
+      // Busy, unless too few servers are there to win even a free lock. Servers that may still connect are waited for:
+      // they show which.
       std::size_t const absent = failed + e.count(response::silent);
-      auto const connecting = static_cast<std::size_t>(
-          std::count_if(q.votes.begin(), q.votes.end(), [&](auto const& v) { return e.of(v->from.number) == response::pending && !v->from.up(); }));
+      auto const connecting =
+          static_cast<std::size_t>(std::count_if(q.votes.begin(), q.votes.end(), [&](auto const& v) {
+            return e.of(v->from.number) == response::pending && !v->from.up();
+          }));
       bool const busy = absent + connecting <= spare && e.count(response::no) != 0;
       bool const may_be = absent <= spare && connecting != 0 && q.tries();
       if (busy || !may_be) {
@@ -159,8 +165,8 @@ void attempts::win(quorum_lock& q, time_point deadline, std::int64_t fence, time
   front.fence = fence;
   front.deadline = deadline;
   front.confirmed = confirmed >= servers_.needed();
-  // The validity of this grant begins now. If it were counted from the votes, which may be almost over, the loss could be reported at once,
-  // before the hold can be confirmed.
+  // The validity of this grant begins now. If it were counted from the votes, which may be almost over, the loss could
+  // be reported at once, before the hold can be confirmed.
   q.won_at = front.valid_from = now;
   front.renewable = true;
   ++front.references;
@@ -197,18 +203,20 @@ error_code attempts::worst_trouble(quorum_lock const& q, time_point now) const {
   std::string why = "too few servers answered" + (doubles.empty() ? "" : "; " + doubles);
   for (auto const& v : q.votes) {
     member const& m = v->from;
-    std::string const words = m.fresh_until > now ? "has just started, and has no vote yet" : m.server->as_votes().trouble_of(v->place);
+    std::string const words =
+        m.fresh_until > now ? "has just started, and has no vote yet" : m.server->as_votes().trouble_of(v->place);
     if (!words.empty()) why += "; " + m.shown + ": " + words;
   }
   return make_error_code(errc::unreachable, why);
 }
 
-/// The fence of a grant that every later quorum is certain to exceed. 0: not yet, the servers are being asked. Any two quorums share a
-/// server, and a server that has given or accepted this fence gives only greater ones.
+/// The fence of a grant that every later quorum is certain to exceed. 0: not yet, the servers are being asked. Any two
+/// quorums share a server, and a server that has given or accepted this fence gives only greater ones.
 std::int64_t attempts::agreed_fence(quorum_lock& q, election const& e, time_point now) {
   std::int64_t const greatest = e.fence();
   if (q.agreeing_on == 0) {
-    if (servers_with(q, now, [&](vote const& v) { return v.place.fence == greatest; }) >= servers_.needed()) return greatest;
+    if (servers_with(q, now, [&](vote const& v) { return v.place.fence == greatest; }) >= servers_.needed())
+      return greatest;
     ++on_.stats.fence_rounds;
     q.agreeing_on = greatest;
     q.since = now;
@@ -217,7 +225,8 @@ std::int64_t attempts::agreed_fence(quorum_lock& q, election const& e, time_poin
   for (auto const& v : q.votes) {
     if (v->place.at != place::state::owned) continue;
     above = std::max(above, v->place.fence);
-    if (v->place.vote.accepted != 0 && v->place.vote.refused_by != 0) above = std::max(above, v->place.vote.refused_by + 1);
+    if (v->place.vote.accepted != 0 && v->place.vote.refused_by != 0)
+      above = std::max(above, v->place.vote.refused_by + 1);
   }
   q.agreeing_on = above;
   if (servers_with(q, now, [&](vote const& v) { return accepts(v, above); }) >= servers_.needed()) return above;
@@ -234,7 +243,9 @@ std::size_t attempts::servers_with(quorum_lock const& q, time_point now, Holds h
   }));
 }
 
-bool attempts::accepts(vote const& v, std::int64_t fence) { return v.place.vote.accepted == fence && v.place.vote.refused_by == 0; }
+bool attempts::accepts(vote const& v, std::int64_t fence) {
+  return v.place.vote.accepted == fence && v.place.vote.refused_by == 0;
+}
 
 void attempts::ask_to_accept(quorum_lock& q, std::int64_t fence, time_point now) {
   for (auto const& v : q.votes) {
@@ -251,7 +262,8 @@ void attempts::ask_to_accept(quorum_lock& q, std::int64_t fence, time_point now)
 void attempts::plan(quorum_lock& q, time_point now) {
   time_point at = engine::timer_queue::never;
   auto const by = [&](time_point t) { at = std::min(at, t); };
-  if ((q.at == quorum_lock::phase::starting && !room_.waits(q)) || (q.tries() && q.agreeing_on == 0)) by(q.began + on_.settings.offline_timeout);
+  if ((q.at == quorum_lock::phase::starting && !room_.waits(q)) || (q.tries() && q.agreeing_on == 0))
+    by(q.began + on_.settings.offline_timeout);
   if (q.asks()) {
     bool const waits = q.wait && q.at == quorum_lock::phase::collecting;
     if (waits) by(q.ask_others_at);
@@ -283,7 +295,8 @@ void attempts::due(quorum_lock& q, time_point now) {
     if (room_.waits(q)) return;
     if (now >= q.began + on_.settings.offline_timeout) {
       std::string const why = servers_.why_no_connection();
-      end(q, outcome::failed, make_error_code(errc::unreachable, why.empty() ? "too few servers can be reached" : why), now);
+      end(q, outcome::failed, make_error_code(errc::unreachable, why.empty() ? "too few servers can be reached" : why),
+          now);
     } else {
       plan(q, now);
     }
@@ -307,7 +320,8 @@ void attempts::due(quorum_lock& q, time_point now) {
     for (auto const& v : q.votes) {
       place const& p = v->place;
       bool const ends = p.at == place::state::owned && now >= p.deadline - on_.settings.quorum.min_validity;
-      // A vote that is about to end is passed on to the next in line. A try has such votes when too few servers are there.
+      // A vote that is about to end is passed on to the next in line. A try has such votes when too few servers are
+      // there.
       if (stuck ? p.at == place::state::owned : ends) {
         if (!std::exchange(told, true)) on_.up.asked_again(*q.front, retry_reason::votes_given_back, now);
         minority_.yield(q, *v, false, now);

@@ -12,8 +12,14 @@ namespace conch::quorum {
 /// An attempt at a lock, from its start to the decision whether it is ours.
 class attempts {
  public:
-  attempts(quorum_environment& on, servers& all, room& of_asking, vote_requests& requests, releases& given_back, minority& few) noexcept
-      : on_{on}, servers_{all}, room_{of_asking}, requests_{requests}, releases_{given_back}, minority_{few} {}
+  attempts(quorum_environment& on, servers& all, room& of_asking, vote_requests& requests, releases& given_back,
+           minority& few) noexcept
+      : on_{on},
+        servers_{all},
+        room_{of_asking},
+        requests_{requests},
+        releases_{given_back},
+        minority_{few} {}
 
   void start(quorum_lock& q, time_point now);
   /// Those that wait for room.

@@ -9,7 +9,9 @@ namespace conch::quorum {
 namespace {
 
 /// An id that is too short, or one repeated digit, is a placeholder: other servers of that make report the same.
-bool names_a_run(std::string const& run) { return run.size() >= 16 && run.find_first_not_of(run.front()) != std::string::npos; }
+bool names_a_run(std::string const& run) {
+  return run.size() >= 16 && run.find_first_not_of(run.front()) != std::string::npos;
+}
 
 }  // namespace
 
@@ -32,7 +34,8 @@ void distinct_servers::met(std::size_t member, identity who) {
     }
     one_[member][other] = one_[other][member] = shown_by;
   }
-  any_ = std::any_of(one_.begin(), one_.end(), [](auto const& of) { return std::any_of(of.begin(), of.end(), [](auto by) { return by != 0; }); });
+  any_ = std::any_of(one_.begin(), one_.end(),
+                     [](auto const& of) { return std::any_of(of.begin(), of.end(), [](auto by) { return by != 0; }); });
 }
 
 std::optional<std::size_t> distinct_servers::spoken_for_by(std::size_t member) const noexcept {

@@ -63,8 +63,9 @@ std::int64_t election::fence() const {
 }
 
 std::size_t election::count(response r) const {
-  return static_cast<std::size_t>(
-      std::count_if(heard_.begin(), heard_.begin() + static_cast<std::ptrdiff_t>(rules_.servers), [r](heard const& h) { return h.what == r; }));
+  return static_cast<std::size_t>(std::count_if(heard_.begin(),
+                                                heard_.begin() + static_cast<std::ptrdiff_t>(rules_.servers),
+                                                [r](heard const& h) { return h.what == r; }));
 }
 
 time_point kth_greatest(std::span<time_point const> deadlines, std::size_t k) {

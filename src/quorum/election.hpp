@@ -35,13 +35,14 @@ struct rules {
 /// The least number of votes of which any two sets share a server.
 constexpr std::size_t majority_of(std::size_t servers) { return servers / 2 + 1; }
 
-/// One attempt at one lock. Its inputs are the answers of the servers. Every input may change the verdict, at the earliest moment at which
-/// it is certain. A verdict once given stays.
+/// One attempt at one lock. Its inputs are the answers of the servers. Every input may change the verdict, at the
+/// earliest moment at which it is certain. A verdict once given stays.
 class election {
  public:
   explicit election(rules const& r);
 
-  /// `deadline`: the time before that server was asked, plus the lease, minus lease/100 + 2 ms. Also for a yes that comes late.
+  /// `deadline`: the time before that server was asked, plus the lease, minus lease/100 + 2 ms. Also for a yes that
+  /// comes late.
   void yes(std::size_t server, time_point deadline, std::int64_t fence, time_point now);
   void no(std::size_t server, time_point now);
   void failed(std::size_t server, time_point now);
@@ -74,8 +75,8 @@ class election {
 /// The k-th greatest of some deadlines; time_point::min() if there are fewer.
 time_point kth_greatest(std::span<time_point const> deadlines, std::size_t k);
 
-/// The ticket of an attempt: the lower median of what the servers' clocks show. So all servers agree on the order, and neither one clock
-/// nor the client's own decides it. `server_clocks` is not empty.
+/// The ticket of an attempt: the lower median of what the servers' clocks show. So all servers agree on the order, and
+/// neither one clock nor the client's own decides it. `server_clocks` is not empty.
 std::int64_t agreed_ticket(std::span<std::int64_t const> server_clocks);
 
 }  // namespace conch::quorum

@@ -14,7 +14,10 @@ namespace conch::quorum {
 using protocol::place;
 
 quorum_lock::quorum_lock(locks& all, events& heard, servers& at_servers, std::string lock_name)
-    : name{std::move(lock_name)}, in{all}, told{heard}, timer{this, [](quorum_lock& q, time_point now) { q.told.due(q, now); }} {
+    : name{std::move(lock_name)},
+      in{all},
+      told{heard},
+      timer{this, [](quorum_lock& q, time_point now) { q.told.due(q, now); }} {
   votes.reserve(at_servers.size());
   for (auto const& m : at_servers.all()) votes.push_back(std::make_unique<vote>(*this, *m, name));
 }
@@ -28,7 +31,9 @@ void member::granted(engine::place& p, bool pushed, time_point now) {
 void member::busy(engine::place& p, time_point now) { told.vote_refused(*static_cast<vote*>(p.owner), now); }
 void member::left(engine::place& p, time_point now) { told.vote_refused(*static_cast<vote*>(p.owner), now); }
 void member::queued(engine::place& p, time_point now) { told.vote_queued(*static_cast<vote*>(p.owner), now); }
-void member::renewal_failed(engine::place& p, time_point now) { told.vote_not_renewed(*static_cast<vote*>(p.owner), now); }
+void member::renewal_failed(engine::place& p, time_point now) {
+  told.vote_not_renewed(*static_cast<vote*>(p.owner), now);
+}
 void member::extended(engine::place& p, time_point now) { told.vote_extended(*static_cast<vote*>(p.owner), now); }
 void member::lost(engine::place& p, time_point now) { told.vote_lost(*static_cast<vote*>(p.owner), now); }
 
@@ -37,7 +42,9 @@ void member::failed(engine::place& p, error_code why, time_point now) {
   told.vote_failed(*static_cast<vote*>(p.owner), why, now);
 }
 
-void member::released(engine::receipt& r, bool was_mine, error_code why, time_point now) { told.vote_released(r, was_mine && !why, now); }
+void member::released(engine::receipt& r, bool was_mine, error_code why, time_point now) {
+  told.vote_released(r, was_mine && !why, now);
+}
 
 void member::settled(engine::place& p) { told.vote_settled(*static_cast<vote*>(p.owner)); }
 
@@ -66,8 +73,8 @@ void member::connection_refused(error_code why, time_point now) {
 
 /// Ends the acquires that have asked no server yet; the others are told one by one.
 void events::connection_refused(time_point now) {
-  auto const refused = static_cast<std::size_t>(
-      std::count_if(servers_.all().begin(), servers_.all().end(), [](auto const& m) { return static_cast<bool>(m->refusal); }));
+  auto const refused = static_cast<std::size_t>(std::count_if(
+      servers_.all().begin(), servers_.all().end(), [](auto const& m) { return static_cast<bool>(m->refusal); }));
   if (refused + servers_.needed() <= servers_.size()) return;
   error_code why;
   for (auto const& m : servers_.all()) {
@@ -87,10 +94,11 @@ void events::connection_changed(member& m, time_point now) {
   if (m.up()) m.refusal = {};
   look_for_doubles(m, now);
   if (m.up() && on_.settings.quorum.min_server_uptime > duration::zero()) {
-    // Clients may believe in a lock that was lost with the server's memory for as long as the longest lease. Uptime is the difference of
-    // two seconds of a clock: a server 0.2 s old may say 1.
+    // Clients may believe in a lock that was lost with the server's memory for as long as the longest lease. Uptime is
+    // the difference of two seconds of a clock: a server 0.2 s old may say 1.
     std::chrono::seconds const rounding{1};
-    time_point const grown_up = conch::detail::later_by(conch::detail::later_by(now, on_.settings.quorum.min_server_uptime), rounding);
+    time_point const grown_up =
+        conch::detail::later_by(conch::detail::later_by(now, on_.settings.quorum.min_server_uptime), rounding);
     time_point const fresh_until = grown_up - m.server->link().of_session().uptime.value_or(std::chrono::seconds{0});
     if (fresh_until > now) {
       m.fresh_until = fresh_until;
@@ -117,8 +125,8 @@ void events::connection_changed(member& m, time_point now) {
   }
 }
 
-/// The server has no vote until then, and its new connection has asked again for all places in its queues. If it has forgotten who owns the lock,
-/// or is another member too, it would grant them.
+/// The server has no vote until then, and its new connection has asked again for all places in its queues. If it has
+/// forgotten who owns the lock, or is another member too, it would grant them.
 void events::leave_line(member& m, time_point until, time_point now) {
   for (auto const& [name, b] : locks_.all()) {
     vote& v = *b->votes[m.number];
@@ -139,13 +147,15 @@ void events::vote_granted(vote& v, bool pushed, time_point now) {
   if (q.at == quorum_lock::phase::held) {
     // The vote comes late, and is welcome: one more server may fail.
     protocol::votes::hold(v.place, {q.ticket, q.floor, 0, q.front}, q.lease);
-    // It is confirmed with the others at a third of their claim. If that has begun, or a long vote has put it off, it is confirmed now.
+    // It is confirmed with the others at a third of their claim. If that has begun, or a long vote has put it off, it
+    // is confirmed now.
     bool const begun = std::any_of(q.votes.begin(), q.votes.end(), [](auto const& one) {
       return one->place.at == place::state::owned && (one->place.confirmed || one->place.owned.renewing);
     });
     bool const too_late = v.place.deadline < q.front->deadline - on_.settings.quorum.vote_claim / 3;
     if (begun || too_late) requests_.confirm_late_votes(q, now);
-    // This vote may replace one that is not confirmed any more. Before the confirmation this can wait: the confirmation counts all votes.
+    // This vote may replace one that is not confirmed any more. Before the confirmation this can wait: the confirmation
+    // counts all votes.
     if (begun && q.front->renewable) held_.refresh(q, now);
     return;
   }
@@ -212,7 +222,8 @@ void events::vote_extended(vote& v, time_point now) {
 /// The hold is renewed again in any case, but the claim of one vote may be over by then.
 void events::vote_not_renewed(vote& v, time_point now) {
   if (v.in.at != quorum_lock::phase::held || v.place.confirmed) return;
-  on_.timers.arm(v.in.timer, now + std::max<duration>(on_.settings.quorum.vote_claim / 10, std::chrono::milliseconds{20}));
+  on_.timers.arm(v.in.timer,
+                 now + std::max<duration>(on_.settings.quorum.vote_claim / 10, std::chrono::milliseconds{20}));
 }
 
 void events::vote_lost(vote& v, time_point now) {

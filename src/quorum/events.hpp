@@ -12,9 +12,16 @@ namespace conch::quorum {
 /// What the servers answer and push, and what their connections do.
 class events {
  public:
-  events(quorum_environment& on, servers& all, locks& in_use, room& of_asking, vote_requests& requests, releases& given_back, holding& held,
-         attempts& tried) noexcept
-      : on_{on}, servers_{all}, locks_{in_use}, room_{of_asking}, requests_{requests}, releases_{given_back}, held_{held}, attempts_{tried} {}
+  events(quorum_environment& on, servers& all, locks& in_use, room& of_asking, vote_requests& requests,
+         releases& given_back, holding& held, attempts& tried) noexcept
+      : on_{on},
+        servers_{all},
+        locks_{in_use},
+        room_{of_asking},
+        requests_{requests},
+        releases_{given_back},
+        held_{held},
+        attempts_{tried} {}
 
   void vote_granted(vote& v, bool pushed, time_point now);
   void vote_queued(vote& v, time_point now);

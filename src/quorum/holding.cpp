@@ -41,7 +41,8 @@ void holding::lose(quorum_lock& q, time_point now) {
   q.front = nullptr;
   q.timer.cancel();
   std::uint64_t const round = ++q.round;
-  // The holder is told first: the servers may carry out what is sent, and grant the lock to another client, before this returns.
+  // The holder is told first: the servers may carry out what is sent, and grant the lock to another client, before this
+  // returns.
   on_.up.lost(front, now);
   if (q.round == round) {
     releases_.release_votes(q, nullptr, 0, now);
@@ -60,7 +61,8 @@ void holding::refresh(quorum_lock& q, time_point now) {
     heard.push_back(v->place.heard_from);
     if (v->place.confirmed) ++confirmed;
   }
-  if (deadlines.size() < servers_.needed()) return;  // they have no deadline in common: that is a loss, and is reported as one
+  // they have no deadline in common: that is a loss, and is reported as one
+  if (deadlines.size() < servers_.needed()) return;
   bool const was_confirmed = front.confirmed;
   bool const is_confirmed = confirmed >= servers_.needed();
   time_point const deadline = kth_greatest(deadlines, servers_.needed());
@@ -70,8 +72,10 @@ void holding::refresh(quorum_lock& q, time_point now) {
   if (deadline == front.deadline && is_confirmed == was_confirmed && !is_news) return;
   front.deadline = deadline;
   front.confirmed = is_confirmed;
-  // The vote that ends at the deadline: some votes are claims and others leases, whether or not a majority is confirmed.
-  auto const ends = std::ranges::find_if(q.votes, [&](auto const& v) { return v->place.at == place::state::owned && v->place.deadline == deadline; });
+  // The vote that ends at the deadline: some votes are claims and others leases, whether or not a majority is
+  // confirmed.
+  auto const ends = std::ranges::find_if(
+      q.votes, [&](auto const& v) { return v->place.at == place::state::owned && v->place.deadline == deadline; });
   time_point const from = (*ends)->place.valid_from;
   front.valid_from = is_confirmed ? from : std::max(from, q.won_at);
   // Also if one long vote has put off the end, and with it the confirmation that all other votes wait for.
@@ -79,9 +83,9 @@ void holding::refresh(quorum_lock& q, time_point now) {
   on_.up.extended(front, now);
 }
 
-/// Asks the servers that lack the lock again, but does not join the queue there. A majority must have renewed the lock since such a server
-/// reported that it lacks it. Otherwise one server after the other could forget the lock, give it to another client for a moment, and be asked
-/// again, and no holder would find out.
+/// Asks the servers that lack the lock again, but does not join the queue there. A majority must have renewed the lock
+/// since such a server reported that it lacks it. Otherwise one server after the other could forget the lock, give it
+/// to another client for a moment, and be asked again, and no holder would find out.
 void holding::repair(quorum_lock& q, time_point now) {
   if (!q.front->confirmed || !q.front->renewable) return;
   std::uint64_t const round = q.round;

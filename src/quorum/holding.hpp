@@ -13,7 +13,10 @@ namespace conch::quorum {
 class holding {
  public:
   holding(quorum_environment& on, servers& all, vote_requests& requests, releases& given_back) noexcept
-      : on_{on}, servers_{all}, requests_{requests}, releases_{given_back} {}
+      : on_{on},
+        servers_{all},
+        requests_{requests},
+        releases_{given_back} {}
 
   void renew(std::span<engine::place* const> places, time_point now);
   /// As backend::has_room_for_renewal: have as many servers as are needed so little to do?

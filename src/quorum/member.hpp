@@ -22,7 +22,12 @@ class servers;
 /// One server: its protocol, and the receiver of that protocol's events.
 struct member final : engine::backend_events, engine::log_sink {
   member(events& heard, servers& all, engine::log_sink& log, std::size_t n, std::string name, protocol::wire& wire)
-      : told{heard}, in{all}, log_to{log}, number{n}, shown{std::move(name)}, out{wire} {}
+      : told{heard},
+        in{all},
+        log_to{log},
+        number{n},
+        shown{std::move(name)},
+        out{wire} {}
 
   events& told;
   servers& in;

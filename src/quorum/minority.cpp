@@ -10,10 +10,12 @@ using protocol::place;
 
 /// How many servers have given a vote, or are asked for one.
 std::size_t minority::asked(quorum_lock const& q) {
-  return static_cast<std::size_t>(std::count_if(q.votes.begin(), q.votes.end(), [](auto const& v) { return v->place.at != place::state::idle; }));
+  return static_cast<std::size_t>(
+      std::count_if(q.votes.begin(), q.votes.end(), [](auto const& v) { return v->place.at != place::state::idle; }));
 }
 
-/// The rules for a minority of votes. The word of another server counts only if it was asked after the votes were given.
+/// The rules for a minority of votes. The word of another server counts only if it was asked after the votes were
+/// given.
 void minority::decide(quorum_lock& q, time_point now) {
   time_point first = time_point::max();
   bool stands_in_line = false;  // at another server; usually the other servers just have not answered yet
@@ -21,7 +23,8 @@ void minority::decide(quorum_lock& q, time_point now) {
     if (v->place.at == place::state::owned) first = std::min(first, v->since);
     stands_in_line = stands_in_line || v->place.at == place::state::in_line;
   }
-  // If the servers that are not left alone are not a majority, one of the others must be asked before this can continue.
+  // If the servers that are not left alone are not a majority, one of the others must be asked before this can
+  // continue.
   bool const too_few = asked(q) < servers_.needed();
   if (first == time_point::max() || !(stands_in_line || too_few) || q.agreeing_on != 0) {
     q.ask_others_at = engine::timer_queue::never;
@@ -33,7 +36,8 @@ void minority::decide(quorum_lock& q, time_point now) {
   }
 }
 
-/// The client that has, or will have, the lock; otherwise a client whose turn comes before ours. Empty: no such client is known.
+/// The client that has, or will have, the lock; otherwise a client whose turn comes before ours. Empty: no such client
+/// is known.
 std::optional<protocol::rival> minority::rival_before(quorum_lock const& q, time_point first) const {
   protocol::rival const* winner = nullptr;
   protocol::rival const* earlier = nullptr;
@@ -42,7 +46,8 @@ std::optional<protocol::rival> minority::rival_before(quorum_lock const& q, time
     if (v->place.at != place::state::in_line || r.asked < first || r.client == on_.me) continue;
     auto const same = [&](auto const& other) {
       protocol::rival const& o = other->place.vote.seen;
-      return other->place.at == place::state::in_line && o.asked >= first && o.client == r.client && o.ticket == r.ticket;
+      return other->place.at == place::state::in_line && o.asked >= first && o.client == r.client &&
+             o.ticket == r.ticket;
     };
     auto const votes = static_cast<std::size_t>(std::count_if(q.votes.begin(), q.votes.end(), same));
     bool const wins = r.confirmed || r.client == 0 || votes >= servers_.needed();
@@ -59,8 +64,8 @@ void minority::yield_all(quorum_lock& q, protocol::rival const& to, time_point n
   on_.up.asked_again(*q.front, retry_reason::votes_given_back, now);
   for (auto const& v : q.votes) {
     if (v->place.at != place::state::owned) continue;
-    // The vote came back to us although it was given back for the same rival: that rival is not queued there. All such rivals are
-    // remembered: if two are seen by turns, each would otherwise look like a new one.
+    // The vote came back to us although it was given back for the same rival: that rival is not queued there. All such
+    // rivals are remembered: if two are seen by turns, each would otherwise look like a new one.
     std::pair const rival{to.client, to.ticket};
     bool const known = std::find(v->yielded_to.begin(), v->yielded_to.end(), rival) != v->yielded_to.end();
     if (!known) v->yielded_to.push_back(rival);
@@ -87,23 +92,24 @@ void minority::ask_others(quorum_lock& q, time_point first, bool too_few, time_p
   if (too_few) requests_.ask_votes(q, now);
 }
 
-/// Passes the vote on to the next in line at that server. It is asked for again at once, at our old place, which is now behind that client.
-/// With `rest` it is asked for only when the lock has moved or some time has passed.
+/// Passes the vote on to the next in line at that server. It is asked for again at once, at our old place, which is now
+/// behind that client. With `rest` it is asked for only when the lock has moved or some time has passed.
 void minority::yield(quorum_lock& q, vote& v, bool rest, time_point now) {
   ++on_.stats.votes_given_back;
   vote_requests::give_back(v, nullptr, 0, now);
   if (rest) {
-    // If enough servers are asked, a client with a majority is waited for in line at one of its servers. If too few are asked, no server
-    // may be left to notify that the lock is free.
+    // If enough servers are asked, a client with a majority is waited for in line at one of its servers. If too few are
+    // asked, no server may be left to notify that the lock is free.
     bool const too_few = asked(q) < servers_.needed();
     duration const pause = on_.settings.quorum.vote_claim * (too_few ? 1u : 1u << std::min(v.rests, 6u));
     ++v.rests;
     v.not_before = now + on_.jitter(pause, 2 * pause);
-    // Two votes that no client can use, and two clients queued for each, would wake each other forever. So from the third rest
-    // in a row a rest has a least length, four times that of the previous one.
+    // Two votes that no client can use, and two clients queued for each, would wake each other forever. So from the
+    // third rest in a row a rest has a least length, four times that of the previous one.
     constexpr unsigned free = 2;
     bool const lasts = v.rests > free;
-    duration const least = lasts ? servers_.round_trip() * (std::int64_t{1} << 2 * std::min(v.rests - free, 10u)) : duration::zero();
+    duration const least =
+        lasts ? servers_.round_trip() * (std::int64_t{1} << 2 * std::min(v.rests - free, 10u)) : duration::zero();
     v.rests_until = now + std::min<duration>(least, on_.settings.quorum.vote_claim);
   } else {
     v.rests = 0;

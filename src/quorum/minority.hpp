@@ -13,7 +13,10 @@ namespace conch::quorum {
 /// Some votes in hand, but not enough. To keep them may keep all clients from the lock; to give them back may lose it.
 class minority {
  public:
-  minority(quorum_environment& on, servers& all, vote_requests& requests) noexcept : on_{on}, servers_{all}, requests_{requests} {}
+  minority(quorum_environment& on, servers& all, vote_requests& requests) noexcept
+      : on_{on},
+        servers_{all},
+        requests_{requests} {}
 
   void decide(quorum_lock& q, time_point now);
   /// Passes the vote on to the next in line at that server.

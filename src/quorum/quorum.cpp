@@ -18,16 +18,18 @@ std::int64_t first_48_bits(std::string_view client) {
 
 }  // namespace
 
-quorum::quorum(config const& settings, std::string_view client, std::uint64_t seed, engine::entropy& nonces, engine::timer_queue& timers,
-               engine::backend_events& up, engine::log_sink& log, statistics& stats)
-    : on_{settings, first_48_bits(client), timers, up, log, stats, nonces, engine::random_numbers{seed}}, servers_{on_}, locks_{servers_, events_},
-      room_{on_, servers_, {&attempts_, engine::call<&attempts::start_next>}}, requests_{on_}, releases_{on_, servers_, room_}, minority_{on_,
-                                                                                                                                          servers_,
-                                                                                                                                          requests_},
-      held_{on_, servers_, requests_, releases_}, attempts_{on_, servers_, room_, requests_, releases_, minority_}, events_{on_,       servers_,
-                                                                                                                            locks_,    room_,
-                                                                                                                            requests_, releases_,
-                                                                                                                            held_,     attempts_} {}
+quorum::quorum(config const& settings, std::string_view client, std::uint64_t seed, engine::entropy& nonces,
+               engine::timer_queue& timers, engine::backend_events& up, engine::log_sink& log, statistics& stats)
+    : on_{settings, first_48_bits(client), timers, up, log, stats, nonces, engine::random_numbers{seed}},
+      servers_{on_},
+      locks_{servers_, events_},
+      room_{on_, servers_, {&attempts_, engine::call<&attempts::start_next>}},
+      requests_{on_},
+      releases_{on_, servers_, room_},
+      minority_{on_, servers_, requests_},
+      held_{on_, servers_, requests_, releases_},
+      attempts_{on_, servers_, room_, requests_, releases_, minority_},
+      events_{on_, servers_, locks_, room_, requests_, releases_, held_, attempts_} {}
 
 std::unique_ptr<engine::place> quorum::make_place(std::string_view name, engine::permit const&) {
   return std::make_unique<cohort_place>(locks_.get(name), name);
@@ -104,7 +106,8 @@ error_code quorum::too_late(engine::place const& p, time_point now) const {
   if (!servers_.connected()) {
     std::string const why = servers_.why_no_connection();
     if (!why.empty()) return make_error_code(errc::unreachable, why);
-    auto const away = std::find_if(servers_.all().begin(), servers_.all().end(), [](auto const& m) { return !m->has_vote(); });
+    auto const away =
+        std::find_if(servers_.all().begin(), servers_.all().end(), [](auto const& m) { return !m->has_vote(); });
     bool const in_vain = q.front == &p && now - q.began >= servers_.answers_within(p);
     return make_error_code(in_vain ? errc::unreachable : errc::timed_out, (*away)->why_no_vote());
   }
@@ -116,7 +119,8 @@ error_code quorum::too_late(engine::place const& p, time_point now) const {
     ++silent;
     silences += (silences.empty() ? "" : "; ") + (m->same_as ? "" : m->shown + ": ") + words;
   }
-  if (silent + servers_.needed() > servers_.size()) return make_error_code(errc::unreachable, "too few servers answer; " + silences);
+  if (silent + servers_.needed() > servers_.size())
+    return make_error_code(errc::unreachable, "too few servers answer; " + silences);
   if (q.front != &p || q.at == quorum_lock::phase::held) return make_error_code(errc::timed_out);
   // The reason is reported only if too many servers have one, so that even a free lock could not be acquired.
   std::size_t troubled = 0;

@@ -27,23 +27,28 @@
 
 namespace conch::quorum {
 
-/// Locks over N independent servers: a backend that is made of N times the protocol with one server. What a server answers or pushes is its
-/// vote. It owns the parts, and gives each call to one of them (docs/design/quorum.md). No I/O, no clock.
+/// Locks over N independent servers: a backend that is made of N times the protocol with one server. What a server
+/// answers or pushes is its vote. It owns the parts, and gives each call to one of them (docs/design/quorum.md). No
+/// I/O, no clock.
 class quorum final : public engine::backend {
  public:
-  /// `settings`: its `claim` is the `vote_claim`, as the protocol with a server needs it. `client`: the client's id, 32 hexadecimal digits.
-  quorum(config const& settings, std::string_view client, std::uint64_t seed, engine::entropy& nonces, engine::timer_queue& timers,
-         engine::backend_events& up, engine::log_sink& log, statistics& stats);
+  /// `settings`: its `claim` is the `vote_claim`, as the protocol with a server needs it. `client`: the client's id, 32
+  /// hexadecimal digits.
+  quorum(config const& settings, std::string_view client, std::uint64_t seed, engine::entropy& nonces,
+         engine::timer_queue& timers, engine::backend_events& up, engine::log_sink& log, statistics& stats);
 
   /// Adds a server. All servers are added before the first input. `shown` names the server in messages.
-  protocol::server& add(protocol::wire& out, std::string shown) { return *servers_.add(out, std::move(shown), events_).server; }
+  protocol::server& add(protocol::wire& out, std::string shown) {
+    return *servers_.add(out, std::move(shown), events_).server;
+  }
 
   // From the cohort.
   std::unique_ptr<engine::place> make_place(std::string_view name, engine::permit const& share) override;
   void ask(engine::place& p, bool wait, engine::milliseconds lease, time_point now) override;
   void leave_unless_granted(engine::place& p, time_point now) override;
   void give_up(engine::place& p, engine::receipt* r, time_point now) override;
-  void release(engine::place& p, std::optional<engine::milliseconds> again, engine::receipt* r, time_point now) override;
+  void release(engine::place& p, std::optional<engine::milliseconds> again, engine::receipt* r,
+               time_point now) override;
   void renew(std::span<engine::place* const> places, time_point now) override { held_.renew(places, now); }
   bool has_room_for_renewal(engine::place const& p) const noexcept override { return held_.has_room_for_renewal(p); }
   time_point late_after(engine::receipt const& r) const override { return releases_.late_after(r); }

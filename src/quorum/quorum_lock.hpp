@@ -26,19 +26,26 @@ struct quorum_lock;
 
 /// One lock at one server.
 struct vote {
-  vote(quorum_lock& q, member& m, std::string_view name) : in{q}, from{m}, place{*m.server, name, {}} { place.owner = this; }
+  vote(quorum_lock& q, member& m, std::string_view name) : in{q}, from{m}, place{*m.server, name, {}} {
+    place.owner = this;
+  }
 
   quorum_lock& in;
   member& from;
   protocol::place place;
-  bool refused = false;                                           // the server answered busy, or we left its queue
-  error_code trouble;                                             // why the vote could not be obtained, until the server answers otherwise
-  time_point since{};                                             // owned: the vote did not become ours earlier than this
-  time_point not_before = time_point::min();                      // idle: not to be asked earlier
-  time_point gone_at = time_point::min();                         // of a hold: when the server reported that the vote is not ours
-  std::vector<std::pair<std::int64_t, std::int64_t>> yielded_to;  // the rivals that it was given back for: client and ticket
-  unsigned rests = 0;                                             // how often the vote rested, in a row
-  time_point rests_until = time_point::min();                     // the vote rests until then at least, however the lock moves
+  bool refused = false;  // the server answered busy, or we left its queue
+  // why the vote could not be obtained, until the server answers otherwise
+  error_code trouble;
+  // owned: the vote did not become ours earlier than this
+  time_point since{};
+  time_point not_before = time_point::min();  // idle: not to be asked earlier
+  // of a hold: when the server reported that the vote is not ours
+  time_point gone_at = time_point::min();
+  // the rivals that it was given back for: client and ticket
+  std::vector<std::pair<std::int64_t, std::int64_t>> yielded_to;
+  unsigned rests = 0;  // how often the vote rested, in a row
+  // the vote rests until then at least, however the lock moves
+  time_point rests_until = time_point::min();
 };
 
 /// One lock.
@@ -62,7 +69,8 @@ struct quorum_lock : engine::list_hook<quorum_lock> {
   bool wait = false;
   bool pushed = false;  // the last vote came by push
   bool told_in_line = false;
-  std::size_t together = 0;  // asked for, and too few servers have answered: how many are in flight with it, itself included; else 0
+  // asked for, and too few servers have answered: how many are in flight with it, itself included; else 0
+  std::size_t together = 0;
   engine::milliseconds lease{};
   std::int64_t ticket = 0;
   std::int64_t floor = 0;        // no fence at or below this is of use

@@ -13,10 +13,13 @@ namespace conch::quorum {
 using protocol::place;
 
 release_round::release_round(releases& q, std::size_t servers, engine::receipt* r, cohort_place* s)
-    : in{q}, front{s}, votes(servers), timer{this, [](release_round& round, time_point now) {
-                                               round.late = true;
-                                               round.in.tell_released(round, now);
-                                             }} {
+    : in{q},
+      front{s},
+      votes(servers),
+      timer{this, [](release_round& round, time_point now) {
+              round.late = true;
+              round.in.tell_released(round, now);
+            }} {
   for (vote_release& p : votes) p.of = this;
   wait_for(*this, r);
 }
@@ -26,8 +29,8 @@ void releases::drop(cohort_place& front) {
   if (front.references == 0 && front.at == engine::place::state::idle) on_.up.settled(front);
 }
 
-/// Leaves nothing of this client at any server, also not at those that have not answered. With `r` the reference to the front place goes to
-/// the release_round.
+/// Leaves nothing of this client at any server, also not at those that have not answered. With `r` the reference to the
+/// front place goes to the release_round.
 void releases::back_out(quorum_lock& q, engine::receipt* r, std::int64_t next_fence_floor, time_point now) {
   BOOST_ASSERT_MSG(q.front != nullptr, "nobody asks for the lock, or holds it");
   release_round* f = nullptr;
@@ -79,12 +82,13 @@ void releases::vote_released(engine::receipt& of, bool was_mine, time_point now)
   tell_released(round, now);
 }
 
-/// Did the release end a lock that was still held? This is certain when a quorum of the votes in hand has confirmed it, or no longer can.
-/// When a quorum has answered, late servers are waited for as long as in any attempt. After that they are believed to have held the
-/// lock.
+/// Did the release end a lock that was still held? This is certain when a quorum of the votes in hand has confirmed it,
+/// or no longer can. When a quorum has answered, late servers are waited for as long as in any attempt. After that they
+/// are believed to have held the lock.
 void releases::tell_released(release_round& round, time_point now) {
   if (!round.begun) return;
-  bool const certain = round.votes_mine >= servers_.needed() || round.votes_mine + round.votes_open < servers_.needed() || round.late;
+  bool const certain =
+      round.votes_mine >= servers_.needed() || round.votes_mine + round.votes_open < servers_.needed() || round.late;
   if (round.whom != nullptr && certain && (round.answered >= servers_.needed() || round.open == 0)) {
     engine::receipt& whom = *round.whom;
     forget(whom);
@@ -123,7 +127,8 @@ error_code releases::why_not_done(engine::receipt const& r) const {
     error_code const why = servers_.all()[i]->server->why_not_done(f.votes[i]);
     if (why != errc::unreachable) return why;
   }
-  return f.front == nullptr ? servers_.no_answer() : explained(servers_.no_answer(), {failed_task::kind::releasing, f.front->name});
+  return f.front == nullptr ? servers_.no_answer()
+                            : explained(servers_.no_answer(), {failed_task::kind::releasing, f.front->name});
 }
 
 }  // namespace conch::quorum

@@ -27,7 +27,8 @@ struct release_round : engine::awaited {
   release_round(releases& q, std::size_t servers, engine::receipt* r, cohort_place* s);
 
   releases& in;
-  cohort_place* front;                                            // its reference is counted until `whom` has been notified
+  // its reference is counted until `whom` has been notified
+  cohort_place* front;
   std::vector<vote_release> votes;                                // never grows: clean-ups point into it
   std::list<std::unique_ptr<release_round>>::iterator listed_at;  // in the quorum's list
   std::size_t open = 0, answered = 0;
@@ -42,8 +43,8 @@ class releases {
  public:
   releases(quorum_environment& on, servers& all, room& of_asking) noexcept : on_{on}, servers_{all}, room_{of_asking} {}
 
-  /// Leaves nothing of this client at any server, also not at those that have not answered. With `r` the reference to the front place goes to
-  /// the release_round.
+  /// Leaves nothing of this client at any server, also not at those that have not answered. With `r` the reference to
+  /// the front place goes to the release_round.
   void back_out(quorum_lock& q, engine::receipt* r, std::int64_t next_fence_floor, time_point now);
   void release_votes(quorum_lock& q, release_round* f, std::int64_t next_fence_floor, time_point now);
   void vote_released(engine::receipt& r, bool was_mine, time_point now);

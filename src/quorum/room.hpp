@@ -10,12 +10,15 @@
 
 namespace conch::quorum {
 
-/// How many locks are asked for at once. Of locks, not of votes: what is asked for at one server is asked for at all of them, or the votes of the
-/// fast ones would be over when the slow ones give theirs.
+/// How many locks are asked for at once. Of locks, not of votes: what is asked for at one server is asked for at all of
+/// them, or the votes of the fast ones would be over when the slow ones give theirs.
 class room {
  public:
   /// `resume`: asks for those that wait.
-  room(quorum_environment& on, servers& all, engine::callback resume) noexcept : on_{on}, servers_{all}, next_{resume} {}
+  room(quorum_environment& on, servers& all, engine::callback resume) noexcept
+      : on_{on},
+        servers_{all},
+        next_{resume} {}
 
   bool has_room() const noexcept { return window_.has_room(); }
   /// Is there room, and no waiter for it?

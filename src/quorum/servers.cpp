@@ -13,8 +13,8 @@ using protocol::place;
 
 namespace {
 
-/// How far a proposed fence lies ahead of the servers' clocks. This is more than what they differ by on a good day, so all servers grant
-/// the same fence and no second round is needed.
+/// How far a proposed fence lies ahead of the servers' clocks. This is more than what they differ by on a good day, so
+/// all servers grant the same fence and no second round is needed.
 constexpr std::int64_t fence_slack_us = 20'000;
 
 }  // namespace
@@ -24,8 +24,10 @@ servers::~servers() {
 }
 
 member& servers::add(protocol::wire& out, std::string shown, events& heard) {
-  auto& m = *members_.emplace_back(std::make_unique<member>(heard, *this, on_.log, members_.size(), std::move(shown), out));
-  m.server = std::make_unique<protocol::server>(on_.settings, on_.random.next(), on_.nonces, on_.timers, out, m, m, m.counted);
+  auto& m =
+      *members_.emplace_back(std::make_unique<member>(heard, *this, on_.log, members_.size(), std::move(shown), out));
+  m.server =
+      std::make_unique<protocol::server>(on_.settings, on_.random.next(), on_.nonces, on_.timers, out, m, m, m.counted);
   return m;
 }
 
@@ -52,7 +54,8 @@ bool servers::vote_changes(member& m) {
 bool servers::is_news(member const& m) { return told_doubles_.insert(std::minmax(m.number, *m.same_as)).second; }
 
 std::size_t servers::owned(quorum_lock const& q) const {
-  return static_cast<std::size_t>(std::count_if(q.votes.begin(), q.votes.end(), [this](auto const& v) { return counts(*v); }));
+  return static_cast<std::size_t>(
+      std::count_if(q.votes.begin(), q.votes.end(), [this](auto const& v) { return counts(*v); }));
 }
 
 std::size_t servers::needed() const noexcept {
@@ -88,18 +91,21 @@ error_code servers::no_answer() const {
 std::string servers::why_no_connection() const {
   std::string const doubles = all_doubles();
   for (auto const& m : members_) {
-    if (!m->up() && !m->server->link().trouble().empty()) return m->server->link().trouble() + (doubles.empty() ? "" : "; " + doubles);
+    if (!m->up() && !m->server->link().trouble().empty())
+      return m->server->link().trouble() + (doubles.empty() ? "" : "; " + doubles);
   }
   return doubles;
 }
 
 std::size_t servers::connected_servers() const noexcept {
-  return static_cast<std::size_t>(std::count_if(members_.begin(), members_.end(), [](auto const& m) { return m->has_vote(); }));
+  return static_cast<std::size_t>(
+      std::count_if(members_.begin(), members_.end(), [](auto const& m) { return m->has_vote(); }));
 }
 
 std::size_t servers::voters_there(quorum_lock const& q, time_point now) const {
-  return static_cast<std::size_t>(std::count_if(
-      members_.begin(), members_.end(), [&](auto const& m) { return m->has_vote() && m->fresh_until <= now && !q.votes[m->number]->trouble; }));
+  return static_cast<std::size_t>(std::count_if(members_.begin(), members_.end(), [&](auto const& m) {
+    return m->has_vote() && m->fresh_until <= now && !q.votes[m->number]->trouble;
+  }));
 }
 
 std::size_t servers::pending() const noexcept {
@@ -145,8 +151,9 @@ void servers::report(statistics& to) const {
     bool const away = !m->up() && !m->server->link().trouble().empty();
     s.last_trouble = readable_line(away ? m->server->link().trouble() : m->last_trouble);
     to.servers.push_back(std::move(s));
-    for (auto const counter : {&statistics::connects, &statistics::disconnects, &statistics::scripts, &statistics::kicks, &statistics::pushes,
-                               &statistics::pushes_late, &statistics::pushes_doubted, &statistics::pushes_stray, &statistics::safety_checks,
+    for (auto const counter : {&statistics::connects, &statistics::disconnects, &statistics::scripts,
+                               &statistics::kicks, &statistics::pushes, &statistics::pushes_late,
+                               &statistics::pushes_doubted, &statistics::pushes_stray, &statistics::safety_checks,
                                &statistics::renewals, &statistics::renewal_scripts, &statistics::renewals_refused}) {
       to.*counter += m->counted.*counter;
     }
@@ -156,7 +163,8 @@ void servers::report(statistics& to) const {
 duration servers::round_trip() const {
   std::vector<duration> all;
   for (auto const& m : members_) {
-    if (m->up() && m->server->as_votes().round_trip() != duration::zero()) all.push_back(m->server->as_votes().round_trip());
+    if (m->up() && m->server->as_votes().round_trip() != duration::zero())
+      all.push_back(m->server->as_votes().round_trip());
   }
   constexpr duration least = std::chrono::microseconds{100};
   if (all.empty()) return engine::milliseconds{1};
@@ -178,7 +186,9 @@ std::int64_t servers::fence_ahead(time_point now) const {
 bool servers::counts(vote const& v) const noexcept {
   if (v.place.at != place::state::owned) return false;
   if (!distinct_.any()) return true;
-  auto const rank = [](vote const& of) { return std::pair{of.place.deadline, -static_cast<std::ptrdiff_t>(of.from.number)}; };
+  auto const rank = [](vote const& of) {
+    return std::pair{of.place.deadline, -static_cast<std::ptrdiff_t>(of.from.number)};
+  };
   return std::none_of(v.in.votes.begin(), v.in.votes.end(), [&](auto const& other) {
     bool const of_same = other.get() != &v && distinct_.are_one(other->from.number, v.from.number);
     return of_same && other->place.at == place::state::owned && rank(*other) > rank(v);
@@ -186,7 +196,8 @@ bool servers::counts(vote const& v) const noexcept {
 }
 
 std::string servers::why_double(member const& m) const {
-  return m.shown + " is the same server as " + members_[*m.same_as]->shown + ", and they have one vote together; name each server once";
+  return m.shown + " is the same server as " + members_[*m.same_as]->shown +
+         ", and they have one vote together; name each server once";
 }
 
 std::string servers::all_doubles() const {

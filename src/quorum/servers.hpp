@@ -47,7 +47,8 @@ class servers {
   bool is_news(member const& double_of);
   std::string why_double(member const& m) const;
   std::string all_doubles() const;
-  /// Is this vote ours, and the one of its server that counts? Each member may have had one before they proved to be one server.
+  /// Is this vote ours, and the one of its server that counts? Each member may have had one before they proved to be
+  /// one server.
   bool counts(vote const& v) const noexcept;
   std::size_t owned(quorum_lock const& q) const;
 
@@ -55,7 +56,8 @@ class servers {
   duration answers_within(engine::place const& p) const noexcept;
   duration round_trip() const;
   duration patience_with(member const& m) const;
-  /// The lower median of what the servers' clocks show now. All servers count that have ever reported their time; they must be at least a quorum.
+  /// The lower median of what the servers' clocks show now. All servers count that have ever reported their time; they
+  /// must be at least a quorum.
   std::optional<std::int64_t> new_ticket(time_point now) const;
   std::int64_t fence_ahead(time_point now) const;
 

@@ -35,7 +35,8 @@ void vote_requests::ask_vote(quorum_lock& q, vote& v, bool wait, time_point now)
   bool const held = q.at == quorum_lock::phase::held;
   v.refused = false;
   auto const claim = std::chrono::duration_cast<engine::milliseconds>(on_.settings.quorum.vote_claim);
-  m.server->as_votes().ask(v.place, {q.ticket, q.floor, 0, held ? q.front : nullptr}, wait, held ? q.lease : claim, now);
+  m.server->as_votes().ask(v.place, {q.ticket, q.floor, 0, held ? q.front : nullptr}, wait, held ? q.lease : claim,
+                           now);
 }
 
 void vote_requests::confirm_late_votes(quorum_lock& q, time_point now) {

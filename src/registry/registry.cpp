@@ -25,7 +25,8 @@ std::unique_ptr<servers::target> open_several(std::vector<std::string> const& ur
   std::vector<std::unique_ptr<servers::target>> all;
   for (std::string const& url : urls) {
     auto one = open_voter(url, c);
-    bool const twice = std::any_of(all.begin(), all.end(), [&](auto const& other) { return other->identity() == one->identity(); });
+    bool const twice =
+        std::any_of(all.begin(), all.end(), [&](auto const& other) { return other->identity() == one->identity(); });
     if (twice) url::refuse("two of the servers are the same: " + one->shown());
     all.push_back(std::move(one));
   }
@@ -36,7 +37,8 @@ std::unique_ptr<servers::target> open_several(std::vector<std::string> const& ur
 void refuse_settings_of_others(config const& c, servers::scheme const* kind) {
   auto const is_own = [&](std::string_view member) {
     if (kind == nullptr) return false;
-    return std::any_of(kind->settings.begin(), kind->settings.end(), [&](auto const& own) { return own.member == member; });
+    return std::any_of(kind->settings.begin(), kind->settings.end(),
+                       [&](auto const& own) { return own.member == member; });
   };
   for (servers::scheme const* const other : all_schemes()) {
     for (servers::own_setting const& one : other->settings) {
@@ -72,10 +74,12 @@ std::unique_ptr<servers::target> open(config const& c) {
 std::string names_with_tls() {
   std::string all;
   for (servers::scheme const* const one : all_schemes()) {
-    auto const found = std::find_if(one->names.begin(), one->names.end(), [](auto const& name) { return name.is_over_tls; });
+    auto const found =
+        std::find_if(one->names.begin(), one->names.end(), [](auto const& name) { return name.is_over_tls; });
     if (found == one->names.end()) continue;
     // One for each kind of server: "rediss", and neither "rediss-sentinel" nor "valkeys".
-    if (found->text.find('-') == std::string_view::npos) all += (all.empty() ? "" : " or ") + std::string{found->text} + "://";
+    if (found->text.find('-') == std::string_view::npos)
+      all += (all.empty() ? "" : " or ") + std::string{found->text} + "://";
   }
   return all;
 }

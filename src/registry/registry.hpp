@@ -14,7 +14,8 @@
 // The list of all kinds of servers. Together with the rooms themselves this is the only place that knows one by name.
 namespace conch::registry {
 
-/// The schemes of a library beside this one, which needs another library. A program that links it has them. Lives as long as the program.
+/// The schemes of a library beside this one, which needs another library. A program that links it has them. Lives as
+/// long as the program.
 struct component {
   servers::scheme const& kind;
   component const* next = nullptr;
@@ -23,8 +24,8 @@ struct component {
 /// Called while the program is loaded. Answers true.
 CONCH_API bool add(component& c) noexcept;
 
-/// What the settings name. Throws errc::invalid_url, with advice; errc::invalid_config for config::quorum.servers, and for a setting of another kind
-/// of server; errc::not_supported where a component is missing.
+/// What the settings name. Throws errc::invalid_url, with advice; errc::invalid_config for config::quorum.servers, and
+/// for a setting of another kind of server; errc::not_supported where a component is missing.
 std::unique_ptr<servers::target> open(config const& c);
 
 /// One name with TLS of each kind of server: "rediss:// or zookeepers://".

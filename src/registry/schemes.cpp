@@ -27,7 +27,8 @@ struct known_component {
 constexpr std::string_view names_of_postgresql[] = {"postgresql", "postgres"};
 constexpr known_component known_components[] = {
     {names_of_postgresql,
-     "postgresql:// needs the component conch::postgresql, and this program is not linked with it: find_package(conch COMPONENTS "
+     "postgresql:// needs the component conch::postgresql, and this program is not linked with it: find_package(conch "
+     "COMPONENTS "
      "postgresql), target_link_libraries(... conch::postgresql); without CMake see pkg-config conch-postgresql"},
 };
 
@@ -52,7 +53,8 @@ std::string all_names() {
 
 [[noreturn]] void refuse_unknown(std::string_view name) {
   for (known_component const& one : known_components) {
-    if (std::find(one.names.begin(), one.names.end(), name) != one.names.end()) detail::refuse(errc::not_supported, one.where_missing);
+    if (std::find(one.names.begin(), one.names.end(), name) != one.names.end())
+      detail::refuse(errc::not_supported, one.where_missing);
   }
   bool const shouts = std::any_of(name.begin(), name.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
   if (shouts) url::refuse("the scheme must be in lower case, such as redis://");

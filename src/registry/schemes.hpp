@@ -15,7 +15,8 @@ std::vector<servers::scheme const*> all_schemes();
 /// Null: there is none of that name.
 servers::scheme const* find(std::string_view name);
 
-/// The scheme of a URL that is not ambiguous. Throws errc::invalid_url, with the names of all; errc::not_supported where a component is missing.
+/// The scheme of a URL that is not ambiguous. Throws errc::invalid_url, with the names of all; errc::not_supported
+/// where a component is missing.
 servers::scheme const& scheme_of(std::string_view url);
 
 /// Several servers, of which a majority decides.

@@ -35,7 +35,8 @@ class several final : public servers::target {
   void check(config& c) const override {
     check_votes(c);
     if (c.sync_replicas != 0) {
-      detail::refuse(errc::not_supported, "sync_replicas is set, and several servers decide: each gives a vote, whatever its replicas have");
+      detail::refuse(errc::not_supported,
+                     "sync_replicas is set, and several servers decide: each gives a vote, whatever its replicas have");
     }
     for (auto const& one : all_) one->check(c);
   }
@@ -43,8 +44,8 @@ class several final : public servers::target {
   servers::deployment make(servers::lent const& client) const override {
     servers::deployment d;
     d.nonces = servers::nonces_for(*this);
-    auto votes = std::make_unique<quorum::quorum>(client.settings, client.client_id, detail::seed_of(client.client_id), *d.nonces, client.timers,
-                                                  client.up, client.log, client.stats);
+    auto votes = std::make_unique<quorum::quorum>(client.settings, client.client_id, detail::seed_of(client.client_id),
+                                                  *d.nonces, client.timers, client.up, client.log, client.stats);
     for (auto const& one : all_) {
       auto to_server = one->make_transport(client);
       to_server->report_to(votes->add(*to_server, one->shown()).receiver());
@@ -59,7 +60,8 @@ class several final : public servers::target {
     quorum_config& q = c.quorum;
     detail::at_least("quorum.vote_claim", q.vote_claim, std::chrono::milliseconds{50});
     q.vote_claim = std::min(q.vote_claim, c.lease);
-    detail::between("quorum.min_validity", q.min_validity, duration::zero(), q.vote_claim / 2, " (half of quorum.vote_claim)");
+    detail::between("quorum.min_validity", q.min_validity, duration::zero(), q.vote_claim / 2,
+                    " (half of quorum.vote_claim)");
     detail::between("quorum.min_server_uptime", q.min_server_uptime, duration::zero(), std::chrono::hours{24 * 30});
     std::size_t const n = all_.size();
     detail::require(q.votes_needed == 0 || (q.votes_needed > n / 2 && q.votes_needed <= n),
@@ -73,6 +75,8 @@ class several final : public servers::target {
 
 }  // namespace
 
-std::unique_ptr<servers::target> make_several(std::vector<std::unique_ptr<servers::target>> all) { return std::make_unique<several>(std::move(all)); }
+std::unique_ptr<servers::target> make_several(std::vector<std::unique_ptr<servers::target>> all) {
+  return std::make_unique<several>(std::move(all));
+}
 
 }  // namespace conch::registry

@@ -39,7 +39,8 @@ std::string take_logins(std::string_view rest, url::shape of, std::function<void
   std::string_view hosts = rest.substr(0, end);
   std::string left;
   for (;;) {
-    auto const comma = of == url::shape::list_of_servers ? hosts.find(',') : npos;  // elsewhere a password may contain a comma
+    // elsewhere a password may contain a comma
+    auto const comma = of == url::shape::list_of_servers ? hosts.find(',') : npos;
     std::string_view const one = hosts.substr(0, comma);
     auto const at = one.rfind('@');
     if (at != npos) to(one.substr(0, at));

@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::size_t smallest_buffer = 8 * 1024;
 
-// Memory above this is given back as soon as it is not needed. Memory below it is kept, so that ordinary traffic settles without
-// allocations.
+// Memory above this is given back as soon as it is not needed. Memory below it is kept, so that ordinary traffic
+// settles without allocations.
 constexpr std::size_t retained_buffer = 64 * 1024;
 constexpr std::size_t retained_nodes = 4096;
 
@@ -94,7 +94,9 @@ struct decoder::number {
   std::errc error = {};
 };
 
-decoder::decoder(limits bounds) : limits_(bounds) { limits_.max_elements = std::max<std::uint64_t>(limits_.max_elements, 1); }
+decoder::decoder(limits bounds) : limits_(bounds) {
+  limits_.max_elements = std::max<std::uint64_t>(limits_.max_elements, 1);
+}
 
 // ---- the buffer
 
@@ -112,8 +114,9 @@ void decoder::commit(std::size_t n) noexcept {
   end_ += n;
 }
 
-// The work is linear in the bytes received, whatever the sizes asked for. The bytes handed out since the last move to the front pay for the
-// next one. The bytes that fill a new buffer, which is twice as large as needed, pay for that buffer.
+// The work is linear in the bytes received, whatever the sizes asked for. The bytes handed out since the last move to
+// the front pay for the next one. The bytes that fill a new buffer, which is twice as large as needed, pay for that
+// buffer.
 void decoder::make_room(std::size_t at_least) {
   auto const live = end_ - begin_;
   if (at_least > std::numeric_limits<std::size_t>::max() / 4 - live) {
@@ -172,11 +175,15 @@ void decoder::reset() noexcept {
   ready_ = false;
 }
 
-std::size_t decoder::capacity() const noexcept { return capacity_ + nodes_.capacity() * sizeof(node) + open_.capacity() * sizeof(frame); }
+std::size_t decoder::capacity() const noexcept {
+  return capacity_ + nodes_.capacity() * sizeof(node) + open_.capacity() * sizeof(frame);
+}
 
 // ---- messages
 
-std::span<node const> decoder::message() const noexcept { return ready_ ? std::span<node const>(nodes_) : std::span<node const>(); }
+std::span<node const> decoder::message() const noexcept {
+  return ready_ ? std::span<node const>(nodes_) : std::span<node const>();
+}
 
 bool decoder::is_push() const noexcept { return ready_ && nodes_.front().what == kind::push; }
 
@@ -198,8 +205,8 @@ void decoder::forget_message() {
   }
 }
 
-// Every decision below depends only on bytes up to the one that decides it, never on how many have arrived beyond. So any split of the
-// input gives the same result.
+// Every decision below depends only on bytes up to the one that decides it, never on how many have arrived beyond. So
+// any split of the input gives the same result.
 decoder::progress decoder::next() {
   if (!error_.empty()) {
     return progress::failed;
@@ -279,8 +286,8 @@ decoder::step decoder::read_value() {
     case '~': return read_aggregate(kind::set);
     case '|': return read_aggregate(kind::attribute);
     case '>':
-      // A push here would be taken for one of the children, and the real child for the reply to the next command. (Older servers do it:
-      // PUBLISH to oneself inside MULTI, see redis#12326.)
+      // A push here would be taken for one of the children, and the real child for the reply to the next command.
+      // (Older servers do it: PUBLISH to oneself inside MULTI, see redis#12326.)
       if (!open_.empty()) {
         return fail("push inside another value", position_);
       }

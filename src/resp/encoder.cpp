@@ -35,15 +35,22 @@ bool is_short(std::uint64_t value) noexcept { return value < 1'000'000'000; }
 
 }  // namespace
 
-// cppcheck-suppress uninitMemberVar ; bytes_ is room, of which only what was written is read: clearing it would cost each command
+// cppcheck-suppress uninitMemberVar ; bytes_ is room, of which only what was written is read: clearing it would cost
+// each command
 command_writer::command_writer(std::string& out, std::size_t argc)
-    : out_(out), end_(put_header(bytes_, '*', argc)), missing_(argc), exceptions_(std::uncaught_exceptions()) {
+    : out_(out),
+      end_(put_header(bytes_, '*', argc)),
+      missing_(argc),
+      exceptions_(std::uncaught_exceptions()) {
   assert(argc > 0);
 }
 
 // cppcheck-suppress uninitMemberVar ; as above
 command_writer::command_writer(std::string& out, command_beginning const& beginning)
-    : out_(out), end_(bytes_), missing_(beginning.missing_), exceptions_(std::uncaught_exceptions()) {
+    : out_(out),
+      end_(bytes_),
+      missing_(beginning.missing_),
+      exceptions_(std::uncaught_exceptions()) {
   assert(missing_ > 0);
   std::string const& bytes = beginning.bytes_;
   if (bytes.size() <= short_command) {
@@ -125,7 +132,8 @@ void command_writer::spill() {
   end_ = bytes_;
 }
 
-command_beginning::command_beginning(std::size_t argc, std::initializer_list<std::string_view> args) : missing_(argc - args.size()) {
+command_beginning::command_beginning(std::size_t argc, std::initializer_list<std::string_view> args)
+    : missing_(argc - args.size()) {
   assert(argc > args.size());
   bytes_ = "*" + std::to_string(argc) + "\r\n";
   for (auto const text : args) {

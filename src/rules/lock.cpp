@@ -22,13 +22,15 @@ using protocol::release_reply;
 
 namespace {
 
-constexpr ms patient_pause = 20;         // then a patient request is to be repeated
-constexpr std::size_t most_named = 100;  // owners that a report names, or that one request asks to let go: the first by their fences ...
-constexpr std::size_t too_many = 1000;   // ... and none of more than that
+constexpr ms patient_pause = 20;  // then a patient request is to be repeated
+// owners that a report names, or that one request asks to let go: the first by their fences ...
+constexpr std::size_t most_named = 100;
+constexpr std::size_t too_many = 1000;  // ... and none of more than that
 
 /// What a command asks for.
 permit const& wish_of(permit const* share) {
-  static permit const& mutex = *new permit{permit_kind::none, 1, 1};  // never destroyed: clients that are static objects use it until the very end
+  // never destroyed: clients that are static objects use it until the very end
+  static permit const& mutex = *new permit{permit_kind::none, 1, 1};
   return share != nullptr ? *share : mutex;
 }
 
@@ -38,16 +40,23 @@ permit const& wish_of(permit const* share) {
 us end_of_key(us now, ms lives) { return (now / 1000 + lives + 1) * 1000; }
 ms left_of_key(us end, us now) { return end / 1000 - 1 - now / 1000; }
 
-us end_of_lease(lock const& l, us now, ms lease) { return rules_of(l.kind).whole_ms ? end_of_key(now, lease) : now + lease * 1000; }
+us end_of_lease(lock const& l, us now, ms lease) {
+  return rules_of(l.kind).whole_ms ? end_of_key(now, lease) : now + lease * 1000;
+}
 
-ms left_of(lock const& l, owner const& o, us now) { return rules_of(l.kind).whole_ms ? left_of_key(o.ends, now) : (o.ends - now + 999) / 1000; }
+ms left_of(lock const& l, owner const& o, us now) {
+  return rules_of(l.kind).whole_ms ? left_of_key(o.ends, now) : (o.ends - now + 999) / 1000;
+}
 
 /// How long a waiter may sleep: then the first of the present leases ends.
-ms left(lock& l, moment const& at) { return l.owners.empty() ? at.claim : std::max<ms>(left_of(l, l.owners.first_to_end(), at.now), 0); }
+ms left(lock& l, moment const& at) {
+  return l.owners.empty() ? at.claim : std::max<ms>(left_of(l, l.owners.first_to_end(), at.now), 0);
+}
 
 void keep(lock& l, moment const& at, ms lease) { l.kept = std::max(l.kept, end_of_key(at.now, lease)); }
 
-/// A limit that was set is kept for the retention after each change. Without it there is nothing to keep of a lock without owners.
+/// A limit that was set is kept for the retention after each change. Without it there is nothing to keep of a lock
+/// without owners.
 void owners_changed(lock& l, moment const& at) {
   if (l.limit_is_set) {
     keep(l, at, at.retention);
@@ -115,10 +124,12 @@ void keep_fence(lock& l, moment const& at, std::int64_t fence) {
 
 std::int64_t room(lock const& l) { return l.limit - l.owners.taken(); }
 
-/// For a lock with segments: the first one that is free and not in `unwanted`, from that place on and then from the first. 0: there is none.
+/// For a lock with segments: the first one that is free and not in `unwanted`, from that place on and then from the
+/// first. 0: there is none.
 std::int64_t free_segment(lock const& l, std::string_view unwanted, std::int64_t start) {
   std::vector<bool> refused(l.segments.size() + 1);
-  for (std::size_t at = unwanted.find_first_of("0123456789"); at < unwanted.size(); at = unwanted.find_first_of("0123456789", at)) {
+  for (std::size_t at = unwanted.find_first_of("0123456789"); at < unwanted.size();
+       at = unwanted.find_first_of("0123456789", at)) {
     auto const end = std::min(unwanted.find_first_not_of("0123456789", at), unwanted.size());
     std::size_t segment = 0;
     std::from_chars(unwanted.data() + at, unwanted.data() + end, segment);
@@ -136,8 +147,8 @@ std::int64_t free_segment(lock const& l, std::string_view unwanted, std::int64_t
   return behind != 0 ? behind : first_in(0, from);
 }
 
-/// The segment that such a share would have; 0 in a lock without segments. Nothing: it does not fit. More than the limit counts as all of it,
-/// because the limit may have been lowered since.
+/// The segment that such a share would have; 0 in a lock without segments. Nothing: it does not fit. More than the
+/// limit counts as all of it, because the limit may have been lowered since.
 std::optional<std::int64_t> fits(lock const& l, std::int64_t size, std::string_view unwanted, std::int64_t start = 0) {
   if (room(l) <= 0) return std::nullopt;
   bool yes = false;
@@ -164,8 +175,12 @@ owner& own(lock& l, moment const& at, sender const& s, grant const& g) {
   if (l.kind == permit_kind::reentrant) l.whose = g.whose;
   if (g.segment != 0) l.segments[static_cast<std::size_t>(g.segment - 1)] = '1';
   keep(l, at, g.lease);
-  owner& o = l.owners.add(
-      s, {.who = {}, .size = g.size, .segment = g.segment, .fence = g.fence, .ends = end_of_lease(l, at.now, g.lease), .claimed = g.claimed});
+  owner& o = l.owners.add(s, {.who = {},
+                              .size = g.size,
+                              .segment = g.segment,
+                              .fence = g.fence,
+                              .ends = end_of_lease(l, at.now, g.lease),
+                              .claimed = g.claimed});
   owners_changed(l, at);
   return o;
 }
@@ -178,9 +193,10 @@ std::string line_text(sender const& s, permit const& wants) {
   return text;
 }
 
-/// At the place that it had, or else behind all others; of two places the earlier counts. The queue outlives the present leases by that of the
-/// last waiter, so that no waiter is forgotten when an owner dies. Returns the ticket.
-std::int64_t stand_in_line(lock& l, moment const& at, sender const& s, permit const& wants, std::int64_t shown, ms lease) {
+/// At the place that it had, or else behind all others; of two places the earlier counts. The queue outlives the
+/// present leases by that of the last waiter, so that no waiter is forgotten when an owner dies. Returns the ticket.
+std::int64_t stand_in_line(lock& l, moment const& at, sender const& s, permit const& wants, std::int64_t shown,
+                           ms lease) {
   waiter me{shown, {line_text(s, wants), s.number}};
   auto const before = l.line.find(me.who.text);
   bool const was_there = before != l.line.end();
@@ -206,10 +222,12 @@ line::iterator leave_line(lock& l, line::iterator w) {
 
 /// Tells the first in the queue when the lease of the present owner ends: they may know of a longer, earlier one.
 void tell_end(lock& l, moment const& at, ms left, int most = 3) {
-  for (auto w = l.line.begin(); w != l.line.end() && most != 0; ++w, --most) at.clients.tell({.what = push::kind::ends, .to = w->who, .left = left});
+  for (auto w = l.line.begin(); w != l.line.end() && most != 0; ++w, --most)
+    at.clients.tell({.what = push::kind::ends, .to = w->who, .left = left});
 }
 
-/// One of the first `room` in the queue whose client is not connected, if the request is patient. nullptr: there is none.
+/// One of the first `room` in the queue whose client is not connected, if the request is patient. nullptr: there is
+/// none.
 waiter const* awaited(lock const& l, moment const& at, bool patient, sender const& me, std::int64_t room) {
   if (!patient) return nullptr;
   for (auto w = l.line.begin(); w != l.line.end() && room > 0; ++w, --room) {
@@ -231,9 +249,9 @@ struct passed {
   bool others = false;           // some are, and were notified
 };
 
-/// Gives what is free to the first in the queue for whom it is enough, as long as there is one. A large request at the head is not overtaken; but
-/// with segments, and for a reentrant lock, a waiter that wants nothing of what is free is passed over. One that cannot be told is not granted: it
-/// loses its place, and comes back to it with its ticket.
+/// Gives what is free to the first in the queue for whom it is enough, as long as there is one. A large request at the
+/// head is not overtaken; but with segments, and for a reentrant lock, a waiter that wants nothing of what is free is
+/// passed over. One that cannot be told is not granted: it loses its place, and comes back to it with its ticket.
 passed pass_on(lock& l, moment const& at, turns t) {
   passed result;
   if (l.line.empty()) return result;
@@ -360,15 +378,21 @@ std::optional<acquire_reply> carry_out(lock& l, moment const& at, acquire_comman
 
   std::int64_t ticket = 0;
   auto const not_yet = [&](ms sleeps, bool passed_on, id const* rival, bool is_claim) {
-    acquire_reply r{.what = c.wait ? kind::queued : kind::busy, .left_ms = sleeps, .ticket = ticket, .server_us = at.now, .passed_on = passed_on};
+    acquire_reply r{.what = c.wait ? kind::queued : kind::busy,
+                    .left_ms = sleeps,
+                    .ticket = ticket,
+                    .server_us = at.now,
+                    .passed_on = passed_on};
     if (is_vote && rival != nullptr) r.seen = voter_of(*rival, is_claim);
     return r;
   };
   passed next;
   if (!l.line.empty()) {
     if (c.wait) ticket = stand_in_line(l, at, me, wants, c.ticket, lease);
-    if (auto const* const first = awaited(l, at, c.patient, me, room(l))) return not_yet(patient_pause, false, &first->who, true);
-    // The first in the queue may be dead, and want so much that its turn does not come soon: a waiter that asks again finds out.
+    if (auto const* const first = awaited(l, at, c.patient, me, room(l)))
+      return not_yet(patient_pause, false, &first->who, true);
+    // The first in the queue may be dead, and want so much that its turn does not come soon: a waiter that asks again
+    // finds out.
     while (c.ticket > 0 && !c.patient && rules_of(l.kind).looks_at_head && !l.line.empty()) {
       id const& first = l.line.begin()->who;
       if (first.text == line_text(me, wants) || at.clients.hears(first.client())) break;
@@ -406,7 +430,9 @@ std::int64_t carry_out(lock& l, moment const& at, protocol::attempt const& c) {
     return mine->fence;
   }
   if (!l.owners.empty() || !l.line.empty()) return 0;
-  return own(l, at, me, {.size = 1, .segment = 0, .fence = next_fence(l, at, 0), .lease = c.lease.count(), .claimed = false}).fence;
+  return own(l, at, me,
+             {.size = 1, .segment = 0, .fence = next_fence(l, at, 0), .lease = c.lease.count(), .claimed = false})
+      .fence;
 }
 
 /// The owner "CLIENT.N FENCE".
@@ -462,7 +488,8 @@ std::optional<release_reply> carry_out(lock& l, moment const& at, protocol::rele
   if (mine != nullptr && c.keep) {
     extend_and_tell(l, at, *mine, lease, c.floor == 0);
     if (awaited(l, at, c.patient, me, room(l)) == nullptr) pass_on(l, at, {.gone = &me});
-    return release_reply{.what = kind::still_owned, .server_us = at.now, .fence = mine->fence, .segment = told_of(*mine, what)};
+    return release_reply{
+        .what = kind::still_owned, .server_us = at.now, .fence = mine->fence, .segment = told_of(*mine, what)};
   }
 
   release_reply r{.what = kind::released, .was_mine = mine != nullptr, .server_us = at.now};
@@ -497,7 +524,9 @@ std::optional<release_reply> carry_out(lock& l, moment const& at, protocol::rele
     owner const& o = own(l, at, again, g);
     next.asker = &o;
   } else if (!is_awaited) {
-    next = pass_on(l, at, {.asker = asks_again ? &again : nullptr, .lease = lease, .gone = of_mutex ? nullptr : &me, .above = above});
+    next = pass_on(
+        l, at,
+        {.asker = asks_again ? &again : nullptr, .lease = lease, .gone = of_mutex ? nullptr : &me, .above = above});
   }
   if (l.owners.empty()) tell_that_it_is_free(l, at);
   r.passed_on = next.others;
@@ -508,7 +537,8 @@ std::optional<release_reply> carry_out(lock& l, moment const& at, protocol::rele
     r.again.what = again_kind::queued;
     r.again.left_ms = left(l, at);
   }
-  // Those behind know of a longer lease, or nobody checks that the new owner has taken its turn, because the client that passed it on leaves.
+  // Those behind know of a longer lease, or nobody checks that the new owner has taken its turn, because the client
+  // that passed it on leaves.
   if (!r.was_mine && !asks_again && !l.owners.empty()) {
     bool const is_doubtful = of_mutex ? is_held_mutex && l.owners.begin()->second.claimed : left(l, at) <= at.claim;
     if (was_first || is_doubtful) tell_end(l, at, left(l, at), was_first ? 1 : 3);
@@ -576,14 +606,17 @@ bool carry_out_renewal(lock& l, moment const& at, protocol::renewal const& c, bo
   return true;
 }
 
-protocol::renew_reply::one carry_out_confirmation(lock& l, moment const& at, protocol::renewal const& c, bool keeps_fence) {
+protocol::renew_reply::one carry_out_confirmation(lock& l, moment const& at, protocol::renewal const& c,
+                                                  bool keeps_fence) {
   using kind = protocol::renew_reply::kind;
   end_what_is_over(l, at.now);
   std::int64_t const before = raise_fence(l, at, c.floor);
   if (keeps_fence) keep_fence(l, at, c.floor);
   owner* const mine = l.kept != 0 && l.kind == permit_kind::none ? l.owners.find({at.client, c.id}) : nullptr;
   if (mine != nullptr && extend(l, at, *mine, c.lease.count())) tell_end(l, at, c.lease.count());
-  return {.what = mine != nullptr ? kind::renewed : kind::not_mine, .overtaken = mine != nullptr && before > c.floor, .last_fence = before};
+  return {.what = mine != nullptr ? kind::renewed : kind::not_mine,
+          .overtaken = mine != nullptr && before > c.floor,
+          .last_fence = before};
 }
 
 order_reply carry_out(lock& l, moment const& at, protocol::request_command const& c) {
@@ -636,7 +669,8 @@ std::array<std::uint32_t, 4> words_of(std::string_view client) {
 
 /// Asserts that the rules hold at the end of a request. passes_on(reply): L5, too.
 template <class Request, class PassesOn>
-auto checked([[maybe_unused]] lock& l, [[maybe_unused]] moment const& at, Request request, [[maybe_unused]] PassesOn passes_on) {
+auto checked([[maybe_unused]] lock& l, [[maybe_unused]] moment const& at, Request request,
+             [[maybe_unused]] PassesOn passes_on) {
   auto reply = request();
 #ifndef BOOST_ASSERT_IS_VOID
   if (l.owners.size() + l.line.size() > 100) return reply;  // would take long
@@ -678,7 +712,8 @@ std::string broken_rule(lock const& l, us now, bool passed_on) {
   for (auto const& [number, o] : l.owners) {
     taken += o.size;
     if (o.segment != 0 && !segments.insert(o.segment).second) return "L2: two owners have the same segment";
-    if (o.segment != 0 && l.segments.at(static_cast<std::size_t>(o.segment - 1)) != '1') return "L2: the segment of an owner counts as free";
+    if (o.segment != 0 && l.segments.at(static_cast<std::size_t>(o.segment - 1)) != '1')
+      return "L2: the segment of an owner counts as free";
     if (o.ends > l.kept) return "an owner is kept longer than its lock";
   }
   if (taken != l.owners.taken()) return "L1: the sum of the shares is wrong";

@@ -12,12 +12,13 @@
 #include <string>
 #include <string_view>
 
-// What a lock is, and what each request does to it: the definition (docs/protocol.md). The scripts in lua/ and the functions in sql/ do the same
-// on their servers, and tests compare them with this. memory:// uses it as it is.
+// What a lock is, and what each request does to it: the definition (docs/protocol.md). The scripts in lua/ and the
+// functions in sql/ do the same on their servers, and tests compare them with this. memory:// uses it as it is.
 //
-// A lock is a value. A request is a function of that value and a moment; it is carried out as a whole and answers at once. There is no I/O, no
-// clock and no thread here, and nothing about what a server can do in one go: a script may stop half-way and report it (docs/protocol.md, bounded
-// work), and is compared with this when it has finished. A mutex is a lock with the limit 1.
+// A lock is a value. A request is a function of that value and a moment; it is carried out as a whole and answers at
+// once. There is no I/O, no clock and no thread here, and nothing about what a server can do in one go: a script may
+// stop half-way and report it (docs/protocol.md, bounded work), and is compared with this when it has finished. A mutex
+// is a lock with the limit 1.
 namespace conch::rules {
 
 using engine::permit_kind;
@@ -52,19 +53,23 @@ struct moment {
   us now = 0;  // may be less than in the request before
   std::string_view client{};
   audience& clients;
-  ms claim = 0, retention = 0;  // how long a new owner that was told by a push has to renew, and how long fences are kept
+  // how long a new owner that was told by a push has to renew, and how long fences are kept
+  ms claim = 0, retention = 0;
 
   std::int64_t clock() const { return now - protocol::fence_epoch_us; }  // as a fence
 };
 
 /// After each request:
-/// - L1 The sizes of all owners together are at most the limit, or the limit was lowered since. A mutex has at most one owner.
+/// - L1 The sizes of all owners together are at most the limit, or the limit was lowered since. A mutex has at most one
+/// owner.
 /// - L2 No two owners have the same segment. All owners of a reentrant lock belong to one conch::owner (`whose`).
 /// - L3 As long as it is kept, `fence` is the greatest fence that was granted. The fences of owners differ.
 /// - L4 Each owner was told that it is one: by the answer to its request, or by a push that its client received.
-/// - L5 No waiter fits, or none whose turn it is. (Not after a request that is patient, nor after the lease of an owner has ended by
+/// - L5 No waiter fits, or none whose turn it is. (Not after a request that is patient, nor after the lease of an owner
+/// has ended by
 ///   itself, nor after one that frees nothing: a renewal, a confirmation, an adoption, a question.)
-/// - L6 The queue outlives the latest request of a waiter: by the leases at that moment, or a claim, and by the waiter's own lease.
+/// - L6 The queue outlives the latest request of a waiter: by the leases at that moment, or a claim, and by the
+/// waiter's own lease.
 /// - L7 A fence is kept for the retention after its grant, and until the clock has passed it.
 struct lock {
   permit_kind kind = permit_kind::none;  // none: a mutex
@@ -77,7 +82,8 @@ struct lock {
 
   rules::line line;
   us line_kept = 0;
-  // Where waiters that want nothing of what is free are passed over: up to this ticket none wants it. Avoids looking at them again.
+  // Where waiters that want nothing of what is free are passed over: up to this ticket none wants it. Avoids looking at
+  // them again.
   std::int64_t passed_over = 0;
 
   std::int64_t fence = 0;
@@ -94,7 +100,9 @@ struct lock {
     us since = 0;
     id who;
 
-    friend bool operator<(watcher const& a, watcher const& b) { return a.since != b.since ? a.since < b.since : a.who.text < b.who.text; }
+    friend bool operator<(watcher const& a, watcher const& b) {
+      return a.since != b.since ? a.since < b.since : a.who.text < b.who.text;
+    }
   };
   std::set<watcher> watchers;  // are notified when the lock is free
   us watchers_kept = 0;
@@ -108,12 +116,13 @@ us next_end(lock const& l) noexcept;
 /// Forgets what has expired. It does not come back when the clock goes back. Each request does this first.
 void end_what_is_over(lock& l, us now);
 
-/// Which of L1 to L7 does not hold, of those that can be seen in a lock. Empty: all do. `passed_on`: L5, too. Builds with assertions ask this
-/// after each request.
+/// Which of L1 to L7 does not hold, of those that can be seen in a lock. Empty: all do. `passed_on`: L5, too. Builds
+/// with assertions ask this after each request.
 std::string broken_rule(lock const& l, us now, bool passed_on = false);
 
 // ---- requests ------------------------------------------------------------------------------------------------------
-// Each is a command of the protocol (protocol/wire.hpp). std::nullopt: the name is that of another kind of lock; nothing has changed.
+// Each is a command of the protocol (protocol/wire.hpp). std::nullopt: the name is that of another kind of lock;
+// nothing has changed.
 
 /// Takes the lock, or joins its queue (`wait`). A client that is already an owner is renewed.
 std::optional<protocol::acquire_reply> acquire(lock& l, moment const& at, protocol::acquire_command const& c);

@@ -25,13 +25,16 @@ struct sender {
   std::string text() const;
 };
 
-/// A sender that is remembered. In the line of a lock with several owners, what it wants is a part of its text: "CLIENT.N SIZE UNWANTED".
+/// A sender that is remembered. In the line of a lock with several owners, what it wants is a part of its text:
+/// "CLIENT.N SIZE UNWANTED".
 struct id {
   std::string text;
   engine::grant_id number;
 
   std::string_view client() const { return std::string_view{text}.substr(0, text.find('.')); }
-  bool is(sender const& s) const { return number == s.number && text.starts_with(s.client) && text[s.client.size()] == '.'; }
+  bool is(sender const& s) const {
+    return number == s.number && text.starts_with(s.client) && text[s.client.size()] == '.';
+  }
 };
 
 struct owner {
@@ -93,7 +96,9 @@ struct waiter {
   wish wants() const;
 
   /// If tickets are equal, the lesser text is first.
-  friend bool operator<(waiter const& a, waiter const& b) { return a.ticket != b.ticket ? a.ticket < b.ticket : a.who.text < b.who.text; }
+  friend bool operator<(waiter const& a, waiter const& b) {
+    return a.ticket != b.ticket ? a.ticket < b.ticket : a.who.text < b.who.text;
+  }
 };
 
 class line {

@@ -15,15 +15,19 @@ using namespace std::chrono_literals;
 finding judge_round_trip(duration median, duration greatest) {
   std::string const shown = "median " + duration_text(median) + ", greatest " + duration_text(greatest);
   if (greatest > 1s)
-    return {verdict::bad, "round trip", shown, "renewals of short leases come late: look at the network and the server's log of slow commands"};
-  if (median > 20ms || greatest > 200ms) return {verdict::warning, "round trip", shown, "each acquire and each release takes at least one of these"};
+    return {verdict::bad, "round trip", shown,
+            "renewals of short leases come late: look at the network and the server's log of slow commands"};
+  if (median > 20ms || greatest > 200ms)
+    return {verdict::warning, "round trip", shown, "each acquire and each release takes at least one of these"};
   return {verdict::ok, "round trip", shown, ""};
 }
 
 finding judge_exposure(exposure const& e) {
   if (!e.tls.empty()) return {verdict::ok, "TLS", e.tls, ""};
   if (e.on_this_machine) return {verdict::ok, "TLS", "none, and the server is on this machine", ""};
-  if (e.has_password) return {verdict::warning, "TLS", "none: the password can be read on the network", e.remedy + ", or a private network"};
+  if (e.has_password)
+    return {verdict::warning, "TLS", "none: the password can be read on the network",
+            e.remedy + ", or a private network"};
   return {verdict::warning, "TLS", "none, and no password: everybody who reaches the server can take every lock",
           e.remedy + ", and a user for conch"};
 }
@@ -56,13 +60,16 @@ finding judge_failure(std::string what, error_code why, std::string const& serve
   } else if (says("max number of clients")) {
     advice = "raise maxclients, or find out who has opened so many connections (CLIENT LIST)";
   } else if (why == errc::tls_failed && says("certificate")) {
-    advice = "set tls-ca-file to the authority that signed the server's certificate, and tls-server-name to the name in it";
+    advice =
+        "set tls-ca-file to the authority that signed the server's certificate, and tls-server-name to the name in it";
   } else if (why == errc::tls_failed || says("is this a TLS port?")) {
     advice = "if that port does not speak TLS, begin the URL with redis://";
   } else if (why == errc::access_denied) {
     advice = "set user and password (conch doctor --help), and give that user the rights of the guide";
   } else if (says("no answer to the greeting")) {
-    advice = "it accepts the connection but does not answer: has it stopped, is it overloaded, is it another kind of server?";
+    advice =
+        "it accepts the connection but does not answer: has it stopped, is it overloaded, is it another kind of "
+        "server?";
   } else if (why == condition::unreachable) {
     advice = "check that it runs, the URL, and firewalls in between";
   }
@@ -70,11 +77,11 @@ finding judge_failure(std::string what, error_code why, std::string const& serve
 }
 
 clocks_apart furthest_apart(std::vector<clock_offset> const& all) {
-  auto const [least, most] =
-      std::minmax_element(all.begin(), all.end(), [](clock_offset const& a, clock_offset const& b) { return a.ahead < b.ahead; });
+  auto const [least, most] = std::minmax_element(
+      all.begin(), all.end(), [](clock_offset const& a, clock_offset const& b) { return a.ahead < b.ahead; });
   clocks_apart found{most->ahead - least->ahead, most->uncertainty + least->uncertainty};
-  found.shown = "up to " + duration_text(found.apart) + " apart, give or take " + duration_text(found.unsure) + " (" + most->server +
-                " is ahead of " + least->server + ')';
+  found.shown = "up to " + duration_text(found.apart) + " apart, give or take " + duration_text(found.unsure) + " (" +
+                most->server + " is ahead of " + least->server + ')';
   return found;
 }
 
@@ -83,7 +90,8 @@ finding judge_clocks(std::vector<clock_offset> const& all) {
   constexpr duration of_a_vote = std::chrono::milliseconds{500}, noticeable = std::chrono::milliseconds{100};
   if (apart - unsure > of_a_vote) {
     return {verdict::bad, "clocks", shown,
-            "without quorum.strict_fence (the default has it) fences of a new server may be smaller than earlier ones: run NTP"};
+            "without quorum.strict_fence (the default has it) fences of a new server may be smaller than earlier ones: "
+            "run NTP"};
   }
   if (apart - unsure > noticeable) return {verdict::warning, "clocks", shown, "run NTP on each server"};
   return {verdict::ok, "clocks", shown, ""};

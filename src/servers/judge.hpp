@@ -28,7 +28,8 @@ struct exposure {
 };
 CONCH_API finding judge_exposure(exposure const& e);
 
-/// Why a client or a probe cannot reach the server, or cannot get a lock there, in its words, and what to do. `what`: "reachable", "hand-over".
+/// Why a client or a probe cannot reach the server, or cannot get a lock there, in its words, and what to do. `what`:
+/// "reachable", "hand-over".
 CONCH_API finding judge_failure(std::string what, error_code why, std::string const& server);
 
 /// The two clocks that are furthest apart.

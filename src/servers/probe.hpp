@@ -12,7 +12,8 @@
 #include <string>
 #include <vector>
 
-// The questions that the command asks a server and no client does. Each kind of server has a probe of its own; the command knows none of them.
+// The questions that the command asks a server and no client does. Each kind of server has a probe of its own; the
+// command knows none of them.
 namespace conch::servers {
 
 enum class verdict { ok, warning, bad };
@@ -40,8 +41,9 @@ struct seen_lock {
 /// lock_holder::lease_left where the server does not know it.
 inline constexpr duration unknown_lease = duration::min();
 
-/// Asks one server, or one ensemble. It blocks, each wait for a bounded time, and runs its own event loop. It changes nothing that others see.
-/// Whatever a server sends is bounded, and is printable in what these functions return and throw: boost::system::system_error.
+/// Asks one server, or one ensemble. It blocks, each wait for a bounded time, and runs its own event loop. It changes
+/// nothing that others see. Whatever a server sends is bounded, and is printable in what these functions return and
+/// throw: boost::system::system_error.
 class probe {
  public:
   probe() = default;
@@ -57,8 +59,8 @@ class probe {
   virtual std::vector<seen_lock> locks(std::vector<std::string> const& patterns) = 0;
   /// One lock; only where knows_status().
   virtual lock_status look(std::string const&) { return {}; }
-  /// Is the server fit for locks? `to` gets one finding after the other, the first about whether it can be reached. `server`: which of several
-  /// behind one URL; empty: all of them, or there is only one.
+  /// Is the server fit for locks? `to` gets one finding after the other, the first about whether it can be reached.
+  /// `server`: which of several behind one URL; empty: all of them, or there is only one.
   using tell = std::function<void(std::string const& server, finding const&)>;
   virtual void examine(tell const& to) = 0;
   /// As examine() has found it. None: the server's clock does not matter, or is not reported.
@@ -68,7 +70,8 @@ class probe {
 };
 
 /// For the server that `settings.url` names.
-/// Throws boost::system::system_error: for a wrong URL, and errc::not_supported where a component is missing or this kind of server has no probe.
+/// Throws boost::system::system_error: for a wrong URL, and errc::not_supported where a component is missing or this
+/// kind of server has no probe.
 CONCH_API std::unique_ptr<probe> open_probe(config const& settings);
 
 }  // namespace conch::servers

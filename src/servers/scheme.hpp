@@ -28,8 +28,8 @@ class log_sink;
 class timer_queue;
 }  // namespace conch::engine
 
-// What a kind of server gives to the rest of conch, which knows no kind by name: the schemes of its URLs, and targets made from them. Each room of a
-// kind has a scheme.cpp; the registry has the list of them.
+// What a kind of server gives to the rest of conch, which knows no kind by name: the schemes of its URLs, and targets
+// made from them. Each room of a kind has a scheme.cpp; the registry has the list of them.
 namespace conch::servers {
 
 /// What a client lends to its backend and transports. It outlives both.
@@ -61,7 +61,8 @@ class target {
 
   /// As an error names it: without user and password.
   virtual std::string shown() const = 0;
-  /// Two targets with the same identity are one server. With two votes of one server fewer servers than a majority could win.
+  /// Two targets with the same identity are one server. With two votes of one server fewer servers than a majority
+  /// could win.
   virtual std::string identity() const { return shown(); }
   virtual bool is_over_tls() const noexcept { return false; }
   /// Otherwise only this client can tell that it is one of our grants.
@@ -69,14 +70,16 @@ class target {
   /// Does a majority of several servers decide?
   virtual bool is_quorum() const noexcept { return false; }
 
-  /// Throws errc::invalid_config or errc::not_supported for settings that this target cannot work with; lowers what depends on others.
+  /// Throws errc::invalid_config or errc::not_supported for settings that this target cannot work with; lowers what
+  /// depends on others.
   virtual void check(config& c) const = 0;
   virtual deployment make(lent const& client) const = 0;
   /// The transport to one server that keeps locks as Redis does. Null: it is not one server, or keeps them otherwise.
   virtual std::unique_ptr<transport> make_transport(lent const&) const { return nullptr; }
   /// Null: there is nothing that a probe could ask.
   virtual std::unique_ptr<probe> make_probe(config const&) const { return nullptr; }
-  /// The key with which a user's script on the server checks a lock's owner (conch/guard.hpp). None: there is no such script.
+  /// The key with which a user's script on the server checks a lock's owner (conch/guard.hpp). None: there is no such
+  /// script.
   virtual std::optional<std::string> guard_key(config const&, std::string_view) const { return std::nullopt; }
 };
 
@@ -90,7 +93,8 @@ CONCH_API deployment make_single(target const& t, lent const& client);
 struct own_setting {
   std::string_view member;
   bool (*is_set)(config const& c);
-  std::string_view otherwise;  // what is wrong where another kind is named: "the URL does not begin with redis-sentinel://"
+  // what is wrong where another kind is named: "the URL does not begin with redis-sentinel://"
+  std::string_view otherwise;
 };
 
 /// A kind of URL.
@@ -104,8 +108,10 @@ struct scheme {
   login_rules login{};
   std::span<own_setting const> settings{};
   std::string_view shown_parameter{};  // after '?': what distinguishes two sets of servers
-  std::string_view why_no_vote{};      // why it cannot be one of several servers of which a majority decides. Empty: it can
-  /// Throws errc::invalid_url, and errc::invalid_config where URL and settings do not go together. `url` is not ambiguous.
+  // why it cannot be one of several servers of which a majority decides. Empty: it can
+  std::string_view why_no_vote{};
+  /// Throws errc::invalid_url, and errc::invalid_config where URL and settings do not go together. `url` is not
+  /// ambiguous.
   std::unique_ptr<target> (*parse)(std::string_view url, config const& c) = nullptr;
   /// Instead of parse: the URLs of several servers that vote.
   std::vector<std::string> (*votes)(std::string_view url) = nullptr;

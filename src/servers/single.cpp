@@ -17,8 +17,8 @@ deployment make_single(target const& t, lent const& client) {
   deployment d;
   d.nonces = nonces_for(t);
   auto to_server = t.make_transport(client);
-  auto one = std::make_unique<protocol::server>(client.settings, detail::seed_of(client.client_id), *d.nonces, client.timers, *to_server, client.up,
-                                                client.log, client.stats);
+  auto one = std::make_unique<protocol::server>(client.settings, detail::seed_of(client.client_id), *d.nonces,
+                                                client.timers, *to_server, client.up, client.log, client.stats);
   to_server->report_to(one->receiver());
   d.ways.push_back(std::move(to_server));
   d.backend = std::move(one);

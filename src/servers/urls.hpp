@@ -35,7 +35,8 @@ CONCH_API login_in_url login_in(std::string_view url);
 /// For kinds of servers that take no provider.
 CONCH_API std::string with_login(std::string_view url, credentials const& login);
 
-/// For messages: the URL without users, passwords and what follows '?', except a name that distinguishes two sets of servers.
+/// For messages: the URL without users, passwords and what follows '?', except a name that distinguishes two sets of
+/// servers.
 CONCH_API std::string without_login(std::string_view url);
 
 /// Does a majority of the servers decide?

@@ -1,5 +1,5 @@
-// One client process of conch-chaos: several tasks that acquire, use and release a few locks forever. What they do under a
-// lock goes to the recorder; so does every refusal, with what the hold had said about itself.
+// One client process of conch-chaos: several tasks that acquire, use and release a few locks forever. What they do
+// under a lock goes to the recorder; so does every refusal, with what the hold had said about itself.
 
 #include "chaos/witness.hpp"
 
@@ -38,8 +38,13 @@ constexpr auto use_tuple = asio::as_tuple(asio::use_awaitable);
 std::int64_t in_ns(conch::time_point t) { return t.time_since_epoch().count(); }
 
 struct worker {
-  worker(asio::io_context& ctx, conch::config settings, std::string const& witness_url, std::string n, std::uint64_t seed, int lock_count)
-      : client{ctx.get_executor(), std::move(settings)}, recorder{witness_url}, name{std::move(n)}, random{seed}, locks{lock_count} {}
+  worker(asio::io_context& ctx, conch::config settings, std::string const& witness_url, std::string n,
+         std::uint64_t seed, int lock_count)
+      : client{ctx.get_executor(), std::move(settings)},
+        recorder{witness_url},
+        name{std::move(n)},
+        random{seed},
+        locks{lock_count} {}
 
   int roll(int sides) { return std::uniform_int_distribution<int>{0, sides - 1}(random); }
 
@@ -93,7 +98,8 @@ bool step(worker& w, use_of_hold<Hold>& v, char const* what) {
   if (what[0] == 'w') answer = w.recorder.write(v.lock, v.who, v.hold.fence());
   if (what[0] == 'l') answer = w.recorder.leave(v.lock, v.who, v.hold.fence());
   if (answer == witness::answer::refused) {
-    w.recorder.report({v.who, v.lock, what, v.hold.fence(), w.recorder.seen(), v.granted, std::min(promised, *v.lost_at), w.recorder.seen_at()});
+    w.recorder.report({v.who, v.lock, what, v.hold.fence(), w.recorder.seen(), v.granted,
+                       std::min(promised, *v.lost_at), w.recorder.seen_at()});
   }
   return answer == witness::answer::accepted;
 }
@@ -125,7 +131,8 @@ asio::awaitable<void> use(worker& w, use_of_hold<Hold>& v) {
   if (inside) step(w, v, "leave");
   if (!w.tells_all) co_return;
   // A client that was refused believes in the hold until it is told: for how long?
-  for (std::int64_t const end = v.promised; !inside && v.hold.valid() && in_ns(conch::clock::now()) < end;) co_await sleep_for(2ms);
+  for (std::int64_t const end = v.promised; !inside && v.hold.valid() && in_ns(conch::clock::now()) < end;)
+    co_await sleep_for(2ms);
   std::int64_t const ended = std::min({v.promised, *v.lost_at, in_ns(conch::clock::now())});
   w.recorder.visited({v.who, v.lock, v.hold.fence(), v.granted, ended, v.of.weight, v.of.limit, v.of.owner});
 }
@@ -181,7 +188,8 @@ asio::awaitable<Hold> acquire(worker& w, Lock lock, conch::history::operation& a
   } else {
     asio::cancellation_signal signal;
     asio::steady_timer timer{co_await asio::this_coro::executor, std::chrono::microseconds{w.roll(20'000)}};
-    constexpr asio::cancellation_type types[] = {asio::cancellation_type::total, asio::cancellation_type::partial, asio::cancellation_type::terminal};
+    constexpr asio::cancellation_type types[] = {asio::cancellation_type::total, asio::cancellation_type::partial,
+                                                 asio::cancellation_type::terminal};
     auto const type = types[w.roll(3)];
     auto cancel = [&signal, type](conch::error_code aborted) {
       if (!aborted) signal.emit(type);
@@ -195,7 +203,8 @@ asio::awaitable<Hold> acquire(worker& w, Lock lock, conch::history::operation& a
     if (timer.cancel() == 0) co_await asio::post(asio::use_awaitable);
     co_await asio::post(asio::use_awaitable);
   }
-  if (ec && ec != conch::errc::timed_out && ec != conch::errc::unreachable && ec != conch::errc::closed && ec != asio::error::operation_aborted) {
+  if (ec && ec != conch::errc::timed_out && ec != conch::errc::unreachable && ec != conch::errc::closed &&
+      ec != asio::error::operation_aborted) {
     w.recorder.complain(w.name + ": acquire ended with " + ec.message());
   }
   if (ec == conch::errc::unreachable) w.recorder.count("acquires unreachable");
@@ -215,8 +224,11 @@ asio::awaitable<void> nest(worker& w, use_of_hold<conch::reentrant_hold>& v, Loc
   conch::error_code const ec = std::get<0>(result);
   conch::reentrant_hold const inner = std::move(std::get<1>(result));
   if (!v.hold.valid() || w.stopping) co_return;  // then it was an acquire of its own
-  if (ec || !inner) w.recorder.complain(v.who + ": an acquire by the holder of '" + v.lock + "' ended with " + (ec ? ec.message() : "nothing"));
-  else if (inner.fence() != v.hold.fence()) w.recorder.complain(v.who + ": two levels of '" + v.lock + "' have two fences");
+  if (ec || !inner)
+    w.recorder.complain(v.who + ": an acquire by the holder of '" + v.lock + "' ended with " +
+                        (ec ? ec.message() : "nothing"));
+  else if (inner.fence() != v.hold.fence())
+    w.recorder.complain(v.who + ": two levels of '" + v.lock + "' have two fences");
   w.recorder.count("nested");
 }
 
@@ -352,7 +364,8 @@ int run(int argc, char** argv) {
   if (fails_over) {
     settings.log = [&](conch::log_level, std::string_view words) {
       constexpr std::string_view there = "connected to redis://127.0.0.1:";
-      if (words.starts_with(there)) arrivals->arrived({name, std::stoi(std::string{words.substr(there.size())}), in_ns(conch::clock::now())});
+      if (words.starts_with(there))
+        arrivals->arrived({name, std::stoi(std::string{words.substr(there.size())}), in_ns(conch::clock::now())});
     };
   }
   int const tasks = std::atoi(value_of(argc, argv, "--tasks"));
@@ -384,8 +397,9 @@ int run(int argc, char** argv) {
   if (failure) std::rethrow_exception(failure);
 
   auto const s = w.client.stats();
-  for (auto const& [what, n] : {std::pair{"grants replied", s.grants_replied}, std::pair{"grants pushed", s.grants_pushed},
-                                std::pair{"grants local", s.grants_local}, std::pair{"reconnects", s.disconnects}}) {
+  for (auto const& [what, n] :
+       {std::pair{"grants replied", s.grants_replied}, std::pair{"grants pushed", s.grants_pushed},
+        std::pair{"grants local", s.grants_local}, std::pair{"reconnects", s.disconnects}}) {
     w.recorder.count(what, static_cast<std::int64_t>(n));
   }
   if (s.waiting != 0 || s.held != 0) w.recorder.complain(w.name + ": counts waiters or holds after its end");

@@ -77,7 +77,8 @@ struct settings : chaos_options {
 settings read(int argc, char** argv) {
   settings s;
   bool lease_is_given = false, locks_are_given = false, kind_is_given = false;
-  constexpr std::string_view kinds[] = {"all", "mutex", "shared_mutex", "semaphore", "reentrant_mutex", "reentrant_shared_mutex"};
+  constexpr std::string_view kinds[] = {"all",       "mutex",           "shared_mutex",
+                                        "semaphore", "reentrant_mutex", "reentrant_shared_mutex"};
   s.seed = std::random_device{}();
   s.client_program = (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "conch-chaos-client").string();
   for (int i = 1; i < argc; ++i) {
@@ -90,7 +91,8 @@ settings read(int argc, char** argv) {
       char const* const text = value();
       char* end = nullptr;
       long const n = std::strtol(text, &end, 10);
-      if (*end != '\0' || n < 1 || n > 1'000'000) throw std::invalid_argument(std::string{option} + ": not a number: " + text);
+      if (*end != '\0' || n < 1 || n > 1'000'000)
+        throw std::invalid_argument(std::string{option} + ": not a number: " + text);
       return static_cast<int>(n);
     };
     if (option == "--help" || option == "-h") {
@@ -125,7 +127,8 @@ settings read(int argc, char** argv) {
     } else if (option == "--kind") {
       s.kinds = value();
       kind_is_given = true;
-      if (std::find(std::begin(kinds), std::end(kinds), s.kinds) == std::end(kinds)) throw std::invalid_argument("no such kind: " + s.kinds);
+      if (std::find(std::begin(kinds), std::end(kinds), s.kinds) == std::end(kinds))
+        throw std::invalid_argument("no such kind: " + s.kinds);
     } else if (option == "--client") {
       s.client_program = value();
     } else if (option == "--edn") {
@@ -136,7 +139,8 @@ settings read(int argc, char** argv) {
       throw std::invalid_argument("unknown option " + std::string{option});
     }
   }
-  if (s.sentinel + s.cluster + s.zookeeper > 1) throw std::invalid_argument("one of --sentinel, --cluster and --zookeeper");
+  if (s.sentinel + s.cluster + s.zookeeper > 1)
+    throw std::invalid_argument("one of --sentinel, --cluster and --zookeeper");
   if (s.sentinel || s.cluster || s.zookeeper) {
     s.slow_share = 15;  // mostly a client holds a lock for long when something happens
     if (!lease_is_given) s.lease = std::chrono::seconds{s.cluster ? 8 : 4};
@@ -152,11 +156,15 @@ settings read(int argc, char** argv) {
 class judge {
  public:
   judge(nemesis& n, witness& w)
-      : nemesis_{n}, witness_{w}, server_{dynamic_cast<server_nemesis*>(&n)},
-        sentinels_{dynamic_cast<sentinel_nemesis*>(&n)}, cluster_{dynamic_cast<cluster_nemesis*>(&n)} {
+      : nemesis_{n},
+        witness_{w},
+        server_{dynamic_cast<server_nemesis*>(&n)},
+        sentinels_{dynamic_cast<sentinel_nemesis*>(&n)},
+        cluster_{dynamic_cast<cluster_nemesis*>(&n)} {
     if (sentinels_ != nullptr) failovers_ = std::make_unique<failover_judge>(n.options().lease, sentinels_->first());
     if (dynamic_cast<zookeeper_nemesis*>(&n) != nullptr) shares_ = std::make_unique<share_judge>();
-    if (cluster_ != nullptr) failovers_ = std::make_unique<cluster_judge>(n.options().lease, cluster_->ports(), cluster_->moves());
+    if (cluster_ != nullptr)
+      failovers_ = std::make_unique<cluster_judge>(n.options().lease, cluster_->ports(), cluster_->moves());
   }
 
   void look() {
@@ -166,16 +174,19 @@ class judge {
       ++refused_;
       if (failovers_) continue;             // what was believed until when is judged as a whole: see holds()
       if (r.valid_to <= r.other) continue;  // it had been told, or its deadline had passed
-      bool const excused = server_ != nullptr && std::any_of(server_->data_losses().begin(), server_->data_losses().end(),
-                                                             [&](data_loss const& loss) { return r.fence <= loss.to && r.seen >= loss.from; });
+      bool const excused = server_ != nullptr && std::any_of(server_->data_losses().begin(),
+                                                             server_->data_losses().end(), [&](data_loss const& loss) {
+                                                               return r.fence <= loss.to && r.seen >= loss.from;
+                                                             });
       if (excused) {
         ++excused_;
         continue;
       }
       auto const ms = [&](nanoseconds_of_boot t) { return std::to_string((t - r.granted) / 1'000'000); };
-      violation("'" + r.lock + "': " + r.who + " with fence " + std::to_string(r.fence) + " had been told that it holds until " + ms(r.valid_to) +
-                " ms after its grant, but the holder of fence " + std::to_string(r.seen) + " had the lock at " + ms(r.other) + " ms; its " + r.step +
-                " was refused" + losses());
+      violation("'" + r.lock + "': " + r.who + " with fence " + std::to_string(r.fence) +
+                " had been told that it holds until " + ms(r.valid_to) +
+                " ms after its grant, but the holder of fence " + std::to_string(r.seen) + " had the lock at " +
+                ms(r.other) + " ms; its " + r.step + " was refused" + losses());
     }
   }
 
@@ -188,7 +199,8 @@ class judge {
     if (!failovers_) return;
     failovers_->heard(witness_.take_visits());
     failovers_->heard(witness_.take_arrivals());
-    for (std::string const& what : failovers_->judge(promotions(), sentinels_ != nullptr ? sentinels_->standstills() : cluster_->standstills())) {
+    for (std::string const& what :
+         failovers_->judge(promotions(), sentinels_ != nullptr ? sentinels_->standstills() : cluster_->standstills())) {
       violation(what);
     }
   }
@@ -198,7 +210,9 @@ class judge {
     history_.heard(witness_.take_operations());
     if (!directory.empty()) history_.write(directory);
     if (failovers_) return;
-    for (std::string const& what : history_.judge(server_ != nullptr ? server_->data_losses() : std::vector<data_loss>{})) violation(what);
+    for (std::string const& what :
+         history_.judge(server_ != nullptr ? server_->data_losses() : std::vector<data_loss>{}))
+      violation(what);
   }
 
   /// Every overlap ends in a refusal of the client that was inside, or in its death.
@@ -206,8 +220,8 @@ class judge {
     for (overlap const& o : witness_.overlaps()) {
       auto const worker = o.inside.substr(0, o.inside.rfind('.'));
       if (resolved_.contains({o.inside, o.inside_fence}) || nemesis_.was_killed(worker)) continue;
-      violation(o.entered + " with fence " + std::to_string(o.entered_fence) + " came in while " + o.inside + " with fence " +
-                std::to_string(o.inside_fence) + " was inside and never refused");
+      violation(o.entered + " with fence " + std::to_string(o.entered_fence) + " came in while " + o.inside +
+                " with fence " + std::to_string(o.inside_fence) + " was inside and never refused");
     }
   }
 
@@ -215,7 +229,8 @@ class judge {
     std::string text;
     if (server_ == nullptr) return text;
     for (data_loss const& loss : server_->data_losses()) {
-      text += (text.empty() ? "; data was lost between the fences " : ", ") + std::to_string(loss.from) + " and " + std::to_string(loss.to);
+      text += (text.empty() ? "; data was lost between the fences " : ", ") + std::to_string(loss.from) + " and " +
+              std::to_string(loss.to);
     }
     return text;
   }
@@ -227,23 +242,27 @@ class judge {
   std::uint64_t violations() const { return violations_; }
   std::uint64_t refused() const { return refused_; }
   std::string of_histories() const {
-    return "operations on mutexes " + std::to_string(history_.operations()) + (failovers_ ? ", not judged together" : ", judged together") +
+    return "operations on mutexes " + std::to_string(history_.operations()) +
+           (failovers_ ? ", not judged together" : ", judged together") +
            (history_.undecided() == 0 ? "" : ", locks with too many to judge " + std::to_string(history_.undecided()));
   }
   /// What may be, and was.
   std::string excused() const {
-    if (server_ != nullptr) return "refused while the hold said it was valid, after the server lost its data: " + std::to_string(excused_);
+    if (server_ != nullptr)
+      return "refused while the hold said it was valid, after the server lost its data: " + std::to_string(excused_);
     if (shares_)
-      return "refused " + std::to_string(refused_) + ", holds " + std::to_string(shares_->visits()) + ", of them granted beside others " +
-             std::to_string(shares_->beside_others());
+      return "refused " + std::to_string(refused_) + ", holds " + std::to_string(shares_->visits()) +
+             ", of them granted beside others " + std::to_string(shares_->beside_others());
     return "holds " + std::to_string(failovers_->visits()) + ", promotions " + std::to_string(promotions().size()) +
            ", overlaps of holds explained by one " + std::to_string(failovers_->explained()) + ", the longest " +
-           std::to_string(failovers_->longest().count()) + " ms, and " + std::to_string(failovers_->longest_of_the_well().count()) +
-           " ms where nothing was paused";
+           std::to_string(failovers_->longest().count()) + " ms, and " +
+           std::to_string(failovers_->longest_of_the_well().count()) + " ms where nothing was paused";
   }
 
  private:
-  std::vector<promotion> promotions() const { return sentinels_ != nullptr ? sentinels_->promotions() : cluster_->promotions(); }
+  std::vector<promotion> promotions() const {
+    return sentinels_ != nullptr ? sentinels_->promotions() : cluster_->promotions();
+  }
 
   nemesis& nemesis_;
   witness& witness_;
@@ -258,8 +277,8 @@ class judge {
 };
 
 int run(settings const& s) {
-  std::cout << "seed " << s.seed << ": " << s.workers << " clients with " << s.tasks << " tasks each, " << s.locks << " locks, lease "
-            << s.lease.count() << " ms, " << s.length.count() << " s" << std::endl;
+  std::cout << "seed " << s.seed << ": " << s.workers << " clients with " << s.tasks << " tasks each, " << s.locks
+            << " locks, lease " << s.lease.count() << " ms, " << s.length.count() << " s" << std::endl;
   auto const started = [&]() -> std::unique_ptr<nemesis> {
     if (s.sentinel) return std::make_unique<sentinel_nemesis>(s);
     if (s.cluster) return std::make_unique<cluster_nemesis>(s);
@@ -277,8 +296,9 @@ int run(settings const& s) {
   auto const show = [&] {
     if (s.quiet) return;
     auto counts = w.counts();
-    std::fprintf(stderr, "\r%4ld s: %lld entered, %lld writes, %llu refused, %llu violations   ", static_cast<long>((steady::now() - began) / 1s),
-                 static_cast<long long>(counts["entered"]), static_cast<long long>(counts["writes"]), static_cast<unsigned long long>(j.refused()),
+    std::fprintf(stderr, "\r%4ld s: %lld entered, %lld writes, %llu refused, %llu violations   ",
+                 static_cast<long>((steady::now() - began) / 1s), static_cast<long long>(counts["entered"]),
+                 static_cast<long long>(counts["writes"]), static_cast<unsigned long long>(j.refused()),
                  static_cast<unsigned long long>(j.violations()));
   };
 
@@ -300,8 +320,10 @@ int run(settings const& s) {
       });
     }
     if (!waiting.empty()) std::cerr << "\non the server while somebody waits in vain: " << n.left() << std::endl;
-    for (std::string const& task : waiting) j.violation(task + " was granted nothing in " + std::to_string(patience.count()) + " s of calm");
-    longest_calm = std::max(longest_calm, std::chrono::duration_cast<std::chrono::milliseconds>(steady::now() - calm_began));
+    for (std::string const& task : waiting)
+      j.violation(task + " was granted nothing in " + std::to_string(patience.count()) + " s of calm");
+    longest_calm =
+        std::max(longest_calm, std::chrono::duration_cast<std::chrono::milliseconds>(steady::now() - calm_began));
     j.look();
     j.holds();
     show();
@@ -329,7 +351,8 @@ int run(settings const& s) {
   j.histories(s.edn);
 
   if (s.cluster && !s.lose_data && !s.sabotage) {
-    if (auto const lost = w.counts()["losses told"]; lost != 0) j.violation(std::to_string(lost) + " holds were lost where nothing was");
+    if (auto const lost = w.counts()["losses told"]; lost != 0)
+      j.violation(std::to_string(lost) + " holds were lost where nothing was");
   }
 
   // What the killed ones had ends with its lease, the queue with the leases of its waiters.
@@ -344,7 +367,8 @@ int run(settings const& s) {
   for (auto const& [what, times] : n.events()) std::cout << ' ' << what << ' ' << times << ',';
   std::cout << " calms " << calms << "\nrecorded:";
   for (auto const& [what, times] : w.counts()) std::cout << ' ' << what << ' ' << times << ',';
-  std::cout << ' ' << j.excused() << ", " << j.of_histories() << "\nlongest calm until everybody was granted something: " << longest_calm.count()
+  std::cout << ' ' << j.excused() << ", " << j.of_histories()
+            << "\nlongest calm until everybody was granted something: " << longest_calm.count()
             << " ms\nviolations: " << j.violations() << " (seed " << s.seed << ")" << std::endl;
   if (s.sabotage) return j.violations() > 0 ? 0 : 1;
   return j.violations() == 0 ? 0 : 1;

@@ -35,7 +35,8 @@ std::size_t cluster_judge::shard_of(int port) const {
 }
 
 /// While its slot moves it is at both.
-bool cluster_judge::was_at(std::string const& lock, std::size_t shard, nanoseconds_of_boot from, nanoseconds_of_boot to) const {
+bool cluster_judge::was_at(std::string const& lock, std::size_t shard, nanoseconds_of_boot from,
+                           nanoseconds_of_boot to) const {
   slot_move const* last = nullptr;
   for (slot_move const& one : moves_) {
     if (one.lock != lock) continue;
@@ -52,7 +53,8 @@ bool cluster_judge::is_explained(pair const& p) const {
     if (one.lossless || one.from > p.from || !was_at(p.lower.lock, shard, one.from, p.to)) continue;
     if (p.to <= one.to + in_ns(lease()) + in_ns(asking)) return true;
     for (standstill const& s : standstills()) {
-      bool const is_former = s.who != std::to_string(one.port) && std::any_of(ports_.begin(), ports_.end(), [&](shard_of_port const& other) {
+      bool const is_former = s.who != std::to_string(one.port) &&
+                             std::any_of(ports_.begin(), ports_.end(), [&](shard_of_port const& other) {
                                return other.shard == shard && std::to_string(other.port) == s.who;
                              });
       if (is_former && s.from <= one.to && s.to >= one.from && p.to <= s.to + in_ns(asking)) return true;
@@ -64,13 +66,16 @@ bool cluster_judge::is_explained(pair const& p) const {
 // ---------------------------------------------------------------------------------------------------------- events
 
 cluster_nemesis::cluster_nemesis(chaos_options const& options)
-    : redis_nemesis{options}, set_{{.masters = chaos_shards,
-                                    .replicas = chaos_shards,
-                                    .node_timeout = node_timeout,
-                                    .appendonly = true,
-                                    .arguments = {"--cluster-allow-replica-migration", "no"}}},
-      states_(set_.size(), state::up), roles_{nodes_of(set_)} {
-  for (int i = 0; i < options_.locks; ++i) moves_.push_back({lock_of(i), set_.owner(redis::slot_of_lock(lock_of(i))) % chaos_shards, 0, 0});
+    : redis_nemesis{options},
+      set_{{.masters = chaos_shards,
+            .replicas = chaos_shards,
+            .node_timeout = node_timeout,
+            .appendonly = true,
+            .arguments = {"--cluster-allow-replica-migration", "no"}}},
+      states_(set_.size(), state::up),
+      roles_{nodes_of(set_)} {
+  for (int i = 0; i < options_.locks; ++i)
+    moves_.push_back({lock_of(i), set_.owner(redis::slot_of_lock(lock_of(i))) % chaos_shards, 0, 0});
   for (worker& w : workers_) start(w);
 }
 
@@ -102,7 +107,9 @@ bool cluster_nemesis::is_up() {
   return std::all_of(states_.begin(), states_.end(), [](state s) { return s == state::up; });
 }
 
-redis_server& cluster_nemesis::keeper_of(std::string const& lock) { return set_.node(set_.owner(redis::slot_of_lock(lock))); }
+redis_server& cluster_nemesis::keeper_of(std::string const& lock) {
+  return set_.node(set_.owner(redis::slot_of_lock(lock)));
+}
 
 std::vector<redis_server*> cluster_nemesis::keepers() {
   std::vector<redis_server*> all;
@@ -183,7 +190,8 @@ void cluster_nemesis::kill_node(std::size_t i, milliseconds back_after) {
   // What a new replica has is not on disk before its file is rewritten.
   auto const said = say(i, {"INFO", "persistence"});
   bool const on_disk = said && said->find("aof_rewrite_in_progress:0") != std::string::npos &&
-                       said->find("aof_rewrite_scheduled:0") != std::string::npos && said->find("loading:0") != std::string::npos;
+                       said->find("aof_rewrite_scheduled:0") != std::string::npos &&
+                       said->find("loading:0") != std::string::npos;
   if (!on_disk) return;
   note(is_master(i) ? "masters killed" : "replicas killed");
   roles_.forget(i);
@@ -225,7 +233,8 @@ void cluster_nemesis::fail_over(std::size_t shard) {
   nanoseconds_of_boot const since = boot_now();
   if (say(to, {"CLUSTER", "FAILOVER"}) != "OK") return;
   note("CLUSTER FAILOVER");
-  for (auto const end = steady::now() + 6s; steady::now() < end && !is_master(to); std::this_thread::sleep_for(5ms)) run_due();
+  for (auto const end = steady::now() + 6s; steady::now() < end && !is_master(to); std::this_thread::sleep_for(5ms))
+    run_due();
   // It is one without loss if nobody was hurt meanwhile; and a moment longer, for what looks at the roles.
   if (hurt_[shard] < since) without_loss_.push_back({shard, since, boot_now() + in_ns(200ms)});
 }
@@ -243,10 +252,13 @@ void cluster_nemesis::cut_replica_off(std::size_t from) {
     if (by_kill) kill_node(from, 2500ms + milliseconds{roll(3500)});
     else stop_node(from, 2500ms + milliseconds{roll(3500)});
   });
-  later(before + milliseconds{500 + roll(1000)}, [this, from] { say(from, {"ACL", "SETUSER", "default", "+psync", "+sync"}); });
+  later(before + milliseconds{500 + roll(1000)}, [this, from] {
+    say(from, {"ACL", "SETUSER", "default", "+psync", "+sync"});
+  });
 }
 
-/// Only where all is well: a slot of which one of the two nodes fails over on the way loses its keys, with or without us.
+/// Only where all is well: a slot of which one of the two nodes fails over on the way loses its keys, with or without
+/// us.
 void cluster_nemesis::move_a_slot() {
   if (!is_up() || !set_.agree()) return;
   std::string const lock = lock_of(roll(options_.locks));
@@ -281,7 +293,8 @@ void cluster_nemesis::settle() {
     std::fprintf(stderr, "\n%s\n", why.what());
     for (int i = 0; i < options_.locks; ++i) {
       std::string const lock = lock_of(i);
-      auto const last = std::find_if(moves_.rbegin(), moves_.rend(), [&](slot_move const& one) { return one.lock == lock; });
+      auto const last =
+          std::find_if(moves_.rbegin(), moves_.rend(), [&](slot_move const& one) { return one.lock == lock; });
       if (auto const to = master_of(last->to)) set_.assign(redis::slot_of_lock(lock), *to);
     }
     set_.settle();
@@ -295,8 +308,8 @@ std::vector<promotion> cluster_nemesis::promotions() {
     for (auto const& one : ports()) {
       if (one.port == p.port) shard = one.shard;
     }
-    p.lossless =
-        std::any_of(without_loss_.begin(), without_loss_.end(), [&](planned const& w) { return w.shard == shard && p.to >= w.from && p.to <= w.to; });
+    p.lossless = std::any_of(without_loss_.begin(), without_loss_.end(),
+                             [&](planned const& w) { return w.shard == shard && p.to >= w.from && p.to <= w.to; });
   }
   return all;
 }

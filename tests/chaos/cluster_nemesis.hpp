@@ -24,10 +24,11 @@ struct slot_move {
   nanoseconds_of_boot from = 0, ended = 0;
 };
 
-/// docs/guarantees.md, P1: as with Sentinels a promotion may lose writes. Here the former master tells its subscribers that they are none any more as
-/// soon as it learns of the promotion itself: before that it grants and renews nothing, unless it was frozen, and then for one answer. So two holds
-/// may overlap if the shard of the lock had a promotion that may have lost something, after its begin, and until the lease of what was granted before
-/// has ended, or until the former master has resumed and has been seen.
+/// docs/guarantees.md, P1: as with Sentinels a promotion may lose writes. Here the former master tells its subscribers
+/// that they are none any more as soon as it learns of the promotion itself: before that it grants and renews nothing,
+/// unless it was frozen, and then for one answer. So two holds may overlap if the shard of the lock had a promotion
+/// that may have lost something, after its begin, and until the lease of what was granted before has ended, or until
+/// the former master has resumed and has been seen.
 class cluster_judge final : public failover_judge {
  public:
   struct shard_of_port {
@@ -36,7 +37,9 @@ class cluster_judge final : public failover_judge {
   };
 
   cluster_judge(std::chrono::milliseconds lease, std::vector<shard_of_port> ports, std::vector<slot_move> const& moves)
-      : failover_judge{lease, {}}, ports_{std::move(ports)}, moves_{moves} {}
+      : failover_judge{lease, {}},
+        ports_{std::move(ports)},
+        moves_{moves} {}
 
  private:
   bool is_explained(pair const& p) const override;
@@ -84,7 +87,8 @@ class cluster_nemesis final : public redis_nemesis {
   std::vector<state> states_;
   role_watch roles_;
   steady::time_point quiet_until_{};
-  /// The last time at which something was done to a node of the shard that may lose writes, and what is planned without.
+  /// The last time at which something was done to a node of the shard that may lose writes, and what is planned
+  /// without.
   std::array<nanoseconds_of_boot, chaos_shards> hurt_{};
   struct planned {
     std::size_t shard = 0;

@@ -31,7 +31,8 @@ void failover_judge::heard(std::vector<arrival> const& arrivals) {
   for (arrival const& a : arrivals) by_worker_[a.worker].push_back(a);
 }
 
-std::vector<std::string> failover_judge::judge(std::vector<promotion> const& promotions, std::vector<standstill> const& standstills) {
+std::vector<std::string> failover_judge::judge(std::vector<promotion> const& promotions,
+                                               std::vector<standstill> const& standstills) {
   promotions_.resize(1);
   promotions_.insert(promotions_.end(), promotions.begin(), promotions.end());
   standstills_ = standstills;
@@ -47,7 +48,8 @@ std::vector<std::string> failover_judge::judge(std::vector<promotion> const& pro
         look_at({a.fence < b.fence ? a : b, a.fence < b.fence ? b : a, b.granted, std::min(a.ended, b.ended)}, wrong);
       }
       // ... or one after the other, with a smaller fence.
-      if (greatest != nullptr && greatest->fence > a.fence && greatest->ended <= a.granted) look_at({a, *greatest, a.granted, a.granted}, wrong);
+      if (greatest != nullptr && greatest->fence > a.fence && greatest->ended <= a.granted)
+        look_at({a, *greatest, a.granted, a.granted}, wrong);
       if (greatest == nullptr || a.fence > greatest->fence) greatest = &a;
     }
   }
@@ -64,14 +66,17 @@ void failover_judge::look_at(pair const& p, std::vector<std::string>& wrong) {
   }
   if (!unexplained_.insert(fences).second) return;
   auto const ms = [&](nanoseconds_of_boot t) { return std::to_string((t - p.lower.granted) / 1'000'000); };
-  std::string text = "'" + p.lower.lock + "': " + p.lower.who + " with fence " + std::to_string(p.lower.fence) + " believed in its hold until " +
-                     ms(p.lower.ended) + " ms after its grant, and " + p.higher.who + " with fence " + std::to_string(p.higher.fence) + " from " +
-                     ms(p.higher.granted) + " to " + ms(p.higher.ended) + " ms";
+  std::string text = "'" + p.lower.lock + "': " + p.lower.who + " with fence " + std::to_string(p.lower.fence) +
+                     " believed in its hold until " + ms(p.lower.ended) + " ms after its grant, and " + p.higher.who +
+                     " with fence " + std::to_string(p.higher.fence) + " from " + ms(p.higher.granted) + " to " +
+                     ms(p.higher.ended) + " ms";
   for (promotion const& one : promotions_) {
-    text += "; " + std::to_string(one.port) + " promoted at " + ms(one.from) + " to " + ms(one.to) + (one.lossless ? " without loss" : "");
+    text += "; " + std::to_string(one.port) + " promoted at " + ms(one.from) + " to " + ms(one.to) +
+            (one.lossless ? " without loss" : "");
   }
   for (visit const* v : {&p.lower, &p.higher}) {
-    for (arrival const& a : by_worker_[worker_of(*v)]) text += "; " + a.worker + " at " + std::to_string(a.port) + " at " + ms(a.at);
+    for (arrival const& a : by_worker_[worker_of(*v)])
+      text += "; " + a.worker + " at " + std::to_string(a.port) + " at " + ms(a.at);
   }
   wrong.push_back(text);
 }

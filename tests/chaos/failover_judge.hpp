@@ -27,10 +27,11 @@ struct standstill {
   nanoseconds_of_boot from = 0, to = 0;
 };
 
-/// docs/guarantees.md, P1: a promotion may lose writes. A hold that was lost so is believed in until its client has asked the new master, and what
-/// the former master grants or renews goes on until then. So two holds may overlap if they do so after the begin of a promotion that may lose
-/// something, and before the client of one of them was connected to the new master for long enough to ask. At the latest that is when the Sentinels
-/// have made a replica of the former master, and the lease that it gave has ended.
+/// docs/guarantees.md, P1: a promotion may lose writes. A hold that was lost so is believed in until its client has
+/// asked the new master, and what the former master grants or renews goes on until then. So two holds may overlap if
+/// they do so after the begin of a promotion that may lose something, and before the client of one of them was
+/// connected to the new master for long enough to ask. At the latest that is when the Sentinels have made a replica of
+/// the former master, and the lease that it gave has ended.
 class failover_judge {
  public:
   /// For a client that nothing disturbs it is two round trips. This is a busy machine.
@@ -49,7 +50,9 @@ class failover_judge {
   /// The longest of those that are explained.
   std::chrono::milliseconds longest() const noexcept { return std::chrono::milliseconds{longest_ / 1'000'000}; }
   /// The same, where both clients and the new master were well all the time.
-  std::chrono::milliseconds longest_of_the_well() const noexcept { return std::chrono::milliseconds{longest_of_the_well_ / 1'000'000}; }
+  std::chrono::milliseconds longest_of_the_well() const noexcept {
+    return std::chrono::milliseconds{longest_of_the_well_ / 1'000'000};
+  }
 
  protected:
   struct pair {

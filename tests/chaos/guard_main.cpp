@@ -1,5 +1,7 @@
-// conch-chaos-guard: holders that are stopped, or lose their lock to an operator, between the check and the write, and still write.
-// Each writes twice: with a guard, and plainly. No guarded write may come after one of a later holder; the plain ones do.
+// conch-chaos-guard: holders that are stopped, or lose their lock to an operator, between the check and the write, and
+// still write.
+// Each writes twice: with a guard, and plainly. No guarded write may come after one of a later holder; the plain ones
+// do.
 //
 //   conch-chaos-guard [--rounds N]     N victims of each sort and each kind of lock (default 4)
 //
@@ -70,7 +72,8 @@ asio::awaitable<void> write_for_ever(Lock& lock, std::string const& kind, redis_
     std::string go;
     if (!std::getline(std::cin, go)) std::exit(0);
     store.command({"RPUSH", plain(kind), fence});
-    std::string const answer = guard ? store.command(conch::guarded_command(guard, {"RPUSH", guarded(kind), fence})) : "lost before the guard";
+    std::string const answer =
+        guard ? store.command(conch::guarded_command(guard, {"RPUSH", guarded(kind), fence})) : "lost before the guard";
     bool const refused = !guard || answer.starts_with("(error) " + std::string{conch::not_owner_error});
     if (!refused && answer.starts_with("(error)")) throw std::runtime_error{answer};
     std::cout << (refused ? "refused " : "done ") << fence << std::endl;
@@ -168,7 +171,10 @@ constexpr std::array<char const*, 3> names{"stopped", "forced", "deleted"};
 class scene {
  public:
   scene(redis_server const& server, std::string lock_kind, int rounds)
-      : kind_{std::move(lock_kind)}, url_{server.url()}, probe_{server}, rounds_{rounds} {
+      : kind_{std::move(lock_kind)},
+        url_{server.url()},
+        probe_{server},
+        rounds_{rounds} {
     for (int i = 0; i < 3; ++i) writers_.push_back(std::make_unique<writer>(url_, kind_));
     began_ = steady::now();
   }
@@ -200,7 +206,8 @@ class scene {
     std::vector<std::string> wrong;
     auto const all = [&](std::string const& key) {
       std::vector<std::int64_t> fences(static_cast<std::size_t>(probe_.integer({"LLEN", key})));
-      for (std::size_t i = 0; i < fences.size(); ++i) fences[i] = std::stoll(probe_.command({"LINDEX", key, std::to_string(i)}));
+      for (std::size_t i = 0; i < fences.size(); ++i)
+        fences[i] = std::stoll(probe_.command({"LINDEX", key, std::to_string(i)}));
       return fences;
     };
     auto const stale = [](std::vector<std::int64_t> const& fences) {
@@ -213,10 +220,12 @@ class scene {
       return count;
     };
     std::vector<std::int64_t> const with = all(guarded(kind_)), without = all(plain(kind_));
-    std::cout << kind_ << ": guarded: " << with.size() << " done, " << refused_ << " refused, " << stale(with) << " stale; plain: " << without.size()
-              << " done, " << stale(without) << " stale; victims: " << victims_ << std::endl;
+    std::cout << kind_ << ": guarded: " << with.size() << " done, " << refused_ << " refused, " << stale(with)
+              << " stale; plain: " << without.size() << " done, " << stale(without) << " stale; victims: " << victims_
+              << std::endl;
     if (stale(with) != 0) wrong.push_back(kind_ + ": a guarded write came after one of a later holder");
-    if (stale(without) < victims_) wrong.push_back(kind_ + ": the plain writes of the victims were not stale: this run shows nothing");
+    if (stale(without) < victims_)
+      wrong.push_back(kind_ + ": the plain writes of the victims were not stale: this run shows nothing");
     if (refused_ < victims_) wrong.push_back(kind_ + ": fewer writes were refused than there were victims");
     if (static_cast<int>(with.size()) < done_) wrong.push_back(kind_ + ": a write that was done is not there");
     wrong.insert(wrong.end(), wrong_.begin(), wrong_.end());
@@ -246,7 +255,9 @@ class scene {
     }
     (what == "refused" ? refused_ : done_) += 1;
     if (&w == victim_ && released_) {
-      if (what != "refused") wrong_.push_back(kind_ + ": the write of a victim that was " + names[static_cast<std::size_t>(sort_)] + " was done");
+      if (what != "refused")
+        wrong_.push_back(kind_ + ": the write of a victim that was " + names[static_cast<std::size_t>(sort_)] +
+                         " was done");
       victim_ = nullptr;
     }
   }
@@ -261,7 +272,8 @@ class scene {
     switch (sort_) {
       case sort::stopped: w.stop(); break;  // until its lease has ended, and the next one has written
       case sort::forced: force(); break;
-      case sort::deleted: probe_.command({"DEL", key}); break;  // a person with redis-cli; the waiters find out when they ask again
+      // a person with redis-cli; the waiters find out when they ask again
+      case sort::deleted: probe_.command({"DEL", key}); break;
     }
   }
 

@@ -12,11 +12,13 @@ namespace {
 
 constexpr std::int64_t hand_offs_per_grant = 4096;
 
-/// docs/guarantees.md, P1 and P2: what the server lost excludes nobody any more, and a client that has not heard of it may hand it on in memory.
+/// docs/guarantees.md, P1 and P2: what the server lost excludes nobody any more, and a client that has not heard of it
+/// may hand it on in memory.
 history::operations excused(history::operations all, std::vector<data_loss> const& losses) {
   for (data_loss const& loss : losses) {
     for (history::operation& o : all) {
-      if (o.how == history::outcome::granted && o.invoked <= loss.at && o.fence <= loss.to) o.excused = std::min(o.excused, loss.at);
+      if (o.how == history::outcome::granted && o.invoked <= loss.at && o.fence <= loss.to)
+        o.excused = std::min(o.excused, loss.at);
     }
     std::erase_if(all, [&](history::operation const& o) {
       bool const in_memory = o.fence % hand_offs_per_grant != 0;
@@ -46,7 +48,8 @@ std::vector<std::string> history_judge::judge(std::vector<data_loss> const& loss
 void history_judge::write(std::string const& directory) const {
   std::filesystem::create_directories(directory);
   int number = 0;
-  for (auto const& [lock, all] : by_lock_) std::ofstream{directory + "/lock-" + std::to_string(number++) + ".edn"} << history::to_edn(all);
+  for (auto const& [lock, all] : by_lock_)
+    std::ofstream{directory + "/lock-" + std::to_string(number++) + ".edn"} << history::to_edn(all);
 }
 
 std::size_t history_judge::operations() const {

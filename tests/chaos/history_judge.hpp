@@ -1,5 +1,5 @@
-// Judges what all workers asked and were told, after the fact, with the general judge of support/history: also who was refused, what a release said,
-// and holds that their own resource did not guard.
+// Judges what all workers asked and were told, after the fact, with the general judge of support/history: also who was
+// refused, what a release said, and holds that their own resource did not guard.
 #pragma once
 
 #include "chaos/witness.hpp"

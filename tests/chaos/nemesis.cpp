@@ -100,7 +100,9 @@ std::vector<std::string> nemesis::tasks() const {
 
 // ---------------------------------------------------------------------------------------------------------- events
 
-void nemesis::later(milliseconds after, std::function<void()> what) { later_.emplace(steady::now() + after, std::move(what)); }
+void nemesis::later(milliseconds after, std::function<void()> what) {
+  later_.emplace(steady::now() + after, std::move(what));
+}
 
 void nemesis::run_due() {
   while (!later_.empty() && later_.begin()->first <= steady::now()) {
@@ -184,8 +186,9 @@ void nemesis::look_after_workers() {
     int status = 0;
     if (::waitpid(w.pid, &status, WNOHANG) != w.pid) continue;
     w.pid = 0;
-    throw unexpected(w.name() + (WIFEXITED(status) ? " ended by itself with exit code " + std::to_string(WEXITSTATUS(status))
-                                                   : " was ended by signal " + std::to_string(WTERMSIG(status))));
+    throw unexpected(w.name() + (WIFEXITED(status)
+                                     ? " ended by itself with exit code " + std::to_string(WEXITSTATUS(status))
+                                     : " was ended by signal " + std::to_string(WTERMSIG(status))));
   }
 }
 
@@ -224,7 +227,9 @@ void redis_nemesis::kill_a_connection(redis_server& at) {
   probe.command({"CLIENT", "KILL", "ID", ids[static_cast<std::size_t>(roll(static_cast<int>(ids.size())))]});
 }
 
-void redis_nemesis::take_away(std::string const& lock) { redis_probe{keeper_of(lock), 2s}.command({"DEL", "conch:{" + lock + "}"}); }
+void redis_nemesis::take_away(std::string const& lock) {
+  redis_probe{keeper_of(lock), 2s}.command({"DEL", "conch:{" + lock + "}"});
+}
 
 std::string redis_nemesis::left() {
   std::string all;

@@ -1,5 +1,5 @@
-// The client processes of one chaos run and everything bad that happens to them. What happens to the servers is of the class
-// below it.
+// The client processes of one chaos run and everything bad that happens to them. What happens to the servers is of the
+// class below it.
 #pragma once
 
 #include "chaos/witness.hpp"
@@ -58,7 +58,8 @@ class nemesis {
   chaos_options const& options() const { return options_; }
   bool was_killed(std::string const& name) const { return killed_.contains(name); }
   std::map<std::string, std::uint64_t> const& events() const { return events_; }
-  /// What of the locks is on the servers, but for the fences of Redis, which are meant to stay. Throws std::runtime_error where they cannot say.
+  /// What of the locks is on the servers, but for the fences of Redis, which are meant to stay. Throws
+  /// std::runtime_error where they cannot say.
   virtual std::string left() = 0;
   std::string witness_url() const { return "unix://" + recorder_->socket_path(); }
 

@@ -23,8 +23,12 @@ std::vector<redis_server*> servers_of(sentinel_set& set) {
 // ---------------------------------------------------------------------------------------------------------- events
 
 sentinel_nemesis::sentinel_nemesis(chaos_options const& options)
-    : redis_nemesis{options}, set_{{.down_after = down_after, .failover_timeout = 3s, .appendonly = true}}, states_(set_.servers(), state::up),
-      sentinel_states_(set_.sentinels(), state::up), first_{set_.server(0).port(), boot_now(), boot_now(), true}, roles_{servers_of(set_)} {
+    : redis_nemesis{options},
+      set_{{.down_after = down_after, .failover_timeout = 3s, .appendonly = true}},
+      states_(set_.servers(), state::up),
+      sentinel_states_(set_.sentinels(), state::up),
+      first_{set_.server(0).port(), boot_now(), boot_now(), true},
+      roles_{servers_of(set_)} {
   for (worker& w : workers_) start(w);
 }
 
@@ -116,7 +120,8 @@ void sentinel_nemesis::kill_server(std::size_t i, milliseconds back_after) {
   // What a new replica has is not on disk before its file is rewritten.
   auto const said = say(i, {"INFO", "persistence"});
   bool const on_disk = said && said->find("aof_rewrite_in_progress:0") != std::string::npos &&
-                       said->find("aof_rewrite_scheduled:0") != std::string::npos && said->find("loading:0") != std::string::npos;
+                       said->find("aof_rewrite_scheduled:0") != std::string::npos &&
+                       said->find("loading:0") != std::string::npos;
   if (!on_disk) return;
   note("masters killed");
   roles_.forget(i);
@@ -164,7 +169,8 @@ std::string sentinel_nemesis::epoch() {
       std::string const all = redis_probe{set_.sentinel(i), 2s}.command({"SENTINEL", "MASTER", "m"});
       auto const found = all.find("config-epoch, ");
       auto const flags = all.find("flags, master,");  // and nothing behind it: no failover is under way
-      if (found != std::string::npos && flags != std::string::npos) return all.substr(found, all.find(',', found + 14) - found);
+      if (found != std::string::npos && flags != std::string::npos)
+        return all.substr(found, all.find(',', found + 14) - found);
     } catch (std::runtime_error const&) {
       // As above.
     }
@@ -172,8 +178,8 @@ std::string sentinel_nemesis::epoch() {
   return {};
 }
 
-/// Redis' own FAILOVER, to a replica and back: the Sentinels are not told of it. They would take a master that has become a replica
-/// for a failed one, after 20 s.
+/// Redis' own FAILOVER, to a replica and back: the Sentinels are not told of it. They would take a master that has
+/// become a replica for a failed one, after 20 s.
 void sentinel_nemesis::change_roles() {
   std::size_t const at = master();
   std::string const before = epoch();
@@ -213,12 +219,15 @@ void sentinel_nemesis::cut_replicas_off(std::size_t from) {
     if (then == 1) stop_server(from, 1500ms + milliseconds{roll(2500)});
     if (then == 2) fail_over();
   });
-  later(before + milliseconds{then == 2 ? 2500 : 500 + roll(1000)}, [this, from] { say(from, {"ACL", "SETUSER", "default", "+psync", "+sync"}); });
+  later(before + milliseconds{then == 2 ? 2500 : 500 + roll(1000)}, [this, from] {
+    say(from, {"ACL", "SETUSER", "default", "+psync", "+sync"});
+  });
 }
 
 void sentinel_nemesis::hurt_sentinel() {
   auto const i = static_cast<std::size_t>(roll(static_cast<int>(set_.sentinels())));
-  bool const all_up = std::all_of(sentinel_states_.begin(), sentinel_states_.end(), [](state s) { return s == state::up; });
+  bool const all_up =
+      std::all_of(sentinel_states_.begin(), sentinel_states_.end(), [](state s) { return s == state::up; });
   if (!all_up) return;
   milliseconds const length{roll(4000)};
   if (roll(2) == 0) {
@@ -241,7 +250,9 @@ void sentinel_nemesis::hurt_sentinel() {
 }
 
 void sentinel_nemesis::calm() {
-  for (auto const end = steady::now() + 15s; to_be_changed_back_ && steady::now() < end; std::this_thread::sleep_for(2ms)) run_due();
+  for (auto const end = steady::now() + 15s; to_be_changed_back_ && steady::now() < end;
+       std::this_thread::sleep_for(2ms))
+    run_due();
   nemesis::calm();
   // A server that was frozen or killed at the time has not been told.
   for (std::size_t i = 0; i < set_.servers(); ++i) say(i, {"ACL", "SETUSER", "default", "+psync", "+sync"});
@@ -250,7 +261,8 @@ void sentinel_nemesis::calm() {
 std::vector<promotion> sentinel_nemesis::promotions() {
   auto all = roles_.promotions();
   for (promotion& p : all) {
-    p.lossless = std::any_of(without_loss_.begin(), without_loss_.end(), [&](planned const& w) { return p.to >= w.from && p.to <= w.to; });
+    p.lossless = std::any_of(without_loss_.begin(), without_loss_.end(),
+                             [&](planned const& w) { return p.to >= w.from && p.to <= w.to; });
   }
   return all;
 }

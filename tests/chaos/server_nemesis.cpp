@@ -15,8 +15,8 @@ using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 using towards = tcp_proxy::towards;
 
-/// The fence of a grant at this moment. When a grant was made cannot be asked of its holder: the answer may have been on its
-/// way, or the process stopped, for long.
+/// The fence of a grant at this moment. When a grant was made cannot be asked of its holder: the answer may have been
+/// on its way, or the process stopped, for long.
 std::int64_t fence_of_now() {
   auto const now = std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now());
   return (now.time_since_epoch().count() - protocol::fence_epoch_us) * engine::hand_offs_per_grant;

@@ -12,7 +12,8 @@ class server_nemesis final : public redis_nemesis {
   explicit server_nemesis(chaos_options const& options);
 
   void calm() override;
-  /// The server may have lost what it acknowledged between these two moments, which are given as the fences of grants then.
+  /// The server may have lost what it acknowledged between these two moments, which are given as the fences of grants
+  /// then.
   std::vector<data_loss> const& data_losses() const { return losses_; }
 
  private:

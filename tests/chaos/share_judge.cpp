@@ -11,8 +11,8 @@ bool are_one(visit const& a, visit const& b) { return a.owner == b.owner && a.ow
 
 std::string words_of(visit const& v, nanoseconds_of_boot since) {
   auto const ms = [&](nanoseconds_of_boot t) { return std::to_string((t - since) / 1'000'000); };
-  return v.who + " (" + std::to_string(v.weight) + " of " + std::to_string(v.limit) + ", fence " + std::to_string(v.fence) + ") from " +
-         ms(v.granted) + " to " + ms(v.ended) + " ms";
+  return v.who + " (" + std::to_string(v.weight) + " of " + std::to_string(v.limit) + ", fence " +
+         std::to_string(v.fence) + ") from " + ms(v.granted) + " to " + ms(v.ended) + " ms";
 }
 
 }  // namespace
@@ -51,14 +51,16 @@ void share_judge::look_at(std::vector<visit>& all, std::vector<std::string>& wro
     }
     for (auto const& [owner, weight] : of_owner) sum += weight;
     if (!others.empty()) ++beside_others_;
-    if (sum > v.limit) wrong.push_back("'" + v.lock + "': " + words_of(v, v.granted) + " believed in its hold beside others" + others);
+    if (sum > v.limit)
+      wrong.push_back("'" + v.lock + "': " + words_of(v, v.granted) + " believed in its hold beside others" + others);
 
     for (std::size_t j = 0; j < i; ++j) {
       visit const& a = all[j];
       if (a.fence < v.fence || are_one(a, v)) continue;
       bool const excludes = a.weight + v.weight > v.limit && a.ended <= v.granted;
       if (a.fence == v.fence || excludes)
-        wrong.push_back("'" + v.lock + "': the fence did not rise between " + words_of(a, v.granted) + " and " + words_of(v, v.granted));
+        wrong.push_back("'" + v.lock + "': the fence did not rise between " + words_of(a, v.granted) + " and " +
+                        words_of(v, v.granted));
     }
   }
 }

@@ -11,8 +11,9 @@
 
 namespace conch::test {
 
-/// The weights of all holds believed valid at one moment never exceed the limit, and a hold that excludes an earlier one has the greater fence. It
-/// knows no kinds: a mutex is 1 of 1, a reader 1 of many, a writer all of them. A hold whose process was killed tells nothing, and is not judged.
+/// The weights of all holds believed valid at one moment never exceed the limit, and a hold that excludes an earlier
+/// one has the greater fence. It knows no kinds: a mutex is 1 of 1, a reader 1 of many, a writer all of them. A hold
+/// whose process was killed tells nothing, and is not judged.
 class share_judge {
  public:
   void heard(std::vector<visit> const& visits);

@@ -62,9 +62,11 @@ std::vector<std::string> elements(std::string const& text) {
 
 witness::witness(std::string const& url) : probe_{url, std::chrono::seconds{30}} {}
 
-witness::answer witness::step(char const* what, std::string const& lock, std::string const& who, std::int64_t fence, nanoseconds_of_boot t) {
+witness::answer witness::step(char const* what, std::string const& lock, std::string const& who, std::int64_t fence,
+                              nanoseconds_of_boot t) {
   std::string const place = "place:" + lock;
-  std::string const reply = probe_.command({"EVAL", step_script, "1", place, what, who, digits(fence), std::to_string(t)});
+  std::string const reply =
+      probe_.command({"EVAL", step_script, "1", place, what, who, digits(fence), std::to_string(t)});
   if (reply == "1") return answer::accepted;
   if (reply.starts_with("0 ")) {
     std::istringstream in{reply.substr(2)};
@@ -75,23 +77,33 @@ witness::answer witness::step(char const* what, std::string const& lock, std::st
   return answer::wrong;
 }
 
-witness::answer witness::enter(std::string const& lock, std::string const& who, std::int64_t fence, nanoseconds_of_boot now) {
+witness::answer witness::enter(std::string const& lock, std::string const& who, std::int64_t fence,
+                               nanoseconds_of_boot now) {
   return step("enter", lock, who, fence, now);
 }
 
-witness::answer witness::write(std::string const& lock, std::string const& who, std::int64_t fence) { return step("write", lock, who, fence, 0); }
+witness::answer witness::write(std::string const& lock, std::string const& who, std::int64_t fence) {
+  return step("write", lock, who, fence, 0);
+}
 
-witness::answer witness::leave(std::string const& lock, std::string const& who, std::int64_t fence) { return step("leave", lock, who, fence, 0); }
+witness::answer witness::leave(std::string const& lock, std::string const& who, std::int64_t fence) {
+  return step("leave", lock, who, fence, 0);
+}
 
 void witness::report(refusal const& r) {
   std::ostringstream line;
-  line << r.who << ' ' << r.lock << ' ' << r.step << ' ' << r.fence << ' ' << r.seen << ' ' << r.granted << ' ' << r.valid_to << ' ' << r.other;
+  line << r.who << ' ' << r.lock << ' ' << r.step << ' ' << r.fence << ' ' << r.seen << ' ' << r.granted << ' '
+       << r.valid_to << ' ' << r.other;
   probe_.command({"RPUSH", "refusals", line.str()});
 }
 
-void witness::count(std::string_view what, std::int64_t by) { probe_.command({"HINCRBY", "counts", what, std::to_string(by)}); }
+void witness::count(std::string_view what, std::int64_t by) {
+  probe_.command({"HINCRBY", "counts", what, std::to_string(by)});
+}
 
-void witness::longest(std::string_view what, std::int64_t value) { probe_.command({"EVAL", longest_script, "0", what, std::to_string(value)}); }
+void witness::longest(std::string_view what, std::int64_t value) {
+  probe_.command({"EVAL", longest_script, "0", what, std::to_string(value)});
+}
 
 void witness::progress(std::string const& who) { probe_.command({"HINCRBY", "progress", who, "1"}); }
 
@@ -99,7 +111,8 @@ void witness::complain(std::string const& what) { probe_.command({"RPUSH", "comp
 
 void witness::visited(visit const& v) {
   std::ostringstream line;
-  line << v.who << ' ' << v.lock << ' ' << v.fence << ' ' << v.granted << ' ' << v.ended << ' ' << v.weight << ' ' << v.limit << ' ' << v.owner;
+  line << v.who << ' ' << v.lock << ' ' << v.fence << ' ' << v.granted << ' ' << v.ended << ' ' << v.weight << ' '
+       << v.limit << ' ' << v.owner;
   probe_.command({"RPUSH", "visits", line.str()});
 }
 
@@ -111,8 +124,8 @@ void witness::arrived(arrival const& a) {
 
 void witness::told(history::operation const& o) {
   std::ostringstream line;
-  line << static_cast<int>(o.what) << ' ' << static_cast<int>(o.how) << ' ' << o.lock << ' ' << o.process << ' ' << o.hold << ' ' << o.invoked << ' '
-       << o.completed << ' ' << o.fence << ' ' << o.weight << ' ' << o.deadline;
+  line << static_cast<int>(o.what) << ' ' << static_cast<int>(o.how) << ' ' << o.lock << ' ' << o.process << ' '
+       << o.hold << ' ' << o.invoked << ' ' << o.completed << ' ' << o.fence << ' ' << o.weight << ' ' << o.deadline;
   probe_.command({"RPUSH", "operations", line.str()});
 }
 

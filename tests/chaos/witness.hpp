@@ -1,5 +1,5 @@
-// The recorder: a Redis server that nothing is ever done to, and on it a resource for every lock, which the holders enter,
-// write and leave with their fences. It knows nothing of conch.
+// The recorder: a Redis server that nothing is ever done to, and on it a resource for every lock, which the holders
+// enter, write and leave with their fences. It knows nothing of conch.
 #pragma once
 
 #include "support/history/history.hpp"
@@ -87,7 +87,8 @@ class witness {
   std::map<std::string, std::int64_t> all_progress();
 
  private:
-  answer step(char const* what, std::string const& lock, std::string const& who, std::int64_t fence, nanoseconds_of_boot t);
+  answer step(char const* what, std::string const& lock, std::string const& who, std::int64_t fence,
+              nanoseconds_of_boot t);
   std::vector<std::string> take_list(std::string const& key);
   std::map<std::string, std::int64_t> numbers(std::string const& key);
 

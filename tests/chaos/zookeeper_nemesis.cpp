@@ -22,7 +22,10 @@ zookeeper_options three() {
 
 }  // namespace
 
-zookeeper_nemesis::zookeeper_nemesis(chaos_options const& options) : nemesis{options}, ensemble_{three()}, links_(workers_.size()) {
+zookeeper_nemesis::zookeeper_nemesis(chaos_options const& options)
+    : nemesis{options},
+      ensemble_{three()},
+      links_(workers_.size()) {
   for (worker& w : workers_) {
     for (std::size_t i = 0; i < ensemble_.size(); ++i) {
       links_[static_cast<std::size_t>(w.number)].push_back(std::make_unique<tcp_proxy>(ensemble_.port(i), draw()));
@@ -161,7 +164,8 @@ void zookeeper_nemesis::take_away(std::string const& lock) {
   std::string const folder = "/conch/" + lock;
   std::vector<std::string> nodes = client.list(folder);
   auto const sequence = [](std::string const& node) { return node.substr(node.rfind('-') + 1); };
-  auto const first = std::min_element(nodes.begin(), nodes.end(), [&](auto const& a, auto const& b) { return sequence(a) < sequence(b); });
+  auto const first = std::min_element(nodes.begin(), nodes.end(),
+                                      [&](auto const& a, auto const& b) { return sequence(a) < sequence(b); });
   if (first != nodes.end()) client.remove(folder + '/' + *first);
   client.ask(zookeeper::close_session{});
 }

@@ -1,4 +1,5 @@
-// An ensemble of three, with a proxy between each follower and the leader, and each worker behind a proxy to each of them.
+// An ensemble of three, with a proxy between each follower and the leader, and each worker behind a proxy to each of
+// them.
 #pragma once
 
 #include "chaos/nemesis.hpp"

@@ -53,7 +53,8 @@ TEST_F(Command, SeesTheLocksOfAllMastersOfACluster) {
 TEST_F(Command, SaysWhatEachNodeOfAClusterSaid) {
   cluster_set set;
   redis_server alone{{.tcp = true}};
-  std::string const node = "127.0.0.1:" + std::to_string(set.node(0).port()), server = "127.0.0.1:" + std::to_string(alone.port());
+  std::string const node = "127.0.0.1:" + std::to_string(set.node(0).port()),
+                    server = "127.0.0.1:" + std::to_string(alone.port());
   EXPECT_EQ(result_of({"doctor", "--url", alone.url()}), 1) << output_;
   EXPECT_EQ(result_of({"doctor", "--url", "redis://" + node}), 2) << output_;
   EXPECT_NE(output_.find("redis-cluster://"), std::string::npos) << output_;

@@ -49,8 +49,8 @@ program Command::run(std::vector<std::string> words, std::string const& script) 
 }
 
 program Command::shell(std::string const& script) const {
-  return program{{"/usr/bin/env", "HOME=" + folder_.string(), "FILE=" + file("written"), "CONCH=" CONCH_COMMAND, "CONCH_URL=" + server_.url(),
-                  "/bin/sh", "-c", script}};
+  return program{{"/usr/bin/env", "HOME=" + folder_.string(), "FILE=" + file("written"), "CONCH=" CONCH_COMMAND,
+                  "CONCH_URL=" + server_.url(), "/bin/sh", "-c", script}};
 }
 
 int Command::result_of(std::vector<std::string> const& words) {
@@ -74,7 +74,8 @@ std::vector<std::string> Command::lines_of(std::string const& name) const {
   return all;
 }
 
-void Command::wait_until(std::function<bool()> const& is_true, std::string const& what, std::chrono::milliseconds bound) {
+void Command::wait_until(std::function<bool()> const& is_true, std::string const& what,
+                         std::chrono::milliseconds bound) {
   auto const end = std::chrono::steady_clock::now() + bound;
   while (!is_true()) {
     if (std::chrono::steady_clock::now() > end) throw std::runtime_error{what};
@@ -83,7 +84,8 @@ void Command::wait_until(std::function<bool()> const& is_true, std::string const
 }
 
 bool Command::expect_hand_over() const {
-  bool const is_slow = output_.find("warning  hand-over: median ") != std::string::npos && output_.find(": the server is busy") != std::string::npos;
+  bool const is_slow = output_.find("warning  hand-over: median ") != std::string::npos &&
+                       output_.find(": the server is busy") != std::string::npos;
   EXPECT_TRUE(is_slow || output_.find("ok       hand-over: median ") != std::string::npos) << output_;
   return is_slow;
 }
@@ -95,7 +97,11 @@ bool Command::is_gone(pid_t pid) {
 }
 
 void Command::wait_until_in_line(std::string const& name, int count) {
-  wait_until([&] { return probe_.integer({"ZCARD", "conch:{" + name + "}:q"}) >= count; }, "nobody is in line of " + name);
+  wait_until(
+      [&] {
+        return probe_.integer({"ZCARD", "conch:{" + name + "}:q"}) >= count;
+      },
+      "nobody is in line of " + name);
 }
 
 void Command::expect_fences_in_order(std::size_t writers) const {

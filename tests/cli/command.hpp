@@ -30,7 +30,8 @@ class Command : public testing::Test {
   /// Runs it to its end. Result: the exit code; `output_` has what it wrote.
   int result_of(std::vector<std::string> const& words);
 
-  /// `conch doctor` says so of a hand-over; on a machine with other work it may warn that this took long. Result: it did.
+  /// `conch doctor` says so of a hand-over; on a machine with other work it may warn that this took long. Result: it
+  /// did.
   bool expect_hand_over() const;
 
   std::string file(std::string const& name) const { return (folder_ / name).string(); }
@@ -38,13 +39,15 @@ class Command : public testing::Test {
   std::vector<std::string> lines_of(std::string const& name) const;
 
   /// Asks again and again. Throws what `what` says if that does not become true within `bound`.
-  static void wait_until(std::function<bool()> const& is_true, std::string const& what, std::chrono::milliseconds bound = std::chrono::seconds(60));
+  static void wait_until(std::function<bool()> const& is_true, std::string const& what,
+                         std::chrono::milliseconds bound = std::chrono::seconds(60));
   /// There is no such process, or it is a zombie of another parent.
   static bool is_gone(pid_t pid);
   void wait_until_in_line(std::string const& name, int count = 1);
   bool is_held(std::string const& name) { return probe_.integer({"EXISTS", "conch:{" + name + "}"}) != 0; }
 
-  /// What the guarded file shows: the writers of $FILE wrote their fences, and none of them wrote after a later one had.
+  /// What the guarded file shows: the writers of $FILE wrote their fences, and none of them wrote after a later one
+  /// had.
   void expect_fences_in_order(std::size_t writers) const;
 
   std::filesystem::path folder_;

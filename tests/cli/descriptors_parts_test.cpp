@@ -21,13 +21,15 @@ namespace {
 /// From now on close_range fails with `why` in this process, and in those that it starts.
 bool refuse_close_range(unsigned why) {
   sock_filter filter[]{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<unsigned>(offsetof(seccomp_data, nr))),
-                       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_close_range, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | why),
+                       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_close_range, 0, 1),
+                       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | why),
                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
   sock_fprog program{sizeof filter / sizeof filter[0], filter};
   return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-/// In a process of its own: starts a command that looks at its descriptors. 0: it has 9, which was passed on, and not 8, which was not.
+/// In a process of its own: starts a command that looks at its descriptors. 0: it has 9, which was passed on, and not
+/// 8, which was not.
 int inherited_where_close_range_fails(unsigned why) {
   pid_t const tester = ::fork();
   if (tester == 0) {
@@ -35,7 +37,8 @@ int inherited_where_close_range_fails(unsigned why) {
     ::dup2(0, 9);
     if (!refuse_close_range(why)) ::_exit(100);
     child_options options;
-    options.command = {"/bin/sh", "-c", "if (: <&8) 2>/dev/null; then exit 1; fi; if (: <&9) 2>/dev/null; then exit 0; fi; exit 2"};
+    options.command = {"/bin/sh", "-c",
+                       "if (: <&8) 2>/dev/null; then exit 1; fi; if (: <&9) 2>/dev/null; then exit 0; fi; exit 2"};
     options.descriptors = {9};
     guardian const g{clock::now() + std::chrono::hours{1}};
     pid_t const child = start_child(options, terminal{});

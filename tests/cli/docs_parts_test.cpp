@@ -1,4 +1,5 @@
-// What is made from the table of options and kept in the tree: the man page, the completions, the tables of docs/cli.md.
+// What is made from the table of options and kept in the tree: the man page, the completions, the tables of
+// docs/cli.md.
 
 #include <gtest/gtest.h>
 
@@ -29,7 +30,8 @@ std::string difference(std::string const& is, std::string const& should_be) {
   std::istringstream left{is}, right{should_be};
   std::string a, b;
   for (int line = 1; std::getline(right, b); ++line) {
-    if (!std::getline(left, a) || a != b) return "line " + std::to_string(line) + " is\n  " + a + "\nand should be\n  " + b;
+    if (!std::getline(left, a) || a != b)
+      return "line " + std::to_string(line) + " is\n  " + a + "\nand should be\n  " + b;
   }
   return "it has more lines than it should";
 }
@@ -42,10 +44,12 @@ TEST_P(GeneratedFile, IsUpToDate) {
   std::string const is = text_of(CONCH_SOURCE_DIR "/" + std::string{path});
   std::string should_be;
   ASSERT_NO_THROW(should_be = texts::renewed(is, made())) << path;
-  if (is != should_be) FAIL() << path << " is out of date; scripts/cli_texts --write renews it: " << difference(is, should_be);
+  if (is != should_be)
+    FAIL() << path << " is out of date; scripts/cli_texts --write renews it: " << difference(is, should_be);
 }
 
-INSTANTIATE_TEST_SUITE_P(CliDocs, GeneratedFile, testing::ValuesIn(texts::generated_files().begin(), texts::generated_files().end()),
+INSTANTIATE_TEST_SUITE_P(CliDocs, GeneratedFile,
+                         testing::ValuesIn(texts::generated_files().begin(), texts::generated_files().end()),
                          [](auto const& one) {
                            std::string name = one.param.path;
                            for (char& c : name) {
@@ -72,9 +76,11 @@ TEST(CliDocs, RefuseMarksThatDoNotFit) {
   EXPECT_EQ(complaint_about("text\n"), "the block 'a' is missing");
   EXPECT_EQ(complaint_about("# begin generated: b (how)\n# end generated\n"), "there is no block 'b'");
   EXPECT_EQ(complaint_about("# begin generated: a (how)\n"), "the block 'a' does not end");
-  EXPECT_EQ(complaint_about("# begin generated: a (how)\n# begin generated: a (how)\n# end generated\n"), "the block 'a' does not end");
-  EXPECT_EQ(complaint_about("# begin generated: a (how)\n# end generated\n# begin generated: a (how)\n# end generated\n"),
-            "the block 'a' is there twice");
+  EXPECT_EQ(complaint_about("# begin generated: a (how)\n# begin generated: a (how)\n# end generated\n"),
+            "the block 'a' does not end");
+  EXPECT_EQ(
+      complaint_about("# begin generated: a (how)\n# end generated\n# begin generated: a (how)\n# end generated\n"),
+      "the block 'a' is there twice");
 }
 
 std::string output_of(std::string const& command) {
@@ -118,7 +124,8 @@ TEST(CliDocs, BashCompletesEachOptionOfEachCommand) {
 /// The words that the completion hands to these functions of zsh, a line each. Empty: there is no zsh.
 std::string zsh_completes(std::string const& words, int current) {
   return output_of(
-      "command -v zsh >/dev/null && zsh -f -c 'for f in _arguments _describe _normal; do functions[$f]=\"print -rl -- $f \\\"\\$@\\\" \\$words\"; "
+      "command -v zsh >/dev/null && zsh -f -c 'for f in _arguments _describe _normal; do functions[$f]=\"print -rl -- "
+      "$f \\\"\\$@\\\" \\$words\"; "
       "done; "
       "complete() { source " CONCH_SOURCE_DIR "/src/cli/completion/_conch }; words=(" +
       words + "); CURRENT=" + std::to_string(current) + "; complete'");
@@ -133,7 +140,9 @@ TEST(CliDocs, ZshCompletesEachOptionOfEachCommand) {
     EXPECT_TRUE(offered.starts_with("_arguments\n")) << offered;
     for (option_entry const& one : options()) {
       std::regex const specification{"(^|\n)(\\([^)\n]*\\))?--" + std::string{one.name} + "\\["};
-      EXPECT_EQ(std::regex_search(offered, specification), one.commands.has(command.id)) << command.name << " --" << one.name << '\n' << offered;
+      EXPECT_EQ(std::regex_search(offered, specification), one.commands.has(command.id))
+          << command.name << " --" << one.name << '\n'
+          << offered;
     }
   }
 }

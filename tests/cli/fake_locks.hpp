@@ -83,7 +83,8 @@ class fake_locks : public cli::run_locks {
 
   void check(std::function<void(bool)> done) override {
     called("check");
-    asio::post(context_, [held = story_.is_held_at_check || has("held_without_asking"), done = std::move(done)] { done(held); });
+    asio::post(context_,
+               [held = story_.is_held_at_check || has("held_without_asking"), done = std::move(done)] { done(held); });
   }
 
   void release(std::function<void(error_code, bool)> done) override {

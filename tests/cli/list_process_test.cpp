@@ -49,20 +49,23 @@ TEST_F(List, GivesTheNamesToTheShellThatCompletes) {
   holder.wait_for("held");
   EXPECT_EQ(result_of({"list", "--names"}), 0);
   EXPECT_EQ(output_, "job-2\njobs\n");
-  program p =
-      shell("exec bash -c '. " CONCH_COMPLETION "/conch.bash; COMP_WORDS=($CONCH unlock jo); COMP_CWORD=2; _conch; echo names ${COMPREPLY[*]}'");
+  program p = shell("exec bash -c '. " CONCH_COMPLETION
+                    "/conch.bash; COMP_WORDS=($CONCH unlock jo); COMP_CWORD=2; _conch; echo names ${COMPREPLY[*]}'");
   EXPECT_EQ(p.wait_for("names"), "names job-2 jobs");
 }
 
 TEST_F(List, CompletesNamesAtTheServerThatWasTyped) {
   redis_server other{{.tcp = true}};
-  program holder = conch({"run", "--url", other.url(), "jobs", "ns:item", "--", "/bin/sh", "-c", "echo held; sleep 600"});
+  program holder =
+      conch({"run", "--url", other.url(), "jobs", "ns:item", "--", "/bin/sh", "-c", "echo held; sleep 600"});
   holder.wait_for("held");
   // As readline calls it: its words end at ':' and '=' too.
   auto const completed = [&](std::string const& typed) {
-    program p = shell("exec bash -c '. " CONCH_COMPLETION "/conch.bash; COMP_WORDBREAKS=\" =:\"; COMP_LINE=\"$CONCH " + typed +
-                      "\"; COMP_POINT=${#COMP_LINE}; COMP_WORDS=(${COMP_LINE//:/ : }); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _conch; "
-                      "echo names ${COMPREPLY[*]}'");
+    program p =
+        shell("exec bash -c '. " CONCH_COMPLETION "/conch.bash; COMP_WORDBREAKS=\" =:\"; COMP_LINE=\"$CONCH " + typed +
+              "\"; COMP_POINT=${#COMP_LINE}; COMP_WORDS=(${COMP_LINE//:/ : }); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); "
+              "_conch; "
+              "echo names ${COMPREPLY[*]}'");
     return p.wait_for("names");
   };
   EXPECT_EQ(completed("unlock --url " + other.url() + " jo"), "names jobs");
@@ -80,7 +83,8 @@ TEST_F(List, SaysWhichServerIsAway) {
 TEST_F(List, DoesNotEndWithZeroWhereItsOutputCannotBeWritten) {
   program holder = run({"a"}, "echo held; sleep 600");
   holder.wait_for("held");
-  for (std::string const command : {"list", "list --json", "status a", "status a --json", "--help", "run --help", "--version", "doctor"}) {
+  for (std::string const command :
+       {"list", "list --json", "status a", "status a --json", "--help", "run --help", "--version", "doctor"}) {
     program p = shell("$CONCH " + command + " > /dev/full; echo code $?");
     EXPECT_EQ(p.wait_for("code "), "code 74") << command;
     EXPECT_NE(p.output().find("standard output: No space left on device"), std::string::npos) << p.output();
@@ -98,7 +102,8 @@ TEST_F(List, DoesNotEndWithZeroWhereItsOutputIsClosed) {
 
 TEST_F(List, WaitsForAReaderWhoseEndOfThePipeDoesNotBlock) {
   std::vector<std::string> words{"run"};
-  for (int i = 0; i < 300; ++i) words.push_back("a rather long name of a lock, so that all of them do not fit into a pipe: " + std::to_string(i));
+  for (int i = 0; i < 300; ++i)
+    words.push_back("a rather long name of a lock, so that all of them do not fit into a pipe: " + std::to_string(i));
   words.insert(words.end(), {"--", "/bin/sh", "-c", "echo held; sleep 600"});
   program holder = conch(words);
   holder.wait_for("held");
@@ -152,16 +157,19 @@ TEST_F(List, SaysWhatTheLibrarySays) {
     }
     if (one.code == 69) continue;
     EXPECT_EQ(result_of({"doctor", "--url", one.url}), 2);
-    EXPECT_TRUE(output_.find(one.says) != std::string::npos || output_.find("role: a node of a Cluster") != std::string::npos) << output_;
+    EXPECT_TRUE(output_.find(one.says) != std::string::npos ||
+                output_.find("role: a node of a Cluster") != std::string::npos)
+        << output_;
     EXPECT_EQ(output_.find("firewall"), std::string::npos) << output_;
   }
   silent.cont();
 }
 
 TEST_F(List, TakesAPasswordThatTheServerDoesNotAskForAsRunDoes) {
-  for (std::vector<std::string> words : std::vector<std::vector<std::string>>{{"run", "a", "--", "true"}, {"status", "a"}, {"list"}, {"doctor"}}) {
-    program p = shell("CONCH_PASSWORD=superfluous $CONCH " + words[0] + (words.size() > 1 ? " a" : "") + (words.size() > 2 ? " -- true" : "") +
-                      "; echo code $?");
+  for (std::vector<std::string> words :
+       std::vector<std::vector<std::string>>{{"run", "a", "--", "true"}, {"status", "a"}, {"list"}, {"doctor"}}) {
+    program p = shell("CONCH_PASSWORD=superfluous $CONCH " + words[0] + (words.size() > 1 ? " a" : "") +
+                      (words.size() > 2 ? " -- true" : "") + "; echo code $?");
     EXPECT_EQ(p.wait_for("code "), words[0] == "doctor" ? "code 1" : "code 0") << p.output();
   }
 }
@@ -203,7 +211,8 @@ TEST_F(Watch, ComesBackWithTheServer) {
 TEST_F(Watch, IsAScreenOnATerminalAndQEndsIt) {
   program holder = run({"a"}, "echo held; sleep 600");
   holder.wait_for("held");
-  on_terminal t{{"/usr/bin/env", "HOME=" + folder_.string(), "CONCH_URL=" + server_.url(), CONCH_COMMAND, "watch", "--every", "100ms"}};
+  on_terminal t{{"/usr/bin/env", "HOME=" + folder_.string(), "CONCH_URL=" + server_.url(), CONCH_COMMAND, "watch",
+                 "--every", "100ms"}};
   t.wait_for("1 lock, 0 waiting");
   t.wait_for("HOLDER");
   t.wait_for("a ");
@@ -231,8 +240,9 @@ TEST_F(Doctor, FindsAFitServerFit) {
   probe_.command({"CONFIG", "SET", "appendonly", "yes"});
   int const verdict = result_of({"doctor"});
   EXPECT_EQ(verdict, expect_hand_over() ? 1 : 0) << output_;
-  for (char const* line : {"ok       reachable", "ok       TLS", "ok       round trip", "ok       version", "ok       role: master",
-                           "ok       eviction", "ok       persistence", "ok       replicas", "ok       rights: all"}) {
+  for (char const* line :
+       {"ok       reachable", "ok       TLS", "ok       round trip", "ok       version", "ok       role: master",
+        "ok       eviction", "ok       persistence", "ok       replicas", "ok       rights: all"}) {
     EXPECT_NE(output_.find(line), std::string::npos) << line << " in\n" << output_;
   }
   EXPECT_EQ(probe_.integer({"EXISTS", "conch:{conch-doctor"}), 0);
@@ -264,11 +274,13 @@ TEST_F(Doctor, LooksAtEachServerOfAQuorumAndAtTheirClocks) {
   redis_server_options const tcp{.tcp = true};
   redis_server one{tcp}, two{tcp}, three{tcp};
   std::string url = "redlock://";
-  for (redis_server const* s : {&one, &two, &three}) url += (s == &one ? "127.0.0.1:" : ",127.0.0.1:") + std::to_string(s->port());
+  for (redis_server const* s : {&one, &two, &three})
+    url += (s == &one ? "127.0.0.1:" : ",127.0.0.1:") + std::to_string(s->port());
   EXPECT_EQ(result_of({"doctor", "--url", url}), 1) << output_;
   EXPECT_NE(output_.find("ok       clocks: up to "), std::string::npos) << output_;
   expect_hand_over();
-  EXPECT_NE(output_.find("redis://127.0.0.1:" + std::to_string(two.port()) + ": version"), std::string::npos) << output_;
+  EXPECT_NE(output_.find("redis://127.0.0.1:" + std::to_string(two.port()) + ": version"), std::string::npos)
+      << output_;
   three.kill();
   EXPECT_EQ(result_of({"doctor", "--url", url}), 2) << output_;
 }
@@ -277,11 +289,15 @@ TEST_F(Doctor, SeesThatTwoUrlsOfAQuorumAreOneServer) {
   redis_server_options const tcp{.tcp = true};
   redis_server one{tcp}, two{tcp};
   std::string const port = std::to_string(one.port()), other = std::to_string(two.port());
-  EXPECT_EQ(result_of({"doctor", "--url", "redlock://127.0.0.1:" + port + ",localhost:" + port + ",127.0.0.1:" + other}), 1) << output_;
+  EXPECT_EQ(
+      result_of({"doctor", "--url", "redlock://127.0.0.1:" + port + ",localhost:" + port + ",127.0.0.1:" + other}), 1)
+      << output_;
   EXPECT_NE(output_.find("warning  servers: "), std::string::npos) << output_;
   EXPECT_NE(output_.find("is the same server as"), std::string::npos) << output_;
   EXPECT_NE(output_.find("name each server once"), std::string::npos) << output_;
-  EXPECT_EQ(result_of({"doctor", "--url", "redlock://127.0.0.1:" + port + ",localhost:" + port + ",127.0.0.1:" + port + "/1"}), 2);
+  EXPECT_EQ(result_of({"doctor", "--url",
+                       "redlock://127.0.0.1:" + port + ",localhost:" + port + ",127.0.0.1:" + port + "/1"}),
+            2);
   EXPECT_NE(output_.find("bad      servers: "), std::string::npos) << output_;
 }
 
@@ -293,7 +309,8 @@ TEST_F(Doctor, SeesThatClientsOfAnEarlierVersionHaveUsedTheServer) {
   script << file.rdbuf();
   probe_.command({"SCRIPT", "LOAD", script.str()});
   EXPECT_EQ(result_of({"doctor"}), 1);
-  EXPECT_NE(output_.find("warning  versions of conch: clients of 0.2.0 have used this server"), std::string::npos) << output_;
+  EXPECT_NE(output_.find("warning  versions of conch: clients of 0.2.0 have used this server"), std::string::npos)
+      << output_;
   probe_.command({"ACL", "SETUSER", "default", "-script|exists"});
   EXPECT_LE(result_of({"doctor"}), 1);
   EXPECT_NE(output_.find("ok       versions of conch: not known"), std::string::npos) << output_;
@@ -310,7 +327,8 @@ TEST_F(Doctor, DoesNotCallRightsFineWhereThePasswordIsMissing) {
 TEST_F(Doctor, KnowsTheRightsThatTheScriptsUse) {
   // What conch itself and the scripts call under load is what doctor asks for.
   program all = shell(
-      "for k in mutex exclusive shared semaphore=3 striped=2; do for i in 1 2 3; do $CONCH run --kind $k $k -- sleep 0.02 & done; done; wait; echo "
+      "for k in mutex exclusive shared semaphore=3 striped=2; do for i in 1 2 3; do $CONCH run --kind $k $k -- sleep "
+      "0.02 & done; done; wait; echo "
       "done");
   all.wait_for("done");
   auto const calls = probe_.commandstats();
@@ -330,11 +348,13 @@ TEST_F(Doctor, VerifiesTheCertificate) {
   files.signed_by("ca", "server", "IP:127.0.0.1");
   redis_server_options options;
   options.tls = true;
-  options.arguments = {"--tls-cert-file", files.certificate("server"), "--tls-key-file", files.key("server"), "--tls-auth-clients", "no"};
+  options.arguments = {"--tls-cert-file",   files.certificate("server"), "--tls-key-file",
+                       files.key("server"), "--tls-auth-clients",        "no"};
   redis_server secure{options};
   auto const config_with = [&](std::string const& authority) {
     std::ofstream{file("conch.toml")} << "tls-ca-file = '" << files.certificate(authority) << "'\n";
-    std::filesystem::permissions(file("conch.toml"), std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+    std::filesystem::permissions(file("conch.toml"),
+                                 std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
     return file("conch.toml");
   };
   EXPECT_EQ(result_of({"doctor", "--url", secure.url(), "--config", config_with("ca")}), 1) << output_;
@@ -344,7 +364,8 @@ TEST_F(Doctor, VerifiesTheCertificate) {
   EXPECT_EQ(result_of({"list", "--url", secure.url(), "--config", config_with("other")}), 78) << output_;
   EXPECT_EQ(result_of({"doctor", "--url", secure.url(), "--config", config_with("other")}), 2) << output_;
   EXPECT_NE(output_.find("certificate"), std::string::npos) << output_;
-  EXPECT_EQ(result_of({"run", "a", "--url", secure.url(), "--config", config_with("other"), "--", "true"}), 78) << output_;
+  EXPECT_EQ(result_of({"run", "a", "--url", secure.url(), "--config", config_with("other"), "--", "true"}), 78)
+      << output_;
 }
 
 TEST_F(Doctor, DoesNotCallAServerReachableThatDoesNotAnswer) {
@@ -361,7 +382,8 @@ TEST_F(Doctor, KnowsTlsAtOneEndOnly) {
   files.signed_by("ca", "server", "IP:127.0.0.1");
   redis_server_options options;
   options.tls = true;
-  options.arguments = {"--tls-cert-file", files.certificate("server"), "--tls-key-file", files.key("server"), "--tls-auth-clients", "no"};
+  options.arguments = {"--tls-cert-file",   files.certificate("server"), "--tls-key-file",
+                       files.key("server"), "--tls-auth-clients",        "no"};
   redis_server secure{options};
   redis_server plain{redis_server_options{.tcp = true}};
   EXPECT_EQ(result_of({"doctor", "--url", "redis" + secure.url().substr(secure.url().find("://"))}), 2);
@@ -394,7 +416,8 @@ class Bench : public Command {};
 
 TEST_F(Bench, MeasuresCyclesAndHandOvers) {
   EXPECT_EQ(result_of({"bench", "--time", "20ms"}), 0) << output_;
-  for (char const* line : {"round trip", "acquire + release", "cycles/s", "hand-over"}) EXPECT_NE(output_.find(line), std::string::npos) << output_;
+  for (char const* line : {"round trip", "acquire + release", "cycles/s", "hand-over"})
+    EXPECT_NE(output_.find(line), std::string::npos) << output_;
   EXPECT_EQ(result_of({"bench", "--time", "20ms", "--json"}), 0);
   EXPECT_TRUE(output_.starts_with(R"({"server":"unix://)")) << output_;
   EXPECT_NE(output_.find(R"("hand_over":{"count":)"), std::string::npos) << output_;

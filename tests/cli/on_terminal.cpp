@@ -50,7 +50,8 @@ on_terminal::~on_terminal() {
 }
 
 void on_terminal::type(std::string const& text) const {
-  if (::write(fd_, text.data(), text.size()) != static_cast<ssize_t>(text.size())) throw std::runtime_error{"the terminal takes nothing"};
+  if (::write(fd_, text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+    throw std::runtime_error{"the terminal takes nothing"};
 }
 
 void on_terminal::wait_for(std::string const& text, std::chrono::milliseconds bound) {
@@ -81,7 +82,8 @@ int on_terminal::wait_for_end(std::chrono::milliseconds bound) {
 bool on_terminal::read_more(steady::time_point until) {
   auto const left = std::chrono::duration_cast<std::chrono::milliseconds>(until - steady::now());
   pollfd ready{fd_, POLLIN, 0};
-  if (::poll(&ready, 1, static_cast<int>(std::max(left, 0ms).count())) <= 0) throw std::runtime_error{"it took too long: " + output_};
+  if (::poll(&ready, 1, static_cast<int>(std::max(left, 0ms).count())) <= 0)
+    throw std::runtime_error{"it took too long: " + output_};
   char buffer[4096];
   auto const size = ::read(fd_, buffer, sizeof buffer);  // fails when nobody has the terminal open any more
   if (size <= 0) return false;

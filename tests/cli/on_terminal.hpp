@@ -8,7 +8,8 @@
 
 namespace conch::test {
 
-/// A program at a terminal of its own, whose session it leads. Killed by its process id, at the latest by the destructor.
+/// A program at a terminal of its own, whose session it leads. Killed by its process id, at the latest by the
+/// destructor.
 class on_terminal {
  public:
   explicit on_terminal(std::vector<std::string> words);
@@ -19,7 +20,8 @@ class on_terminal {
   /// As if it came from the keyboard: "\x03" is Ctrl-C, "\x1a" is Ctrl-Z.
   void type(std::string const& text) const;
 
-  /// Reads until the text comes, behind what was found before. Throws, with all that was written, when it does not come in time.
+  /// Reads until the text comes, behind what was found before. Throws, with all that was written, when it does not come
+  /// in time.
   void wait_for(std::string const& text, std::chrono::milliseconds bound = std::chrono::seconds(60));
 
   /// The exit code, or 128 + the signal.

@@ -71,7 +71,8 @@ TEST(OptionTable, DescribesEachOption) {
     EXPECT_NE(one.read, nullptr);
     EXPECT_NE(one.commands, command_set{}) << "no command takes it";
     EXPECT_EQ(std::count(one.text.begin(), one.text.end(), '`') % 2, 0);
-    EXPECT_TRUE(std::all_of(one.argument.begin(), one.argument.end(), [](unsigned char c) { return std::isupper(c) != 0; }));
+    EXPECT_TRUE(
+        std::all_of(one.argument.begin(), one.argument.end(), [](unsigned char c) { return std::isupper(c) != 0; }));
   }
 }
 
@@ -108,7 +109,8 @@ TEST(OptionTable, HasEachExitCodeOfTheHeader) {
   std::string const header{std::istreambuf_iterator<char>{in}, {}};
   std::set<int> declared, described;
   std::regex const constant{"static constexpr int \\w+ = (\\d+);"};
-  for (std::sregex_iterator it{header.begin(), header.end(), constant}, end; it != end; ++it) declared.insert(std::stoi((*it)[1]));
+  for (std::sregex_iterator it{header.begin(), header.end(), constant}, end; it != end; ++it)
+    declared.insert(std::stoi((*it)[1]));
   for (exit_entry const& one : exit_codes()) EXPECT_TRUE(described.insert(one.code).second) << one.code;
   EXPECT_GT(declared.size(), 10u);
   EXPECT_EQ(declared, described);
@@ -132,8 +134,8 @@ TEST(OptionTable, IsWhatTheParserTakes) {
 
 TEST(OptionTable, IsAllThatTheParserTakes) {
   for (command_entry const& command : commands()) {
-    for (char const* const other :
-         {"--name", "--name=x", "--NAME", "--NAME==x", "--version", "--positional", "--password=x", "--ur=x", "--verb", "-x"}) {
+    for (char const* const other : {"--name", "--name=x", "--NAME", "--NAME==x", "--version", "--positional",
+                                    "--password=x", "--ur=x", "--verb", "-x"}) {
       EXPECT_NE(refusal_of(smallest(command, {other})), "") << command.name << ' ' << other;
     }
   }
@@ -146,7 +148,9 @@ TEST(OptionTable, GivesTheRangesOfNumbersThatTheParserHolds) {
     ++looked_at;
     for (command_entry const& command : commands()) {
       if (!one.commands.has(command.id)) continue;
-      auto const refusal = [&](long number) { return refusal_of(smallest(command, {"--" + std::string{one.name} + '=' + std::to_string(number)})); };
+      auto const refusal = [&](long number) {
+        return refusal_of(smallest(command, {"--" + std::string{one.name} + '=' + std::to_string(number)}));
+      };
       long const least = std::stol(std::string{one.least}), most = std::stol(std::string{one.most});
       EXPECT_EQ(refusal(least), "");
       EXPECT_EQ(refusal(most), "");
@@ -206,7 +210,8 @@ TEST(OptionTable, HasExamplesOfUrlsThatTheLibraryKnows) {
   std::size_t count = 0;
   for (std::sregex_iterator it{text.begin(), text.end(), url}, end; it != end; ++it, ++count) {
     std::string one = (*it)[1];
-    for (char const* const host : {"a", "b", "c"}) one = std::regex_replace(one, std::regex{"HOST"}, host, std::regex_constants::format_first_only);
+    for (char const* const host : {"a", "b", "c"})
+      one = std::regex_replace(one, std::regex{"HOST"}, host, std::regex_constants::format_first_only);
     one = std::regex_replace(std::regex_replace(one, std::regex{"PORT"}, "1"), std::regex{"DB"}, "1");
     EXPECT_TRUE(is_url(one)) << one;
   }
@@ -219,7 +224,8 @@ TEST(OptionTable, IsInTheHelp) {
     std::string const help = parse_command_line({std::string{command.name}, "--help"}).text;
     EXPECT_TRUE(help.starts_with(synopsis(command))) << help;
     for (option_entry const& one : options()) {
-      EXPECT_EQ(help.find(' ' + heading_of(one) + ' ') != std::string::npos, one.commands.has(command.id)) << command.name << ' ' << one.name;
+      EXPECT_EQ(help.find(' ' + heading_of(one) + ' ') != std::string::npos, one.commands.has(command.id))
+          << command.name << ' ' << one.name;
     }
     std::istringstream lines{help};
     for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;

@@ -59,8 +59,9 @@ TEST(CliDuration, IsReadable) {
 }
 
 TEST(CliOptions, OfRun) {
-  arguments const a = parsed({"run", "--wait", "2s", "x", "--kind=semaphore=3", "--lease", "10s", "--grace", "1s", "--no-kill-child", "-E", "9",
-                              "--json", "--url", "redis://h", "--", "cmd", "--wait", "--"});
+  arguments const a =
+      parsed({"run", "--wait", "2s", "x", "--kind=semaphore=3", "--lease", "10s", "--grace", "1s", "--no-kill-child",
+              "-E", "9", "--json", "--url", "redis://h", "--", "cmd", "--wait", "--"});
   EXPECT_EQ(a.names, (std::vector<std::string>{"x"}));
   EXPECT_EQ(a.child, (std::vector<std::string>{"cmd", "--wait", "--"}));
   EXPECT_EQ(a.wait, duration{2s});
@@ -143,14 +144,15 @@ TEST(CliOptions, ThatAreWrongAreToldWithACode) {
 }
 
 TEST(CliOptions, HelpAnswersEverywhereAndNamesTheExitCodes) {
-  for (std::vector<std::string> const& words : std::vector<std::vector<std::string>>{{"--help"},
-                                                                                     {"help"},
-                                                                                     {"-h"},
-                                                                                     {"run", "--help"},
-                                                                                     {"help", "run"},
-                                                                                     {"status", "-h"},
-                                                                                     {"unlock", "x", "--help"},
-                                                                                     {"run", "x", "--help", "--", "cmd"}}) {
+  for (std::vector<std::string> const& words :
+       std::vector<std::vector<std::string>>{{"--help"},
+                                             {"help"},
+                                             {"-h"},
+                                             {"run", "--help"},
+                                             {"help", "run"},
+                                             {"status", "-h"},
+                                             {"unlock", "x", "--help"},
+                                             {"run", "x", "--help", "--", "cmd"}}) {
     request const r = parse_command_line(words);
     EXPECT_FALSE(r.command);
     EXPECT_NE(r.text.find("Exit codes"), std::string::npos);
@@ -161,8 +163,8 @@ TEST(CliOptions, HelpAnswersEverywhereAndNamesTheExitCodes) {
 }
 
 TEST(CliToml, ReadsKeysAndValues) {
-  std::vector<toml_entry> const all =
-      parse_toml("# a file\n\n url = \"unix:///x\" # where\nuser='a\\b#'\r\npassword=\"q\\\"\\\\\\t\"\nn = 17\nb=true", "f");
+  std::vector<toml_entry> const all = parse_toml(
+      "# a file\n\n url = \"unix:///x\" # where\nuser='a\\b#'\r\npassword=\"q\\\"\\\\\\t\"\nn = 17\nb=true", "f");
   ASSERT_EQ(all.size(), 5u);
   EXPECT_EQ(all[0].key, "url");
   EXPECT_EQ(all[0].value, "unix:///x");
@@ -174,8 +176,9 @@ TEST(CliToml, ReadsKeysAndValues) {
 }
 
 TEST(CliToml, RefusesWhatIsNotInTheSubsetWithTheLineAndWithoutTheText) {
-  for (char const* wrong : {"password = secret", "password = \"secret", "password \"secret\"", "[secret]", "= \"secret\"", "password = \"secret\" x",
-                            "password = \"secret\\x\"", "password = ", "password = 'secret'\npassword = 'secret'"}) {
+  for (char const* wrong : {"password = secret", "password = \"secret", "password \"secret\"", "[secret]",
+                            "= \"secret\"", "password = \"secret\" x", "password = \"secret\\x\"",
+                            "password = ", "password = 'secret'\npassword = 'secret'"}) {
     std::string const told = failure_of([&] { parse_toml(std::string{"\n"} + wrong, "file"); });
     EXPECT_TRUE(told.starts_with("78: file:2: ") || told.starts_with("78: file:3: ")) << wrong << " -> " << told;
     EXPECT_EQ(told.find("secret"), std::string::npos) << told;
@@ -185,7 +188,8 @@ TEST(CliToml, RefusesWhatIsNotInTheSubsetWithTheLineAndWithoutTheText) {
 /// What the provider gives.
 credentials login_of(connection const& all) {
   credentials given;
-  if (all.settings.credentials_provider) all.settings.credentials_provider("", [&](error_code, credentials found) { given = std::move(found); });
+  if (all.settings.credentials_provider)
+    all.settings.credentials_provider("", [&](error_code, credentials found) { given = std::move(found); });
   return given;
 }
 
@@ -212,7 +216,8 @@ class CliSettings : public testing::Test {
 
 TEST_F(CliSettings, ComeFromTheCommandLineThenTheEnvironmentThenTheFile) {
   EXPECT_EQ(read_connection({}).settings.url, "redis://127.0.0.1:6379");
-  write("conch.toml", "url = 'redis://file'\nuser = 'u'\npassword = 'p'\nkey-prefix = 'mine:'\ntls-ca-file = 'ca.pem'\n");
+  write("conch.toml",
+        "url = 'redis://file'\nuser = 'u'\npassword = 'p'\nkey-prefix = 'mine:'\ntls-ca-file = 'ca.pem'\n");
   connection const of_file = read_connection({});
   EXPECT_EQ(of_file.settings.url, "redis://file");
   EXPECT_EQ(of_file.settings.key_prefix, "mine:");
@@ -252,9 +257,11 @@ TEST_F(CliSettings, AVariableThatIsSetAndEmptyIsNamedAndDoesNotLeadToAnotherServ
     SCOPED_TRACE(name);
     for (char const* const one : connection_variables()) ::unsetenv(one);
     ::setenv(name, "", 1);
-    EXPECT_EQ(failure_of([] { read_connection({}); }), "78: " + std::string{name} + " is empty: give it a value, or unset it");
+    EXPECT_EQ(failure_of([] { read_connection({}); }),
+              "78: " + std::string{name} + " is empty: give it a value, or unset it");
     write("conch.toml", "url = 'redis://file'\nuser = 'f'\npassword = 'f'\n");
-    EXPECT_NE(failure_of([] { read_connection({}); }), "") << "the file that is always read comes after the environment";
+    EXPECT_NE(failure_of([] { read_connection({}); }), "")
+        << "the file that is always read comes after the environment";
     std::filesystem::remove(folder_ + "/conch.toml");
     connection_options given;
     given.config_file = write("named.toml", "url = 'redis://named'\nuser = 'n'\npassword = 'n'\n");
@@ -271,7 +278,9 @@ TEST_F(CliSettings, AUserInTheUrlIsNotAPassword) {
   }
   for (char const* url : {"redis://orders:p@h", "redis://:p@h", "redlock://a@x,:p@b", "redis://u:p@ss@h"}) {
     given.url = url;
-    EXPECT_NE(failure_of([&] { read_connection(given); }).find("give the password in CONCH_PASSWORD"), std::string::npos) << url;
+    EXPECT_NE(failure_of([&] { read_connection(given); }).find("give the password in CONCH_PASSWORD"),
+              std::string::npos)
+        << url;
   }
 }
 
@@ -290,7 +299,8 @@ TEST_F(CliSettings, OfReplicasComeFromTheCommandLineOrTheFile) {
     std::string const told = failure_of([] { read_connection({}); });
     EXPECT_TRUE(told.starts_with("78: sync-")) << told;
   }
-  for (char const* empty : {"url = ''", "user = 'u'\npassword = \"\"", "key-prefix = ''", "sync-replicas = ''", "tls-ca-file = ''"}) {
+  for (char const* empty :
+       {"url = ''", "user = 'u'\npassword = \"\"", "key-prefix = ''", "sync-replicas = ''", "tls-ca-file = ''"}) {
     write("conch.toml", empty);
     std::string const told = failure_of([] { read_connection({}); });
     EXPECT_TRUE(told.starts_with("78: ") && told.ends_with(" is empty")) << told;
@@ -331,7 +341,8 @@ TEST_F(CliSettings, RefuseWhatMakesNoSense) {
   EXPECT_NE(failure_of([&] { read_connection(given); }).find("a user without a password"), std::string::npos);
   given = {};
   given.config_file = write("typo.toml", "ulr = 'x'\n");
-  EXPECT_NE(failure_of([&] { read_connection(given); }).find("typo.toml:1: there is no setting ulr"), std::string::npos);
+  EXPECT_NE(failure_of([&] { read_connection(given); }).find("typo.toml:1: there is no setting ulr"),
+            std::string::npos);
 }
 
 TEST_F(CliSettings, PutTheLoginIntoTheUrlOfAServerThatTakesNoProvider) {
@@ -422,7 +433,8 @@ TEST(CliShow, StatusForPeopleAndAsJson) {
   s.holders.push_back(h);
   EXPECT_EQ(as_text("x", s, h.since + 65s),
             "x: striped_mutex, 1 of 4 segments held, 2 waiting\n"
-            "  client 0123, segment 3, fence 9007199254740993, since 2023-11-14 22:13:20 UTC (1 m 5 s), 29.5 s left, not confirmed yet\n");
+            "  client 0123, segment 3, fence 9007199254740993, since 2023-11-14 22:13:20 UTC (1 m 5 s), 29.5 s left, "
+            "not confirmed yet\n");
   EXPECT_EQ(
       one_line(as_json("x", s)),
       R"({"name":"x","kind":"striped_mutex","locked":true,"held":1,"taken":1,"limit":4,"waiting":2,"holders":[{"client":"0123","fence":"9007199254740993",)"

@@ -8,7 +8,9 @@ namespace {
 
 class CommandAtPostgresql : public testing::Test {
  protected:
-  static void SetUpTestSuite() { server_ = std::make_unique<postgresql_server>(postgresql_options{.settings = {"fsync=off"}, .tcp = true}); }
+  static void SetUpTestSuite() {
+    server_ = std::make_unique<postgresql_server>(postgresql_options{.settings = {"fsync=off"}, .tcp = true});
+  }
   static void TearDownTestSuite() { server_.reset(); }
 
   static inline std::unique_ptr<postgresql_server> server_;
@@ -52,14 +54,17 @@ TEST_F(CommandAtPostgresql, DoctorLooksAtServerSchemaAndRights) {
   EXPECT_EQ(c.result_of({"run", "a", "--", "true"}), 0);
   EXPECT_EQ(c.result_of({"doctor"}), 1) << c.output;
   for (char const* line : {"ok       reachable: postgresql://", "ok       TLS: none, and the server is on this machine",
-                           "ok       version: PostgreSQL ", "ok       role: primary", "ok       pool: none", "warning  durability: fsync is off",
-                           "ok       schema: version ", "ok       rights: all", "hand-over: median "}) {
+                           "ok       version: PostgreSQL ", "ok       role: primary", "ok       pool: none",
+                           "warning  durability: fsync is off", "ok       schema: version ", "ok       rights: all",
+                           "hand-over: median "}) {
     EXPECT_TRUE(c.says(line)) << line << '\n' << c.output;
   }
   postgresql_probe{*server_}.ask("create role poor login");
   at_server poor{server_->url("poor")};
   EXPECT_EQ(poor.result_of({"doctor"}), 2);
-  EXPECT_TRUE(poor.says("bad      rights: USAGE on the schema conch is missing\n         -> grant usage on schema conch to poor")) << poor.output;
+  EXPECT_TRUE(poor.says(
+      "bad      rights: USAGE on the schema conch is missing\n         -> grant usage on schema conch to poor"))
+      << poor.output;
   postgresql_probe{*server_}.ask("grant usage on schema conch to poor");
   EXPECT_EQ(poor.result_of({"doctor"}), 2);
   EXPECT_TRUE(poor.says("grant select, insert, update, delete on all tables in schema conch to poor")) << poor.output;
@@ -69,11 +74,13 @@ TEST_F(CommandAtPostgresql, DoctorLooksAtServerSchemaAndRights) {
 
 TEST_F(CommandAtPostgresql, LooksAtAnEmptyDatabaseAndMakesNothingThere) {
   postgresql_probe{*server_}.ask("create database empty");
-  at_server empty{"postgresql://conch@/empty?host=" + server_->directory().string() + "&port=" + std::to_string(server_->port())};
+  at_server empty{"postgresql://conch@/empty?host=" + server_->directory().string() +
+                  "&port=" + std::to_string(server_->port())};
   EXPECT_EQ(empty.result_of({"list"}), 0) << empty.output;
   EXPECT_EQ(empty.output, "");
-  EXPECT_EQ(postgresql_probe{"postgresql://conch@/empty?host=" + server_->directory().string() + "&port=" + std::to_string(server_->port())}.ask(
-                "select to_regnamespace('conch') is null"),
+  EXPECT_EQ(postgresql_probe{"postgresql://conch@/empty?host=" + server_->directory().string() +
+                             "&port=" + std::to_string(server_->port())}
+                .ask("select to_regnamespace('conch') is null"),
             "t");
 }
 
@@ -86,7 +93,8 @@ TEST_F(CommandAtPostgresql, SaysThatAServerIsAStandby) {
 
 TEST_F(CommandAtPostgresql, SaysThatNobodyIsThere) {
   at_server none{"postgresql:///postgres?host=" + (server_->directory() / "data").string()};
-  for (std::vector<std::string> const& words : std::vector<std::vector<std::string>>{{"list"}, {"watch"}, {"status", "a"}, {"bench"}}) {
+  for (std::vector<std::string> const& words :
+       std::vector<std::vector<std::string>>{{"list"}, {"watch"}, {"status", "a"}, {"bench"}}) {
     EXPECT_EQ(none.result_of(words), 69) << words[0] << ": " << none.output;
     EXPECT_TRUE(none.says("No such file")) << none.output;
   }

@@ -37,14 +37,15 @@ TEST_F(WithReplicas, RunStartsTheCommandWhenTheyHaveTheLock) {
 
 // A script can tell it from a lock that is not free.
 TEST_F(WithReplicas, RunHasACodeOfItsOwnWhereTooFewHaveIt) {
-  std::vector<std::string> const one_attempt = at_master({"run", "a", "--sync-replicas", "2", "--sync-timeout", "100ms", "--no-wait", "--", "true"});
+  std::vector<std::string> const one_attempt =
+      at_master({"run", "a", "--sync-replicas", "2", "--sync-timeout", "100ms", "--no-wait", "--", "true"});
   EXPECT_EQ(result_of(one_attempt), 80) << output_;
   EXPECT_NE(output_.find("conch: a: too few replicas have the lock: "), std::string::npos) << output_;
   EXPECT_NE(output_.find(" of 2 replicas"), std::string::npos) << output_;
   wait_until([&] { return master_.integer({"EXISTS", lock_key("a")}) == 0; }, "it is not given back");
 
-  std::vector<std::string> const waits =
-      at_master({"run", "a", "--sync-replicas", "2", "--sync-timeout", "100ms", "--wait", "5s", "-E", "7", "--json", "--", "true"});
+  std::vector<std::string> const waits = at_master({"run", "a", "--sync-replicas", "2", "--sync-timeout", "100ms",
+                                                    "--wait", "5s", "-E", "7", "--json", "--", "true"});
   EXPECT_EQ(result_of(waits), 80) << output_;
   EXPECT_NE(output_.find(R"("exit_code":80})"), std::string::npos) << output_;
 
@@ -55,14 +56,20 @@ TEST_F(WithReplicas, RunHasACodeOfItsOwnWhereTooFewHaveIt) {
 
 TEST_F(WithReplicas, TheNumberMayStandInTheFile) {
   std::ofstream{file("conch.toml")} << "sync-replicas = 2\nsync-timeout = '100ms'\n";
-  std::filesystem::permissions(file("conch.toml"), std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  std::filesystem::permissions(file("conch.toml"),
+                               std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
   EXPECT_EQ(result_of(at_master({"run", "a", "-n", "--config", file("conch.toml"), "--", "true"})), 80) << output_;
-  EXPECT_EQ(result_of(at_master({"run", "a", "--config", file("conch.toml"), "--sync-replicas", "1", "--sync-timeout", "1s", "--", "true"})), 0)
+  EXPECT_EQ(result_of(at_master({"run", "a", "--config", file("conch.toml"), "--sync-replicas", "1", "--sync-timeout",
+                                 "1s", "--", "true"})),
+            0)
       << output_;
 }
 
 TEST_F(WithReplicas, ThereAreNoneOfSeveralServers) {
-  EXPECT_EQ(result_of({"run", "a", "--url", "redlock://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "--sync-replicas", "1", "--", "true"}), 64) << output_;
+  EXPECT_EQ(result_of({"run", "a", "--url", "redlock://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "--sync-replicas", "1",
+                       "--", "true"}),
+            64)
+      << output_;
   EXPECT_NE(output_.find("several servers decide"), std::string::npos) << output_;
 }
 
@@ -72,7 +79,8 @@ TEST_F(WithReplicas, BenchMeasuresWhatTheyCost) {
   EXPECT_NE(output_.find("(minimum 2 and the acknowledgement of 1 replica)"), std::string::npos) << output_;
   EXPECT_EQ(result_of(at_master({"bench", "--time", "50ms", "--sync-replicas", "1", "--json"})), 0) << output_;
   EXPECT_NE(output_.find(R"("sync_replicas":1)"), std::string::npos) << output_;
-  EXPECT_EQ(result_of(at_master({"bench", "--time", "50ms", "--sync-replicas", "2", "--sync-timeout", "100ms"})), 80) << output_;
+  EXPECT_EQ(result_of(at_master({"bench", "--time", "50ms", "--sync-replicas", "2", "--sync-timeout", "100ms"})), 80)
+      << output_;
 }
 
 TEST_F(WithReplicas, DoctorComparesTheirClocksWithTheMasters) {
@@ -82,7 +90,8 @@ TEST_F(WithReplicas, DoctorComparesTheirClocksWithTheMasters) {
   EXPECT_EQ(output_.find("bad      replica clocks"), std::string::npos) << output_;
   EXPECT_NE(output_.find("warning  replicas: 1, which may lag"), std::string::npos) << output_;
   EXPECT_LE(result_of(at_master({"doctor", "--sync-replicas", "1"})), 1) << output_;
-  EXPECT_NE(output_.find("ok       replicas: 1, and all of them have a lock before it counts"), std::string::npos) << output_;
+  EXPECT_NE(output_.find("ok       replicas: 1, and all of them have a lock before it counts"), std::string::npos)
+      << output_;
   EXPECT_EQ(result_of(at_master({"doctor", "--sync-replicas", "2", "--sync-timeout", "100ms"})), 2) << output_;
   EXPECT_NE(output_.find("bad      replicas: 1, and sync-replicas is 2"), std::string::npos) << output_;
 
@@ -137,8 +146,12 @@ class wrong_clock {
     });
   }
   std::string time_of_it() const {
-    auto const now = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()) + ahead_;
-    auto const bulk = [](std::string const& text) { return "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n"; };
+    auto const now =
+        std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()) +
+        ahead_;
+    auto const bulk = [](std::string const& text) {
+      return "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n";
+    };
     return "*2\r\n" + bulk(std::to_string(now.count() / 1'000'000)) + bulk(std::to_string(now.count() % 1'000'000));
   }
 
@@ -157,7 +170,11 @@ TEST_F(WithReplicas, DoctorFindsAClockThatIsWrong) {
   // It says so when it connects to its master.
   EXPECT_GE(master_.integer({"CLIENT", "KILL", "TYPE", "replica"}), 1);
   std::string const announced = "ip=127.0.0.1,port=" + wrong.port() + ",state=online";
-  wait_until([&] { return master_.command({"INFO", "replication"}).find(announced) != std::string::npos; }, "the replica is not where it says");
+  wait_until(
+      [&] {
+        return master_.command({"INFO", "replication"}).find(announced) != std::string::npos;
+      },
+      "the replica is not where it says");
   EXPECT_EQ(result_of(at_master({"doctor"})), 2) << output_;
   EXPECT_NE(output_.find("bad      replica clocks: up to "), std::string::npos) << output_;
   EXPECT_NE(output_.find("run NTP on each server"), std::string::npos) << output_;

@@ -1,5 +1,5 @@
-// `conch run` with its default settings against real servers: it waits for the lock, and then works for longer than a claim. A claim is 3 s; over
-// several servers 0.5 s.
+// `conch run` with its default settings against real servers: it waits for the lock, and then works for longer than a
+// claim. A claim is 3 s; over several servers 0.5 s.
 
 #include <csignal>
 
@@ -40,7 +40,8 @@ TEST_F(RunDefault, OverSeveralServersWorksForLongerThanAClaim) {
   redis_server_options const tcp{.tcp = true};
   redis_server one{tcp}, two{tcp}, three{tcp};
   std::string url = "redlock://";
-  for (redis_server const* s : {&one, &two, &three}) url += (s == &one ? "127.0.0.1:" : ",127.0.0.1:") + std::to_string(s->port());
+  for (redis_server const* s : {&one, &two, &three})
+    url += (s == &one ? "127.0.0.1:" : ",127.0.0.1:") + std::to_string(s->port());
   program free = run({"--url", url, "a"}, longer_than_a_claim);
   free.wait_for("begun", 60s);
   program waiting = run({"--url", url, "a"}, longer_than_a_claim);
@@ -79,10 +80,12 @@ TEST_F(RunDefault, ALockThatIsHeldIsNotFreeWithinTheWait) {
   EXPECT_EQ(result_of({"run", "--kind", "exclusive", "--wait", "1s", "r", "--", "true"}), 75) << output_;
 }
 
-// ---------------------------------------------------------------------------------------- what the parent leaves behind
+// ---------------------------------------------------------------------------------------- what the parent leaves
+// behind
 
 constexpr char const* blocked =
-    "/usr/bin/python3 -c 'import os, signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, set(signal.Signals)); os.execvp(sys.argv[1], "
+    "/usr/bin/python3 -c 'import os, signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, set(signal.Signals)); "
+    "os.execvp(sys.argv[1], "
     "sys.argv[1:])' ";
 
 TEST_F(RunDefault, EndsWithItsCommandThoughItsParentHasBlockedAllSignals) {
@@ -92,7 +95,8 @@ TEST_F(RunDefault, EndsWithItsCommandThoughItsParentHasBlockedAllSignals) {
 }
 
 TEST_F(RunDefault, HearsSignalsThoughItsParentHasBlockedThem) {
-  program p = shell(std::string{"exec "} + blocked + "$CONCH run a --grace 100ms -- /bin/sh -c 'echo ready; sleep 600'");
+  program p =
+      shell(std::string{"exec "} + blocked + "$CONCH run a --grace 100ms -- /bin/sh -c 'echo ready; sleep 600'");
   p.wait_for("ready");
   p.signal(SIGTERM);
   p.signal(SIGINT);
@@ -103,8 +107,10 @@ TEST_F(RunDefault, HearsSignalsThoughItsParentHasBlockedThem) {
 
 TEST_F(RunDefault, EndsWithItsCommandThoughItsParentHasIgnoredChildren) {
   program p = shell(
-      "exec /usr/bin/python3 -c 'import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execvp(sys.argv[1], sys.argv[1:])' "
-      "$CONCH run a -- /usr/bin/python3 -c 'import signal, sys; sys.exit(3 if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN else 4)'");
+      "exec /usr/bin/python3 -c 'import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); "
+      "os.execvp(sys.argv[1], sys.argv[1:])' "
+      "$CONCH run a -- /usr/bin/python3 -c 'import signal, sys; sys.exit(3 if signal.getsignal(signal.SIGCHLD) == "
+      "signal.SIG_IGN else 4)'");
   EXPECT_EQ(p.wait_for_end(60s), 3) << "its command ignores them too, as it would without conch";
 }
 
@@ -118,7 +124,9 @@ TEST_F(RunDefault, KeepsTheWayToTheServerAndTheSocketsOfSystemdToItself) {
   std::string const show = "-- /usr/bin/env";
   probe_.command({"CONFIG", "SET", "requirepass", "abracadabra"});
   program with_password = shell(
-      "CONCH_USER=default CONCH_PASSWORD=abracadabra LISTEN_PID=1 LISTEN_FDS=2 LISTEN_FDNAMES=x WATCHDOG_PID=1 OTHER=stays $CONCH run a " + show);
+      "CONCH_USER=default CONCH_PASSWORD=abracadabra LISTEN_PID=1 LISTEN_FDS=2 LISTEN_FDNAMES=x WATCHDOG_PID=1 "
+      "OTHER=stays $CONCH run a " +
+      show);
   EXPECT_EQ(with_password.wait_for_end(60s), 0);
   std::string const& output = with_password.output();
   EXPECT_NE(output.find("OTHER=stays"), std::string::npos) << output;
@@ -126,7 +134,8 @@ TEST_F(RunDefault, KeepsTheWayToTheServerAndTheSocketsOfSystemdToItself) {
   for (char const* name : {"abracadabra", "CONCH_URL", "CONCH_USER", "CONCH_PASSWORD", "LISTEN_", "WATCHDOG_PID"}) {
     EXPECT_EQ(output.find(name), std::string::npos) << name << " in " << output;
   }
-  program kept = shell("CONCH_USER=default CONCH_PASSWORD=abracadabra LISTEN_PID=1 $CONCH run --keep-connection a " + show);
+  program kept =
+      shell("CONCH_USER=default CONCH_PASSWORD=abracadabra LISTEN_PID=1 $CONCH run --keep-connection a " + show);
   EXPECT_EQ(kept.wait_for_end(60s), 0);
   EXPECT_NE(kept.output().find("CONCH_PASSWORD=abracadabra"), std::string::npos);
   EXPECT_EQ(kept.output().find("LISTEN_"), std::string::npos);

@@ -26,7 +26,8 @@ class RunEvents : public Command {
     std::istringstream lines{text};
     for (std::string line; std::getline(lines, line);) {
       std::string const begin = "{\"event\":\"";
-      if (line.starts_with(begin)) all += (all.empty() ? "" : " ") + line.substr(begin.size(), line.find('"', begin.size()) - begin.size());
+      if (line.starts_with(begin))
+        all += (all.empty() ? "" : " ") + line.substr(begin.size(), line.find('"', begin.size()) - begin.size());
     }
     return all;
   }
@@ -41,7 +42,9 @@ TEST_F(RunEvents, TellOfAHoldFromTheWaitToTheEnd) {
   std::string const& all = p.output();
   ASSERT_EQ(story_of(all), "waiting granted child_started child_exit released exit") << all;
   EXPECT_TRUE(has(lines_with(all, "waiting")[0], R"("names":["stock:1"])")) << all;
-  EXPECT_TRUE(has(lines_with(all, "granted")[0], R"("locks":[{"name":"stock:1","fence":")" + fence + R"("}],"waited_ms":)")) << all;
+  EXPECT_TRUE(
+      has(lines_with(all, "granted")[0], R"("locks":[{"name":"stock:1","fence":")" + fence + R"("}],"waited_ms":)"))
+      << all;
   EXPECT_TRUE(has(lines_with(all, "child_started")[0], "\"pid\":" + pid + '}')) << all;
   EXPECT_TRUE(has(lines_with(all, "child_exit")[0], "\"code\":3}")) << all;
   EXPECT_TRUE(has(lines_with(all, "released")[0], "\"confirmed\":true}")) << all;
@@ -67,7 +70,8 @@ TEST_F(RunEvents, GoToNoDescriptorOfConchItself) {
 
 /// Another client has the lock from that moment on: nothing may keep the job from its end.
 TEST_F(RunEvents, AStoppedReaderOfStandardErrorKeepsNoJobRunning) {
-  std::ofstream{file("job")} << "exec 2>/dev/null\ntrap 'echo got TERM; exit' TERM\necho held\nwhile :; do sleep 0.05; done\n";
+  std::ofstream{file("job")}
+      << "exec 2>/dev/null\ntrap 'echo got TERM; exit' TERM\necho held\nwhile :; do sleep 0.05; done\n";
   std::ofstream{file("start.py")} << "import fcntl, os, subprocess, sys\n"
                                      "r, w = os.pipe()\n"
                                      "fcntl.fcntl(w, 1031, 4096)\n"  // F_SETPIPE_SZ
@@ -104,7 +108,8 @@ TEST_F(RunEvents, ALineLongerThanThePipeKeepsNobodyWaiting) {
   std::ofstream{file("start.py")} << with_a_small_pipe;
   std::string names;
   for (int n = 0; n < 30; ++n) names += ' ' + std::to_string(n) + std::string(500, 'x');
-  program p = shell("/usr/bin/python3 " + file("start.py") + " stopped $CONCH run --events-fd 7" + names + " -- /bin/sh -c 'echo ran; exit 5'");
+  program p = shell("/usr/bin/python3 " + file("start.py") + " stopped $CONCH run --events-fd 7" + names +
+                    " -- /bin/sh -c 'echo ran; exit 5'");
   p.wait_for("ran");
   EXPECT_EQ(p.wait_for("code"), "code 5");
 }
@@ -113,7 +118,8 @@ TEST_F(RunEvents, ALineLongerThanThePipeReachesASlowReaderWhole) {
   std::ofstream{file("start.py")} << with_a_small_pipe;
   std::string names;
   for (int n = 0; n < 30; ++n) names += ' ' + std::to_string(n) + std::string(500, 'x');
-  program p = shell("/usr/bin/python3 " + file("start.py") + " slow $CONCH run --events-fd 7" + names + " -- /bin/sleep 2");
+  program p =
+      shell("/usr/bin/python3 " + file("start.py") + " slow $CONCH run --events-fd 7" + names + " -- /bin/sleep 2");
   EXPECT_EQ(p.wait_for("code"), "code 0");
   std::string const& all = p.output();
   EXPECT_EQ(story_of(all), "waiting granted child_started child_exit released exit") << all;
@@ -157,7 +163,8 @@ TEST_F(RunEvents, ALossComesBeforeTheEndOfTheChild) {
   EXPECT_EQ(p.wait_for_end(60s), 79);
   std::string const& all = p.output();
   EXPECT_EQ(story_of(all), "waiting granted child_started lost child_exit exit") << all;
-  EXPECT_TRUE(has(lines_with(all, "lost").at(0), R"("error":"a: the lock is lost: it is not this client's any more)")) << all;
+  EXPECT_TRUE(has(lines_with(all, "lost").at(0), R"("error":"a: the lock is lost: it is not this client's any more)"))
+      << all;
   EXPECT_TRUE(has(lines_with(all, "lost").at(0), R"(,"exit_code":79})")) << all;
   EXPECT_TRUE(has(lines_with(all, "child_exit").at(0), "\"signal\":15}")) << all;
 }
@@ -173,8 +180,9 @@ TEST_F(RunEvents, ACommandThatIsNotThereIsNotStarted) {
 }
 
 TEST_F(RunEvents, GoToADescriptorThatTheCommandDoesNotGet) {
-  program p =
-      shell("$CONCH run --events-fd 7 a -- /bin/sh -c 'if (echo mine >&7) 2>/dev/null; then exit 9; fi; echo no descriptor' 7> $FILE; echo code $?");
+  program p = shell(
+      "$CONCH run --events-fd 7 a -- /bin/sh -c 'if (echo mine >&7) 2>/dev/null; then exit 9; fi; echo no descriptor' "
+      "7> $FILE; echo code $?");
   p.wait_for("no descriptor");
   EXPECT_EQ(p.wait_for("code "), "code 0");
   EXPECT_EQ(p.wait_for_end(60s), 0);
@@ -201,14 +209,17 @@ TEST_F(RunEvents, NeedAnOpenDescriptor) {
 
 // A pipe without a reader, which ends other programs by SIGPIPE; and CMD does not ignore that signal either.
 TEST_F(RunEvents, AReaderThatHasGoneEndsNothing) {
-  program p =
-      shell("mkfifo $FILE; exec 4<> $FILE; exec 7> $FILE; exec 4>&-; $CONCH run --events-fd 7 a -- /bin/sh -c 'kill -PIPE $$; exit 5'; echo code $?");
+  program p = shell(
+      "mkfifo $FILE; exec 4<> $FILE; exec 7> $FILE; exec 4>&-; $CONCH run --events-fd 7 a -- /bin/sh -c 'kill -PIPE "
+      "$$; exit 5'; echo code $?");
   EXPECT_EQ(p.wait_for("code ", 60s), "code " + std::to_string(128 + SIGPIPE));
   EXPECT_FALSE(is_held("a"));
 }
 
 TEST_F(RunEvents, AReaderThatDoesNotReadKeepsNobodyWaiting) {
-  program p = shell("mkfifo $FILE; exec 7<> $FILE; head -c 65536 /dev/zero >&7; $CONCH run --events-fd 7 a -- /bin/sh -c 'exit 5'; echo code $?");
+  program p = shell(
+      "mkfifo $FILE; exec 7<> $FILE; head -c 65536 /dev/zero >&7; $CONCH run --events-fd 7 a -- /bin/sh -c 'exit 5'; "
+      "echo code $?");
   EXPECT_EQ(p.wait_for("code ", 60s), "code 5");
   EXPECT_FALSE(is_held("a"));
 }

@@ -1,5 +1,5 @@
-// `conch run` where the lock is lost, or conch or its child is killed. The judge is a file to which the children write their fences: none
-// may be written behind a later one.
+// `conch run` where the lock is lost, or conch or its child is killed. The judge is a file to which the children write
+// their fences: none may be written behind a later one.
 
 #include <csignal>
 #include <cstdlib>
@@ -100,9 +100,9 @@ TEST_F(RunLoss, OfAConchThatStandsStillForLongerThanTheLease) {
 
 TEST_F(RunLoss, OfAConchThatIsKilledEndsTheChildAndWhatTheChildHasStarted) {
   // The child's own child writes; both ignore what can be ignored.
-  program p =
-      run({"a", "--lease", "1s"},
-          "trap '' TERM HUP INT; echo pid $$; /bin/sh -c 'echo grandchild $$; while :; do echo $CONCH_FENCE >> $FILE; sleep 0.01; done' & wait");
+  program p = run({"a", "--lease", "1s"},
+                  "trap '' TERM HUP INT; echo pid $$; /bin/sh -c 'echo grandchild $$; while :; do echo $CONCH_FENCE >> "
+                  "$FILE; sleep 0.01; done' & wait");
   pid_t const child = child_of(p);
   pid_t const grandchild = static_cast<pid_t>(number_behind(p.wait_for("grandchild "), "grandchild "));
   wait_until_written();
@@ -116,7 +116,8 @@ TEST_F(RunLoss, OfAConchThatIsKilledEndsTheChildAndWhatTheChildHasStarted) {
 }
 
 TEST_F(RunLoss, OfAConchThatIsKilledKeepsTheChildWhereThatIsWanted) {
-  program p = run({"a", "--no-kill-child", "--lease", "300ms"}, "echo pid $$; while [ ! -e $FILE ]; do sleep 0.02; done; echo done > $FILE.done");
+  program p = run({"a", "--no-kill-child", "--lease", "300ms"},
+                  "echo pid $$; while [ ! -e $FILE ]; do sleep 0.02; done; echo done > $FILE.done");
   pid_t const child = child_of(p);
   p.signal(SIGKILL);
   wait_until([&] { return !is_held("a"); }, "the lock did not go with its lease");
@@ -137,8 +138,9 @@ TEST_F(RunLoss, OfAChildThatIsKilledReleasesAtOnce) {
 }
 
 TEST_F(RunLoss, EndsAllOfTheGroup) {
-  program p =
-      run({"a", "--lease", "1s"}, "trap '' TERM; (trap '' TERM; while :; do echo $CONCH_FENCE >> $FILE; sleep 0.01; done) & " + std::string{writer});
+  program p = run({"a", "--lease", "1s"},
+                  "trap '' TERM; (trap '' TERM; while :; do echo $CONCH_FENCE >> $FILE; sleep 0.01; done) & " +
+                      std::string{writer});
   pid_t const child = child_of(p);
   wait_until_written(4);
   program other = next();

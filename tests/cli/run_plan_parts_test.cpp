@@ -79,7 +79,8 @@ TEST(RunPlan, PassesSignalsOnAndEndsTheGroupAtTheSecondThatMeansAnEnd) {
   EXPECT_EQ(p.signalled(usr1, false, at(0s)), (orders{{kind::signal_group, usr1}}));
   EXPECT_EQ(p.signalled(interrupt, true, at(0s)), (orders{{kind::signal_group, interrupt}}));
   EXPECT_EQ(p.at(), state::running);
-  EXPECT_EQ(p.signalled(hup, true, at(1s)), (orders{{kind::signal_group, hup}, {kind::signal_group, term}, {kind::kill_at, 0, at(1500ms)}}));
+  EXPECT_EQ(p.signalled(hup, true, at(1s)),
+            (orders{{kind::signal_group, hup}, {kind::signal_group, term}, {kind::kill_at, 0, at(1500ms)}}));
   EXPECT_EQ(p.at(), state::ending);
   EXPECT_EQ(p.signalled(usr1, false, at(1s)), (orders{{kind::signal_group, usr1}}));
   EXPECT_EQ(p.signalled(interrupt, true, at(1100ms)), kill_now);
@@ -162,8 +163,10 @@ TEST(RunPlan, LetsAStoppedChildTakeItsTerm) {
   plan p = plan::running();
   p.child_suspended();
   p.signalled(term, true, at(1s));
-  EXPECT_EQ(p.signalled(term, true, at(1s)),
-            (orders{{kind::signal_group, term}, {kind::signal_group, term}, {kind::signal_group, cont}, {kind::kill_at, 0, at(1500ms)}}));
+  EXPECT_EQ(p.signalled(term, true, at(1s)), (orders{{kind::signal_group, term},
+                                                     {kind::signal_group, term},
+                                                     {kind::signal_group, cont},
+                                                     {kind::kill_at, 0, at(1500ms)}}));
 }
 
 TEST(RunPlan, HearsNothingAfterTheEnd) {

@@ -24,7 +24,8 @@ TEST_F(Run, ExitsWithTheCodeOfTheCommandAndReleases) {
 }
 
 TEST_F(Run, TellsTheCommandItsLockAndItsFence) {
-  program p = run({"--keep-connection", "stock:1"}, "echo \"[$CONCH_LOCK] [$CONCH_SEGMENT]\"; echo fence $CONCH_FENCE; $CONCH status stock:1");
+  program p = run({"--keep-connection", "stock:1"},
+                  "echo \"[$CONCH_LOCK] [$CONCH_SEGMENT]\"; echo fence $CONCH_FENCE; $CONCH status stock:1");
   EXPECT_EQ(p.wait_for("["), "[stock:1] []");
   std::string const fence = p.wait_for("fence ").substr(6);
   EXPECT_NE(p.wait_for("  client").find(fence), std::string::npos);
@@ -35,7 +36,9 @@ TEST_F(Run, HoldsEachKindOfLock) {
   program striped = run({"--kind", "striped=2", "g"}, "echo segment $CONCH_SEGMENT; sleep 600");
   long const segment = number_behind(striped.wait_for("segment "), "segment ");
   EXPECT_TRUE(segment == 1 || segment == 2);
-  EXPECT_EQ(run({"--kind", "striped=2", "g", "-n"}, "exit $((CONCH_SEGMENT + " + std::to_string(segment) + "))").wait_for_end(), 3);
+  EXPECT_EQ(run({"--kind", "striped=2", "g", "-n"}, "exit $((CONCH_SEGMENT + " + std::to_string(segment) + "))")
+                .wait_for_end(),
+            3);
 
   auto const status_inside = [&](std::string const& kind, std::string const& name) {
     program p = run({"--keep-connection", "--kind", kind, name}, "$CONCH status " + name);
@@ -51,7 +54,8 @@ TEST_F(Run, HoldsEachKindOfLock) {
 
 TEST_F(Run, TakesSeveralMutexesOrNone) {
   program p =
-      run({"--keep-connection", "b", "a"}, "echo names $CONCH_LOCK; set -- $CONCH_FENCE; echo fences $#; $CONCH run -n c a -- true; echo code $?");
+      run({"--keep-connection", "b", "a"},
+          "echo names $CONCH_LOCK; set -- $CONCH_FENCE; echo fences $#; $CONCH run -n c a -- true; echo code $?");
   EXPECT_EQ(p.wait_for("names"), "names b a");
   EXPECT_EQ(p.wait_for("fences"), "fences 2");
   EXPECT_EQ(p.wait_for("code"), "code 75");
@@ -71,7 +75,8 @@ TEST_F(Run, CountsExactlyWithFiftyAtATime) {
   constexpr int processes = 50;
   std::string const script =
       "echo 0 > $FILE; i=0; while [ $i -lt 50 ]; do i=$((i + 1)); "
-      "$CONCH run counter -- /bin/sh -c 'read n < $FILE; echo $((n + 1)) > $FILE' & done; wait; echo counted $(cat $FILE)";
+      "$CONCH run counter -- /bin/sh -c 'read n < $FILE; echo $((n + 1)) > $FILE' & done; wait; echo counted $(cat "
+      "$FILE)";
   program all = shell(script);
   EXPECT_EQ(number_behind(all.wait_for("counted ", 100s), "counted "), processes);
 }
@@ -122,7 +127,8 @@ TEST_F(Run, LeavesTheLineWhenItIsToldToEnd) {
 }
 
 TEST_F(Run, LeavesASignalIgnoredThatItWasToldToIgnore) {
-  program p = shell("trap '' HUP; exec $CONCH run a -- /bin/sh -c 'echo ready; kill -HUP $$; kill -HUP $PPID; echo alive'");
+  program p =
+      shell("trap '' HUP; exec $CONCH run a -- /bin/sh -c 'echo ready; kill -HUP $$; kill -HUP $PPID; echo alive'");
   p.wait_for("alive");
   EXPECT_EQ(p.wait_for_end(), 0);
 }
@@ -152,9 +158,9 @@ TEST_F(Run, GivesTheCommandNoDescriptorOfItsOwn) {
 }
 
 TEST_F(Run, EndsWhatTheCommandLeavesBehindBeforeItReleases) {
-  program p =
-      run({"a"},
-          "(trap 'exit 0' TERM; echo pid $(exec sh -c 'echo $PPID'); while :; do echo $CONCH_FENCE >> $FILE; sleep 0.01; done) & sleep 0.1; exit 2");
+  program p = run({"a"},
+                  "(trap 'exit 0' TERM; echo pid $(exec sh -c 'echo $PPID'); while :; do echo $CONCH_FENCE >> $FILE; "
+                  "sleep 0.01; done) & sleep 0.1; exit 2");
   pid_t const left = static_cast<pid_t>(number_behind(p.wait_for("pid "), "pid "));
   program next = run({"a"}, "echo $CONCH_FENCE >> $FILE");
   EXPECT_EQ(p.wait_for_end(), 2);
@@ -164,7 +170,8 @@ TEST_F(Run, EndsWhatTheCommandLeavesBehindBeforeItReleases) {
 }
 
 TEST_F(Run, AsProcessOneOfAContainerWaitsForOrphansAndTakesSignals) {
-  if (::system("unshare --fork --pid --mount-proc true 2>/dev/null") != 0) GTEST_SKIP() << "this user may not make a process namespace";
+  if (::system("unshare --fork --pid --mount-proc true 2>/dev/null") != 0)
+    GTEST_SKIP() << "this user may not make a process namespace";
   std::ofstream{file("script")} << R"(
 trap 'exit 8' TERM
 orphan=$( (setsid /bin/sh -c 'echo $$; exec sleep 0.1 >/dev/null' & ) )   # its parent has ended at once
@@ -181,7 +188,8 @@ while :; do sleep 0.02; done
 
 TEST_F(Run, LeavesNoProcessBehind) {
   // It has its name a moment after it was made.
-  constexpr char const* children = "for p in $(cat /proc/$PPID/task/$PPID/children); do echo $(cat /proc/$p/comm) $p; done";
+  constexpr char const* children =
+      "for p in $(cat /proc/$PPID/task/$PPID/children); do echo $(cat /proc/$p/comm) $p; done";
   program p = run({"a"}, std::string{"until "} + children + " | grep conch-guard; do :; done");
   pid_t const guard = static_cast<pid_t>(number_behind(p.wait_for("conch-guard "), "conch-guard "));
   EXPECT_EQ(p.wait_for_end(), 0);

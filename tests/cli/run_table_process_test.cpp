@@ -1,5 +1,6 @@
-// Every exit and every kill of `conch run`, under a library that tells a story (fake_locks.hpp). The processes are real. Each row says what must
-// come out; the last test puts faults into the library and expects the row that it names to notice.
+// Every exit and every kill of `conch run`, under a library that tells a story (fake_locks.hpp). The processes are
+// real. Each row says what must come out; the last test puts faults into the library and expects the row that it names
+// to notice.
 
 #include <gtest/gtest.h>
 
@@ -33,7 +34,8 @@ using words = std::vector<std::string>;
 /// A run under the fake library.
 class fake_run {
  public:
-  fake_run(words story, words const& options, words const& command) : program_{all_words(std::move(story), options, command)} {}
+  fake_run(words story, words const& options, words const& command)
+      : program_{all_words(std::move(story), options, command)} {}
 
   program& of() { return program_; }
   void wait_for(std::string const& beginning) { program_.wait_for(beginning, bound); }
@@ -53,7 +55,9 @@ class fake_run {
     }
   }
   /// By conch::clock.
-  time_point granted() { return time_point{duration{std::stoll(program_.wait_for("call granted ", bound).substr(13))}}; }
+  time_point granted() {
+    return time_point{duration{std::stoll(program_.wait_for("call granted ", bound).substr(13))}};
+  }
   int code() { return program_.wait_for_end(bound); }
 
   /// What was asked of the library, in order, but for the grant and for who follows the deadline.
@@ -97,7 +101,8 @@ bool is_gone(pid_t pid) {
 time_point wait_until_gone(pid_t pid) {
   auto const end = std::chrono::steady_clock::now() + fake_run::bound;
   while (!is_gone(pid)) {
-    if (std::chrono::steady_clock::now() > end) throw std::runtime_error{"process " + std::to_string(pid) + " is there still"};
+    if (std::chrono::steady_clock::now() > end)
+      throw std::runtime_error{"process " + std::to_string(pid) + " is there still"};
     std::this_thread::sleep_for(2ms);
   }
   return clock::now();
@@ -127,7 +132,14 @@ auto when(char const* line, int signal) {
 }
 
 row refused(char const* name, char const* error, int code) {
-  return {name, {std::string{"refused="} + error}, {"-E", "0", "--wait", "1s"}, sh("echo never"), nothing, code, "acquire drop close", "conch: a: "};
+  return {name,
+          {std::string{"refused="} + error},
+          {"-E", "0", "--wait", "1s"},
+          sh("echo never"),
+          nothing,
+          code,
+          "acquire drop close",
+          "conch: a: "};
 }
 
 std::vector<row> all_rows() {
@@ -136,9 +148,29 @@ std::vector<row> all_rows() {
   return {
       // ---- the command ends
       {"ExitsWithTheCodeOfTheCommand", {}, {}, sh("exit 3"), nothing, 3, "acquire release drop"},
-      {"ExitsWithTheSignalThatEndedTheCommand", {}, {}, sh("kill -KILL $$"), nothing, 128 + SIGKILL, "acquire release drop"},
-      {"ReleasesWhereThereIsNoSuchCommand", {}, {}, {"no-such-program"}, nothing, 127, "acquire release drop", "no-such-program: "},
-      {"ReleasesWhereTheCommandCannotBeExecuted", {}, {}, {"/etc/passwd"}, nothing, 126, "acquire release drop", "/etc/passwd: "},
+      {"ExitsWithTheSignalThatEndedTheCommand",
+       {},
+       {},
+       sh("kill -KILL $$"),
+       nothing,
+       128 + SIGKILL,
+       "acquire release drop"},
+      {"ReleasesWhereThereIsNoSuchCommand",
+       {},
+       {},
+       {"no-such-program"},
+       nothing,
+       127,
+       "acquire release drop",
+       "no-such-program: "},
+      {"ReleasesWhereTheCommandCannotBeExecuted",
+       {},
+       {},
+       {"/etc/passwd"},
+       nothing,
+       126,
+       "acquire release drop",
+       "/etc/passwd: "},
       {"EndsWhatTheCommandHasLeftBehindBeforeTheRelease",
        {},
        {},
@@ -157,7 +189,14 @@ std::vector<row> all_rows() {
        "a: not released yet, so it ends with its lease: "},
 
       // ---- no lock
-      {"SaysThatTheLockIsNotFree", {"refused=timed_out"}, {"-n"}, sh("echo never"), nothing, 75, "acquire drop close", "conch: a: not free\n"},
+      {"SaysThatTheLockIsNotFree",
+       {"refused=timed_out"},
+       {"-n"},
+       sh("echo never"),
+       nothing,
+       75,
+       "acquire drop close",
+       "conch: a: not free\n"},
       {"SaysForHowLongItWasNotFree",
        {"refused=timed_out"},
        {"--wait", "2s"},
@@ -166,7 +205,13 @@ std::vector<row> all_rows() {
        75,
        "acquire drop close",
        "a: not free within 2"},
-      {"HasTheCodeForNotFreeThatWasAskedFor", {"refused=timed_out"}, {"-n", "-E", "0"}, sh("echo never"), nothing, 0, "acquire drop close"},
+      {"HasTheCodeForNotFreeThatWasAskedFor",
+       {"refused=timed_out"},
+       {"-n", "-E", "0"},
+       sh("echo never"),
+       nothing,
+       0,
+       "acquire drop close"},
       refused("ThatNoServerAnswersIsNotThatTheLockIsNotFree", "unreachable", 69),
       refused("AClosedClientIsUnreachable", "closed", 69),
       refused("SaysThatAccessIsDenied", "access_denied", 77),
@@ -206,8 +251,22 @@ std::vector<row> all_rows() {
        "acquire stop_waiting release drop"},
 
       // ---- signals while the command runs
-      {"PassesTermOn", {}, {}, sh("trap 'echo told; exit 6' TERM; echo ready; " + waits), when("ready", SIGTERM), 6, "acquire release drop", "told"},
-      {"PassesUsr1On", {}, {}, sh("trap 'echo told; exit 7' USR1; echo ready; " + waits), when("ready", SIGUSR1), 7, "acquire release drop", "told"},
+      {"PassesTermOn",
+       {},
+       {},
+       sh("trap 'echo told; exit 6' TERM; echo ready; " + waits),
+       when("ready", SIGTERM),
+       6,
+       "acquire release drop",
+       "told"},
+      {"PassesUsr1On",
+       {},
+       {},
+       sh("trap 'echo told; exit 7' USR1; echo ready; " + waits),
+       when("ready", SIGUSR1),
+       7,
+       "acquire release drop",
+       "told"},
       {"EndsTheCommandByTermAtTheSecondInterrupt",
        {},
        {},
@@ -230,7 +289,14 @@ std::vector<row> all_rows() {
        "acquire release drop"},
 
       // ---- a loss
-      {"TellsTheCommandOfALossAndReleasesNothing", {"lost_at=100ms"}, {}, sh(told), nothing, 79, "acquire drop close", "told"},
+      {"TellsTheCommandOfALossAndReleasesNothing",
+       {"lost_at=100ms"},
+       {},
+       sh(told),
+       nothing,
+       79,
+       "acquire drop close",
+       "told"},
       {"KillsACommandThatDoesNotHearOfTheLoss",
        {"lost_at=100ms"},
        {"--grace", "100ms"},
@@ -263,7 +329,13 @@ std::vector<row> all_rows() {
        "went on"},
 
       // ---- the deadline moves
-      {"LetsTheCommandWorkForLongerThanAClaim", {"valid_for=2s", "renewal=0ms=1h"}, {}, sh("sleep 3; exit 0"), nothing, 0, "acquire release drop"},
+      {"LetsTheCommandWorkForLongerThanAClaim",
+       {"valid_for=2s", "renewal=0ms=1h"},
+       {},
+       sh("sleep 3; exit 0"),
+       nothing,
+       0,
+       "acquire release drop"},
       {"FollowsEachLaterDeadline",
        {"valid_for=2s", "renewal=0ms=2100ms", "renewal=200ms=2400ms", "renewal=400ms=1h"},
        {},
@@ -299,7 +371,8 @@ class RunTable : public testing::TestWithParam<row> {};
 
 TEST_P(RunTable, EndsAsTheRowSays) { EXPECT_EQ(wrong_with(GetParam()), ""); }
 
-INSTANTIATE_TEST_SUITE_P(Rows, RunTable, testing::ValuesIn(all_rows()), [](auto const& of) { return std::string{of.param.name}; });
+INSTANTIATE_TEST_SUITE_P(Rows, RunTable, testing::ValuesIn(all_rows()),
+                         [](auto const& of) { return std::string{of.param.name}; });
 
 TEST(RunTableFaults, EachIsSeenByTheRowThatItNames) {
   std::vector<std::pair<std::string, std::string>> const faults{
@@ -316,7 +389,8 @@ TEST(RunTableFaults, EachIsSeenByTheRowThatItNames) {
     auto const seen_by = std::find_if(rows.begin(), rows.end(), [&](row const& r) { return r.name == name; });
     ASSERT_NE(seen_by, rows.end()) << name;
     row bounded = *seen_by;
-    if (fault == "loss_not_told") bounded.command = sh("trap 'echo told; exit 0' TERM; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.05; done");
+    if (fault == "loss_not_told")
+      bounded.command = sh("trap 'echo told; exit 0' TERM; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.05; done");
     EXPECT_NE(wrong_with(bounded, fault), "") << fault << " is not seen by " << name;
   }
 }
@@ -349,7 +423,8 @@ TEST_F(RunKills, WithoutAGuardianTheCommandOutlivesAConchThatIsStopped) {
 }
 
 TEST_F(RunKills, TheCommandAndWhatItHasStartedAreKilledWithConch) {
-  fake_run r{{}, {}, sh("trap '' TERM INT HUP; echo pid $$; /bin/sh -c 'echo pid $$; while :; do sleep 0.02; done' & wait")};
+  fake_run r{
+      {}, {}, sh("trap '' TERM INT HUP; echo pid $$; /bin/sh -c 'echo pid $$; while :; do sleep 0.02; done' & wait")};
   pid_t const child = r.child(), grandchild = r.child();
   r.signal(SIGKILL);
   wait_until_gone(child);
@@ -380,7 +455,17 @@ TEST_F(RunKills, SaysThatACommandOfAnotherUserIsOutOfReach) {
   for (bool const by_signal : {false, true}) {
     words story{"/usr/bin/setpriv", "--reuid=65534", "--clear-groups", CONCH_RUN_FAKE};
     if (!by_signal) story.insert(story.end(), {"renewal=1s=2h", "renewal=2s=3h", "renewal=3s=4h"});
-    words const rest{"::", "run", "--grace", "100ms", "a", "--", becomes_root, "--reuid=0", "/bin/sh", "-c", "echo ready; sleep 4; exit 6"};
+    words const rest{"::",
+                     "run",
+                     "--grace",
+                     "100ms",
+                     "a",
+                     "--",
+                     becomes_root,
+                     "--reuid=0",
+                     "/bin/sh",
+                     "-c",
+                     "echo ready; sleep 4; exit 6"};
     story.insert(story.end(), rest.begin(), rest.end());
     program p{story};
     p.wait_for("ready", fake_run::bound);

@@ -33,7 +33,8 @@ TEST_F(Status, TellsHoldersAndWaiters) {
   EXPECT_NE(output_.find("fence " + fence), std::string::npos) << output_;
   EXPECT_TRUE(output_.ends_with("b: free\n")) << output_;
   EXPECT_EQ(result_of({"status", "--json", "a"}), 0);
-  EXPECT_TRUE(output_.starts_with(R"({"name":"a","kind":"mutex","locked":true,"held":1,"taken":1,"limit":1,"waiting":1,"holders":[{"client":")"))
+  EXPECT_TRUE(output_.starts_with(
+      R"({"name":"a","kind":"mutex","locked":true,"held":1,"taken":1,"limit":1,"waiting":1,"holders":[{"client":")"))
       << output_;
   EXPECT_NE(output_.find("\"fence\":\"" + fence + '"'), std::string::npos) << output_;
 }
@@ -66,7 +67,8 @@ TEST_F(Status, SaysWhatIsWrongWithACode) {
 TEST_F(Status, FindsServerAndPasswordInAFileThatIsItsOwn) {
   EXPECT_EQ(probe_.command({"ACL", "SETUSER", "ops", "on", ">a secret", "~*", "&*", "+@all"}), "OK");
   EXPECT_EQ(probe_.command({"CONFIG", "SET", "requirepass", "another"}), "OK");
-  std::string const config = write("conch.toml", "url = \"" + server_.url() + "\"\nuser = 'ops'\npassword-file = 'password'\n");
+  std::string const config =
+      write("conch.toml", "url = \"" + server_.url() + "\"\nuser = 'ops'\npassword-file = 'password'\n");
   write("password", "a secret\n");
   EXPECT_EQ(result_of({"status", "a"}), 77) << "without it";
   EXPECT_EQ(result_of({"status", "a", "--config", config}), 0) << output_;
@@ -82,8 +84,8 @@ TEST_F(Status, AsksEachServerOfAQuorum) {
   redis_server_options const tcp{.tcp = true};
   redis_server one{tcp}, two{tcp}, three{tcp};
   std::string const address = "127.0.0.1:";
-  std::string const url =
-      "redlock://" + address + std::to_string(one.port()) + ',' + address + std::to_string(two.port()) + ',' + address + std::to_string(three.port());
+  std::string const url = "redlock://" + address + std::to_string(one.port()) + ',' + address +
+                          std::to_string(two.port()) + ',' + address + std::to_string(three.port());
   program holder = run({"--url", url, "a"}, "echo held; sleep 600");
   holder.wait_for("held");
   EXPECT_EQ(result_of({"status", "--url", url, "a"}), 0);
@@ -132,7 +134,8 @@ TEST_F(OfAQuorum, TheFenceOfEachServerTakesTheLockFromItsHolderAtAllServers) {
 }
 
 TEST_F(OfAQuorum, UnlockAsksOnceAndSaysThatNobodyHoldsIt) {
-  std::vector<std::string> const words{"/usr/bin/env", "HOME=" + folder_.string(), CONCH_COMMAND, "unlock", "a", "--url", url_};
+  std::vector<std::string> const words{
+      "/usr/bin/env", "HOME=" + folder_.string(), CONCH_COMMAND, "unlock", "a", "--url", url_};
   on_terminal free{words};
   EXPECT_EQ(free.wait_for_end(), 1) << free.output();
   program holder = run({"--url", url_, "a"}, "echo held; sleep 600");
@@ -146,8 +149,13 @@ TEST_F(OfAQuorum, UnlockAsksOnceAndSaysThatNobodyHoldsIt) {
 
 TEST_F(OfAQuorum, OneServerNamedTwiceIsRefusedByEachCommand) {
   std::string const twice = "redlock://" + address(one_) + ',' + address(two_) + ',' + address(two_);
-  for (std::vector<std::string> words : std::vector<std::vector<std::string>>{
-           {"run", "a", "--url", twice, "--", "true"}, {"status", "a"}, {"list"}, {"watch"}, {"unlock", "a", "--yes"}, {"bench"}}) {
+  for (std::vector<std::string> words :
+       std::vector<std::vector<std::string>>{{"run", "a", "--url", twice, "--", "true"},
+                                             {"status", "a"},
+                                             {"list"},
+                                             {"watch"},
+                                             {"unlock", "a", "--yes"},
+                                             {"bench"}}) {
     if (words[0] != "run") words.insert(words.end(), {"--url", twice});
     EXPECT_EQ(result_of(words), 78) << words[0] << ": " << output_;
     EXPECT_NE(output_.find("two of the servers are the same"), std::string::npos) << output_;

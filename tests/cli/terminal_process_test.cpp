@@ -13,14 +13,18 @@ using namespace std::chrono_literals;
 class RunAtTerminal : public Command {
  protected:
   std::vector<std::string> words(std::vector<std::string> const& behind) const {
-    std::vector<std::string> all{"/usr/bin/env", "HOME=" + folder_.string(), "FILE=" + file("written"), "CONCH=" CONCH_COMMAND,
-                                 "CONCH_URL=" + server_.url()};
+    std::vector<std::string> all{"/usr/bin/env", "HOME=" + folder_.string(), "FILE=" + file("written"),
+                                 "CONCH=" CONCH_COMMAND, "CONCH_URL=" + server_.url()};
     all.insert(all.end(), behind.begin(), behind.end());
     return all;
   }
-  on_terminal run(std::string const& script) const { return on_terminal{words({CONCH_COMMAND, "run", "a", "--", "/bin/sh", "-c", script})}; }
+  on_terminal run(std::string const& script) const {
+    return on_terminal{words({CONCH_COMMAND, "run", "a", "--", "/bin/sh", "-c", script})};
+  }
   /// A shell with job control, as a user has it.
-  on_terminal shell(std::string const& script) const { return on_terminal{words({"/bin/sh", "-c", "set -m; " + script})}; }
+  on_terminal shell(std::string const& script) const {
+    return on_terminal{words({"/bin/sh", "-c", "set -m; " + script})};
+  }
 };
 
 TEST_F(RunAtTerminal, TheCommandReadsFromIt) {
@@ -50,7 +54,8 @@ TEST_F(RunAtTerminal, AScriptDoesNotGoOnBehindAnInterrupt) {
 }
 
 TEST_F(RunAtTerminal, AStoppedOneGoesOnWhereTheLockIsHeld) {
-  on_terminal t = shell("$CONCH run a -- /bin/sh -c 'echo ready; read x; echo \"got $x.\"'; echo stopped; fg; echo ended $?");
+  on_terminal t =
+      shell("$CONCH run a -- /bin/sh -c 'echo ready; read x; echo \"got $x.\"'; echo stopped; fg; echo ended $?");
   t.wait_for("ready");
   t.type("\x1a");
   t.wait_for("stopped");
@@ -62,7 +67,8 @@ TEST_F(RunAtTerminal, AStoppedOneGoesOnWhereTheLockIsHeld) {
 
 TEST_F(RunAtTerminal, AStoppedOneDoesNotGoOnWhereTheLockIsLost) {
   on_terminal t = shell(
-      "$CONCH run a -- /bin/sh -c 'trap \"echo went on > $FILE\" TERM; echo ready; read x; echo went on > $FILE'; echo stopped; read y; fg; echo "
+      "$CONCH run a -- /bin/sh -c 'trap \"echo went on > $FILE\" TERM; echo ready; read x; echo went on > $FILE'; echo "
+      "stopped; read y; fg; echo "
       "ended $?");
   t.wait_for("ready");
   t.type("\x1a");
@@ -75,8 +81,9 @@ TEST_F(RunAtTerminal, AStoppedOneDoesNotGoOnWhereTheLockIsLost) {
 }
 
 TEST_F(RunAtTerminal, AStoppedOneIsKilledWhenItsLeaseEnds) {
-  on_terminal t =
-      shell("$CONCH run a --lease 300ms -- /bin/sh -c 'echo pid $$.; read x; echo went on > $FILE'; echo stopped; read y; fg; echo ended $?");
+  on_terminal t = shell(
+      "$CONCH run a --lease 300ms -- /bin/sh -c 'echo pid $$.; read x; echo went on > $FILE'; echo stopped; read y; "
+      "fg; echo ended $?");
   t.wait_for("pid ");
   t.wait_for(".");
   t.type("\x1a");
@@ -90,7 +97,8 @@ TEST_F(RunAtTerminal, AStoppedOneIsKilledWhenItsLeaseEnds) {
 }
 
 TEST_F(RunAtTerminal, InTheBackgroundTheCommandGetsItWhenTheJobDoes) {
-  on_terminal t = shell("$CONCH run a -- /bin/sh -c 'echo ready; read x; echo \"got $x.\"' & read y; fg; echo ended $?");
+  on_terminal t =
+      shell("$CONCH run a -- /bin/sh -c 'echo ready; read x; echo \"got $x.\"' & read y; fg; echo ended $?");
   t.wait_for("ready");
   t.type("go\n");
   t.type("hello\n");

@@ -46,7 +46,8 @@ TEST(WatchView, TellsWhatIsDifferentAndCountsNewGrants) {
 TEST(WatchView, FitsTheScreen) {
   watch_view view;
   watch_view::statuses all;
-  for (int i = 0; i < 50; ++i) all.emplace_back("lock " + std::to_string(i) + "\x1b[2J", held_by({1 + i}, static_cast<std::uint64_t>(i)));
+  for (int i = 0; i < 50; ++i)
+    all.emplace_back("lock " + std::to_string(i) + "\x1b[2J", held_by({1 + i}, static_cast<std::uint64_t>(i)));
   view.look(all, time_point{} + 1h);
   std::vector<std::string> const lines = view.screen(10, 60, {});
   EXPECT_EQ(lines.size(), 10u);

@@ -64,15 +64,17 @@ TEST_F(CommandAtZookeeper, NamesWhatItCannotDo) {
 TEST_F(CommandAtZookeeper, DoctorLooksAtServersSessionAndRights) {
   EXPECT_EQ(c.result_of({"run", "a", "--", "true"}), 0);
   EXPECT_LE(c.result_of({"doctor"}), 1) << c.output;
-  for (char const* line : {"ok       reachable: zookeeper://127.0.0.1:", "ok       TLS: none, and the server is on this machine",
-                           "round trip: median ", "version: ", "servers: zookeeper://127.0.0.1:", "ok       session: 30 s",
-                           "ok       rights: /conch is open to everybody", "hand-over: median "}) {
+  for (char const* line :
+       {"ok       reachable: zookeeper://127.0.0.1:", "ok       TLS: none, and the server is on this machine",
+        "round trip: median ", "version: ", "servers: zookeeper://127.0.0.1:", "ok       session: 30 s",
+        "ok       rights: /conch is open to everybody", "hand-over: median "}) {
     EXPECT_TRUE(c.says(line)) << line << '\n' << c.output;
   }
   std::string const with_login = "zookeeper://u:p@" + server_->url().substr(12);
   at_server named{with_login};
   EXPECT_EQ(named.result_of({"doctor"}), 2);
-  EXPECT_TRUE(named.says("bad      rights: anybody may change /conch\n         -> setAcl /conch auth::cdrwa")) << named.output;
+  EXPECT_TRUE(named.says("bad      rights: anybody may change /conch\n         -> setAcl /conch auth::cdrwa"))
+      << named.output;
 }
 
 TEST_F(CommandAtZookeeper, LooksAtAnEmptyChrootAndMakesNothingThere) {
@@ -85,7 +87,8 @@ TEST_F(CommandAtZookeeper, LooksAtAnEmptyChrootAndMakesNothingThere) {
 
 TEST_F(CommandAtZookeeper, SaysThatNobodyIsThere) {
   at_server none{"zookeeper://127.0.0.1:1"};
-  for (std::vector<std::string> const& words : std::vector<std::vector<std::string>>{{"list"}, {"watch"}, {"status", "a"}, {"bench"}}) {
+  for (std::vector<std::string> const& words :
+       std::vector<std::vector<std::string>>{{"list"}, {"watch"}, {"status", "a"}, {"bench"}}) {
     EXPECT_EQ(none.result_of(words), 69) << words[0] << ": " << none.output;
     EXPECT_TRUE(none.says("Connection refused")) << none.output;
   }

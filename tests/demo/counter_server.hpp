@@ -22,7 +22,8 @@ namespace conch::test {
 /// conch-http-counter on a free port.
 class counter_server {
  public:
-  explicit counter_server(std::string const& redis, std::vector<std::string> more = {}) : program_(command_line(redis, std::move(more))) {
+  explicit counter_server(std::string const& redis, std::vector<std::string> more = {})
+      : program_(command_line(redis, std::move(more))) {
     std::string const line = program_.wait_for("listening on http://127.0.0.1:");
     port_ = static_cast<std::uint16_t>(std::stoi(line.substr(line.rfind(':') + 1)));
   }
@@ -40,7 +41,9 @@ class counter_server {
 
   std::uint16_t port() const noexcept { return port_; }
   std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
-  http_answer request(std::string_view method, std::string_view target) const { return request_once(port_, method, target); }
+  http_answer request(std::string_view method, std::string_view target) const {
+    return request_once(port_, method, target);
+  }
 
   /// SIGTERM; the exit code.
   int end() {
@@ -65,7 +68,9 @@ class counter_server {
 class other_holder {
  public:
   explicit other_holder(std::string const& redis, std::string const& name = "counter")
-      : runner_([this] { ctx_.run(); }), client_(ctx_.get_executor(), redis), lock_(client_, name) {
+      : runner_([this] { ctx_.run(); }),
+        client_(ctx_.get_executor(), redis),
+        lock_(client_, name) {
     hold_ = lock_.async_acquire(boost::asio::use_future).get();
   }
 

@@ -35,10 +35,11 @@ ended run(std::string const& command) {
 
 TEST(FlashSale, SellsEverythingOnceUnderOneLockAndInSegments) {
   redis_server server;
-  ended const e =
-      run(std::string{CONCH_FLASH_SALE} + " --url " + server.url() + " --items 90 --order-ms 3 --segments 6 --processes 3 --buyers 8 2>&1");
+  ended const e = run(std::string{CONCH_FLASH_SALE} + " --url " + server.url() +
+                      " --items 90 --order-ms 3 --segments 6 --processes 3 --buyers 8 2>&1");
   EXPECT_EQ(e.code, 0) << e.words;
-  std::string const proof = "90 of 90 are gone from the stock; the buyers have 90; nothing sold twice, nothing lost, never below zero";
+  std::string const proof =
+      "90 of 90 are gone from the stock; the buyers have 90; nothing sold twice, nothing lost, never below zero";
   auto const first = e.words.find(proof);
   EXPECT_NE(first, std::string::npos) << e.words;
   EXPECT_NE(e.words.find(proof, first + 1), std::string::npos) << e.words;
@@ -46,8 +47,8 @@ TEST(FlashSale, SellsEverythingOnceUnderOneLockAndInSegments) {
   EXPECT_EQ(probe.command({"KEYS", "flash-sale*"}), "[]");
 }
 
-// Before they told each other, nearly each of them visited each segment when nothing was left: 96 in 100 of these visits, which took
-// longer than the sale.
+// Before they told each other, nearly each of them visited each segment when nothing was left: 96 in 100 of these
+// visits, which took longer than the sale.
 TEST(FlashSale, ItsBuyersDoNotAllVisitEverySegmentToLearnThatItIsEmpty) {
   redis_server server;
   ended const e = run(std::string{CONCH_FLASH_SALE} + " --url " + server.url() +
@@ -78,7 +79,8 @@ TEST(FlashSale, ShowsNobodyThePassword) {
   ASSERT_EQ(probe.command({"ACL", "SETUSER", "sale", "on", ">sesame", "~*", "&*", "+@all"}), "OK");
   std::string const url = "redis://sale:sesame@127.0.0.1:" + std::to_string(server.port());
   ASSERT_EQ(::setenv("CONCH_URL", url.c_str(), 1), 0);
-  program sale{{CONCH_FLASH_SALE, "--items", "200", "--order-ms", "20", "--processes", "2", "--buyers", "2", "--only", "one"}};
+  program sale{
+      {CONCH_FLASH_SALE, "--items", "200", "--order-ms", "20", "--processes", "2", "--buyers", "2", "--only", "one"}};
   pid_t const pid = sale.pid();
   std::string seen;
   while (std::count(seen.begin(), seen.end(), '\n') < 3) {  // its two processes are there

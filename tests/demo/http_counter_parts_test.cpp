@@ -61,7 +61,9 @@ TEST(HttpCounterRoutes, KnowsWhatCanBeAskedFor) {
   EXPECT_EQ(decide_line("POST /page/round?go=off").what, action::page_round);
   EXPECT_EQ(decide_line("POST /page/stop").what, action::page_stop);
   EXPECT_EQ(decide_line("POST /page/sale").what, action::page_sale);
-  EXPECT_EQ(decide_bytes("POST /page/sale HTTP/1.1\r\nHost: localhost\r\nX-Conch-Token: a b\r\n\r\n").value_or(route{}).token, "a b");
+  EXPECT_EQ(
+      decide_bytes("POST /page/sale HTTP/1.1\r\nHost: localhost\r\nX-Conch-Token: a b\r\n\r\n").value_or(route{}).token,
+      "a b");
 }
 
 TEST(HttpCounterRoutes, RefusesEverythingElse) {
@@ -130,45 +132,47 @@ TEST(HttpCounterRoutes, RefusesWhatIsNotHttp) {
   }
 }
 
-// A page of another site makes the browser send a POST; or that site gives its own name this server's address, after which the
-// browser takes both for one.
+// A page of another site makes the browser send a POST; or that site gives its own name this server's address, after
+// which the browser takes both for one.
 TEST(HttpCounterRoutes, RefusesWhatABrowserSendsForAnotherSite) {
   auto const ask = [](std::string const& fields, std::string const& line = "POST /counter") {
     return decide_bytes(line + " HTTP/1.1\r\n" + fields + "\r\n\r\n").value_or(route{});
   };
-  for (std::string const fields : {"Host: localhost:8080", "Host: LOCALHOST", "Host: 127.0.0.1:8080", "Host: 192.168.1.7", "Host: [::1]:8080",
-                                   "Host: [::1]", "Host: shop.example:80", "Host: Shop.Example",
-                                   "Host: localhost:8080\r\nOrigin: http://localhost:8080", "Host: localhost:8080\r\nSec-Fetch-Site: same-origin",
-                                   "Host: localhost\r\nSec-Fetch-Site: none", "Host: [::1]:1\r\nOrigin: http://[::1]:1"}) {
+  for (std::string const fields :
+       {"Host: localhost:8080", "Host: LOCALHOST", "Host: 127.0.0.1:8080", "Host: 192.168.1.7", "Host: [::1]:8080",
+        "Host: [::1]", "Host: shop.example:80", "Host: Shop.Example",
+        "Host: localhost:8080\r\nOrigin: http://localhost:8080", "Host: localhost:8080\r\nSec-Fetch-Site: same-origin",
+        "Host: localhost\r\nSec-Fetch-Site: none", "Host: [::1]:1\r\nOrigin: http://[::1]:1"}) {
     EXPECT_EQ(ask(fields).what, action::increment) << fields;
   }
-  for (std::string const fields : {"Host: evil.example",
-                                   "Host: evil.example:8080",
-                                   "Host: localhost.evil.example",
-                                   "Host: evil.localhost",
-                                   "Host: 127.0.0.1.evil.example",
-                                   "Host: shop.example.evil",
-                                   "Host: localhost.",
-                                   "Host: ",
-                                   "Host: :80",
-                                   "Host: localhost:x",
-                                   "Host: localhost:80:80",
-                                   "Host: ::1",
-                                   "Host: [::1",
-                                   "Host: [127.0.0.1]",
-                                   "Host: [localhost]",
-                                   "Host: localhost@evil.example",
-                                   "Host: 127.1",
-                                   "Host: 0x7f000001",
-                                   "Host: localhost\r\nOrigin: http://evil.example",
-                                   "Host: localhost\r\nOrigin: null",
-                                   "Host: localhost\r\nOrigin: http://localhost:81",
-                                   "Host: localhost\r\nOrigin: https://localhost",
-                                   "Host: localhost\r\nOrigin: ",
-                                   "Host: localhost\r\nOrigin: http://localhost\r\nOrigin: http://evil.example",
-                                   "Host: localhost\r\nSec-Fetch-Site: cross-site",
-                                   "Host: localhost\r\nsec-fetch-site: same-site",
-                                   "Host: evil.example\r\nOrigin: http://evil.example\r\nSec-Fetch-Site: same-origin"}) {
+  for (std::string const fields :
+       {"Host: evil.example",
+        "Host: evil.example:8080",
+        "Host: localhost.evil.example",
+        "Host: evil.localhost",
+        "Host: 127.0.0.1.evil.example",
+        "Host: shop.example.evil",
+        "Host: localhost.",
+        "Host: ",
+        "Host: :80",
+        "Host: localhost:x",
+        "Host: localhost:80:80",
+        "Host: ::1",
+        "Host: [::1",
+        "Host: [127.0.0.1]",
+        "Host: [localhost]",
+        "Host: localhost@evil.example",
+        "Host: 127.1",
+        "Host: 0x7f000001",
+        "Host: localhost\r\nOrigin: http://evil.example",
+        "Host: localhost\r\nOrigin: null",
+        "Host: localhost\r\nOrigin: http://localhost:81",
+        "Host: localhost\r\nOrigin: https://localhost",
+        "Host: localhost\r\nOrigin: ",
+        "Host: localhost\r\nOrigin: http://localhost\r\nOrigin: http://evil.example",
+        "Host: localhost\r\nSec-Fetch-Site: cross-site",
+        "Host: localhost\r\nsec-fetch-site: same-site",
+        "Host: evil.example\r\nOrigin: http://evil.example\r\nSec-Fetch-Site: same-origin"}) {
     for (std::string const line : {"POST /counter", "DELETE /counter", "GET /counter", "GET /stats", "GET /nothing"}) {
       route const refused = ask(fields, line);
       EXPECT_EQ(refused.status, http::status::forbidden) << line << ' ' << fields;
@@ -176,7 +180,8 @@ TEST(HttpCounterRoutes, RefusesWhatABrowserSendsForAnotherSite) {
   }
   // No browser: neither field is there.
   EXPECT_EQ(decide_bytes("POST /counter HTTP/1.0\r\n\r\n").value_or(route{}).what, action::increment);
-  EXPECT_EQ(decide_bytes("POST /counter HTTP/1.0\r\nOrigin: http://evil.example\r\n\r\n").value_or(route{}).status, http::status::forbidden);
+  EXPECT_EQ(decide_bytes("POST /counter HTTP/1.0\r\nOrigin: http://evil.example\r\n\r\n").value_or(route{}).status,
+            http::status::forbidden);
 }
 
 TEST(HttpCounterRoutes, WaitsForTheRestOfARequest) {
@@ -216,7 +221,8 @@ TEST(HttpCounterResp2, ReadsRepliesFromAnySplit) {
 }
 
 TEST(HttpCounterResp2, RefusesGarbage) {
-  for (std::string bytes : {"HTTP/1.1 400\r\n", "*1\r\n", "$x\r\n", "$-2\r\n", "$99999999\r\n", "$1\r\nabc\r\n", "\r\n"}) {
+  for (std::string bytes :
+       {"HTTP/1.1 400\r\n", "*1\r\n", "$x\r\n", "$-2\r\n", "$99999999\r\n", "$1\r\nabc\r\n", "\r\n"}) {
     EXPECT_THROW(take_reply(bytes), resp2_error) << bytes;
   }
   std::string endless(longest_reply + 1, '+');
@@ -224,7 +230,8 @@ TEST(HttpCounterResp2, RefusesGarbage) {
 }
 
 TEST(HttpCounterResp2, WritesCommandsOfAnyBytes) {
-  EXPECT_EQ(encode_command({"SET", "a b", std::string_view("\r\n\0", 3)}), std::string("*3\r\n$3\r\nSET\r\n$3\r\na b\r\n$3\r\n\r\n\0\r\n", 31));
+  EXPECT_EQ(encode_command({"SET", "a b", std::string_view("\r\n\0", 3)}),
+            std::string("*3\r\n$3\r\nSET\r\n$3\r\na b\r\n$3\r\n\r\n\0\r\n", 31));
 }
 
 TEST(HttpCounterAddress, UnderstandsTheFormsOfConch) {
@@ -241,8 +248,9 @@ TEST(HttpCounterAddress, UnderstandsTheFormsOfConch) {
 }
 
 TEST(HttpCounterAddress, RefusesOthersWithoutNamingThePassword) {
-  for (std::string const url : {"", "redis:/h", "rediss://h", "http://h", "redis://:secret@", "redis://:secret@h/x", "redis://:secret@h/-1",
-                                "redis://:secret%4@h", "redis://:secret%zz@h", "unix://", "unix:///a?x=1"}) {
+  for (std::string const url :
+       {"", "redis:/h", "rediss://h", "http://h", "redis://:secret@", "redis://:secret@h/x", "redis://:secret@h/-1",
+        "redis://:secret%4@h", "redis://:secret%zz@h", "unix://", "unix:///a?x=1"}) {
     try {
       parse_address(url);
       ADD_FAILURE() << url;
@@ -284,7 +292,8 @@ TEST(HttpCounterOptions, NameTheOneThatIsWrong) {
            {"--workers", "17"},
            {"--workers", "-1"},
        }) {
-    EXPECT_NE(complaint(words).find(std::string(words[0]).substr(2)), std::string::npos) << words[0] << ' ' << words[1] << ": " << complaint(words);
+    EXPECT_NE(complaint(words).find(std::string(words[0]).substr(2)), std::string::npos)
+        << words[0] << ' ' << words[1] << ": " << complaint(words);
   }
   EXPECT_NE(complaint({"word"}), "none");
 }

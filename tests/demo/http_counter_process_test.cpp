@@ -177,7 +177,8 @@ TEST_F(HttpCounter, TakesNothingThatAnotherSitesPageSends) {
     EXPECT_TRUE(answer.body.starts_with("{\"error\":\"")) << answer.body;
     EXPECT_EQ(answer.field("access-control-allow-origin"), "");
   }
-  probe.send("POST /counter HTTP/1.1\r\nHost: shop.example\r\nOrigin: http://shop.example\r\nContent-Length: 0\r\n\r\n");
+  probe.send(
+      "POST /counter HTTP/1.1\r\nHost: shop.example\r\nOrigin: http://shop.example\r\nContent-Length: 0\r\n\r\n");
   EXPECT_EQ(probe.read().status, 200);
   EXPECT_EQ(server.request("GET", "/counter").body, "{\"counter\":1}\n");
 }
@@ -326,7 +327,8 @@ TEST_F(HttpCounter, IsDrivenByTheLoadProgram) {
   counter_server one(redis_.url());
   counter_server two(redis_.url());
   one.request("POST", "/counter");
-  program load({CONCH_DEMO_LOAD, "--url", one.url(), "--url", two.url(), "--requests", "200", "--connections", "20", "--reset"});
+  program load(
+      {CONCH_DEMO_LOAD, "--url", one.url(), "--url", two.url(), "--requests", "200", "--connections", "20", "--reset"});
   EXPECT_EQ(load.wait_for_end(), 0) << load.output();
   EXPECT_TRUE(contains(load.output(), "\"confirmed\":200,\"failures\":0,")) << load.output();
   EXPECT_TRUE(contains(load.output(), "\"locked\":true,\"counter\":200,")) << load.output();

@@ -19,7 +19,8 @@ namespace {
 [[noreturn]] void fail(std::string const& what) { throw std::runtime_error("http_probe: " + what); }
 
 std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return text;
 }
 
@@ -66,7 +67,9 @@ http_probe::~http_probe() {
   }
 }
 
-http_probe::http_probe(http_probe&& other) noexcept : fd_(std::exchange(other.fd_, -1)), input_(std::move(other.input_)) {}
+http_probe::http_probe(http_probe&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)),
+      input_(std::move(other.input_)) {}
 
 http_answer http_probe::request(std::string_view method, std::string_view target, std::string_view body) {
   std::string text(method);

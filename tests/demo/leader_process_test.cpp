@@ -53,7 +53,9 @@ class Leader : public testing::Test {
     }
   }
 
-  static milliseconds between(time_point from, time_point to) { return std::chrono::duration_cast<milliseconds>(to - from); }
+  static milliseconds between(time_point from, time_point to) {
+    return std::chrono::duration_cast<milliseconds>(to - from);
+  }
 
   redis_server server_;
   redis_probe probe_{server_};

@@ -34,7 +34,8 @@ struct stage {
   std::string words() const {
     std::string all;
     json::object const now_shown = shown();
-    for (auto const& entry : now_shown.at("log").as_array()) all += json::value_to<std::string>(entry.as_array().at(1)) + '\n';
+    for (auto const& entry : now_shown.at("log").as_array())
+      all += json::value_to<std::string>(entry.as_array().at(1)) + '\n';
     return all;
   }
 };
@@ -77,7 +78,8 @@ TEST(LivePageScene, TellsWhenAServerOfTheLockGoesAndComesBack) {
   t.s.lock_servers({{"redis://a", true}, {"redis://b", true}});
   EXPECT_EQ(t.words(), "");
   t.s.lock_servers({{"redis://a", true}, {"redis://b", false}});
-  EXPECT_EQ(json::serialize(t.shown().at("servers")), R"([{"url":"redis://a","up":true},{"url":"redis://b","up":false}])");
+  EXPECT_EQ(json::serialize(t.shown().at("servers")),
+            R"([{"url":"redis://a","up":true},{"url":"redis://b","up":false}])");
   t.s.lock_servers({{"redis://a", true}, {"redis://b", true}});
   EXPECT_EQ(t.words(), "The lock's server redis://b does not answer.\nThe lock's server redis://b answers again.\n");
 }
@@ -148,8 +150,10 @@ TEST(LivePageScene, TellsTheStoryOfAStoppedHolder) {
   t.heard(1, R"({"what":"lost","fence":10,"why":"the lock was lost"})");
   EXPECT_EQ(t.s.holder(), 2u);
   for (char const* const part :
-       {"Worker 1 (process 101) was frozen", "Worker 2 (process 102) has the lock now, 2.50 s after the freeze and 0.02 s after that hold expired",
-        "fence is 20, greater than 10", "wakes up", "learned that it lost the lock (the lock was lost, fence 10), 0.01 s after"}) {
+       {"Worker 1 (process 101) was frozen",
+        "Worker 2 (process 102) has the lock now, 2.50 s after the freeze and 0.02 s after that hold expired",
+        "fence is 20, greater than 10", "wakes up",
+        "learned that it lost the lock (the lock was lost, fence 10), 0.01 s after"}) {
     EXPECT_TRUE(contains(t.words(), part)) << part << '\n' << t.words();
   }
 }
@@ -207,7 +211,8 @@ TEST(LivePageScene, AWriteThatWasNotAnsweredMayHaveSoldOrNot) {
     t.heard(1, R"({"what":"sold","sold":2,"unsure":3,"mistakes":0})");
     t.s.sale_ends(left);
     bool const may_be = left >= 1 && left <= 4;
-    EXPECT_TRUE(contains(t.words(), may_be ? "do not know about 3: nothing sold twice" : "this does not add up")) << left << t.words();
+    EXPECT_TRUE(contains(t.words(), may_be ? "do not know about 3: nothing sold twice" : "this does not add up"))
+        << left << t.words();
   }
 }
 
@@ -240,7 +245,8 @@ TEST(LivePageServers, AreShownWithoutPasswordsAndFiles) {
   EXPECT_EQ(http_counter::shown_lock_servers(chosen), "redis://h:1/2");
   chosen.lock_servers = {"rediss://:p@a?cacert=/x/ca.crt&sni=name&key=/x/k", "unix:///s?db=1",
                          "rediss-sentinel://h?cert=/c&sentinelMasterId=demo&cacertdir=/d"};
-  EXPECT_EQ(http_counter::shown_lock_servers(chosen), "rediss://a?sni=name, unix:///s?db=1, rediss-sentinel://h?sentinelMasterId=demo");
+  EXPECT_EQ(http_counter::shown_lock_servers(chosen),
+            "rediss://a?sni=name, unix:///s?db=1, rediss-sentinel://h?sentinelMasterId=demo");
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The live page as it is: the real server, its workers, a real Redis, plain sockets. What a browser makes of it: tests/browser.
+// The live page as it is: the real server, its workers, a real Redis, plain sockets. What a browser makes of it:
+// tests/browser.
 
 #include <gtest/gtest.h>
 
@@ -36,7 +37,8 @@ class LivePage : public testing::Test {
 
 /// A server with workers, and the token of its page.
 struct page_server : counter_server {
-  explicit page_server(std::string const& redis, std::vector<std::string> more = {}) : counter_server(redis, with_workers(std::move(more))) {
+  explicit page_server(std::string const& redis, std::vector<std::string> more = {})
+      : counter_server(redis, with_workers(std::move(more))) {
     std::string const line = process().wait_for("page: http://127.0.0.1:");
     token = line.substr(line.find("#token=") + 7);
   }
@@ -48,7 +50,8 @@ struct page_server : counter_server {
 
   http_answer press(std::string const& target, std::string const& with) const {
     http_probe probe(port());
-    probe.send("POST " + target + " HTTP/1.1\r\nHost: localhost\r\nX-Conch-Token: " + with + "\r\nContent-Length: 0\r\n\r\n");
+    probe.send("POST " + target + " HTTP/1.1\r\nHost: localhost\r\nX-Conch-Token: " + with +
+               "\r\nContent-Length: 0\r\n\r\n");
     return probe.read();
   }
   http_answer press(std::string const& target) const { return press(target, token); }
@@ -118,12 +121,14 @@ TEST_F(LivePage, IsOneDocumentThatTakesNothingFromElsewhere) {
     std::string const nonce = policy.substr(begin, policy.find('\'', begin) - begin);
     EXPECT_EQ(nonce.size(), 32u) << policy;
     nonces.insert(nonce);
-    EXPECT_EQ(policy, "default-src 'none'; script-src 'nonce-" + nonce + "'; style-src 'nonce-" + nonce +
-                          "'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
+    EXPECT_EQ(policy,
+              "default-src 'none'; script-src 'nonce-" + nonce + "'; style-src 'nonce-" + nonce +
+                  "'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
     EXPECT_TRUE(contains(answer.body, "<script nonce=\"" + nonce + "\">"));
     EXPECT_TRUE(contains(answer.body, "<style nonce=\"" + nonce + "\">"));
     EXPECT_TRUE(contains(answer.body, "new EventSource"));
-    for (char const* const none : {"{{", "/*page", " src=", " style=", " onclick=", "innerHTML", "https://", "@import", "url("}) {
+    for (char const* const none :
+         {"{{", "/*page", " src=", " style=", " onclick=", "innerHTML", "https://", "@import", "url("}) {
       EXPECT_FALSE(contains(answer.body, none)) << none;
     }
   }
@@ -132,11 +137,13 @@ TEST_F(LivePage, IsOneDocumentThatTakesNothingFromElsewhere) {
 
 TEST_F(LivePage, IsNotForOtherSites) {
   page_server server(redis_.url());
-  for (std::string const fields : {"Host: evil.example", "Host: localhost\r\nOrigin: http://evil.example", "Host: localhost\r\nOrigin: null",
-                                   "Host: localhost\r\nSec-Fetch-Site: cross-site"}) {
+  for (std::string const fields :
+       {"Host: evil.example", "Host: localhost\r\nOrigin: http://evil.example", "Host: localhost\r\nOrigin: null",
+        "Host: localhost\r\nSec-Fetch-Site: cross-site"}) {
     for (std::string const line : {"GET /", "GET /events", "POST /page/sale", "POST /page/count?lock=on"}) {
       http_probe probe(server.port());
-      probe.send(line + " HTTP/1.1\r\n" + fields + "\r\nX-Conch-Token: " + server.token + "\r\nContent-Length: 0\r\n\r\n");
+      probe.send(line + " HTTP/1.1\r\n" + fields + "\r\nX-Conch-Token: " + server.token +
+                 "\r\nContent-Length: 0\r\n\r\n");
       EXPECT_EQ(probe.read().status, 403) << line << ' ' << fields;
     }
   }
@@ -149,7 +156,8 @@ TEST_F(LivePage, ItsButtonsNeedTheToken) {
   server.request("POST", "/counter");
   std::string other = server.token;
   other.back() = other.back() == '0' ? '1' : '0';
-  for (std::string const target : {"/page/count?lock=on", "/page/count?lock=off", "/page/round?go=on", "/page/stop", "/page/sale"}) {
+  for (std::string const target :
+       {"/page/count?lock=on", "/page/count?lock=off", "/page/round?go=on", "/page/stop", "/page/sale"}) {
     EXPECT_EQ(server.request("POST", target).status, 403) << target;
     for (std::string const& wrong : {std::string(), other, server.token.substr(1), server.token + server.token}) {
       auto const answer = server.press(target, wrong);
@@ -186,7 +194,8 @@ TEST_F(LivePage, StreamsWhatHappensUntilTheServerEnds) {
   events.wait_for([](json::object const& seen) { return seen.at("passed").as_int64() == 1; });
   {
     other_holder holder(redis_.url(), "</script><script>alert(1)</script>");
-    json::object const seen = events.wait_for([](json::object const& o) { return !o.at("seen").at("holder").as_string().empty(); });
+    json::object const seen =
+        events.wait_for([](json::object const& o) { return !o.at("seen").at("holder").as_string().empty(); });
     EXPECT_EQ(seen.at("seen").at("waiting").as_int64(), 0);
     EXPECT_EQ(seen.at("seen").at("holder").as_string().size(), 32u) << seen;
   }
@@ -200,13 +209,15 @@ TEST_F(LivePage, CountsExactlyWithTheLockAndNotWithout) {
   stream events(server.port());
   EXPECT_EQ(server.press("/page/count?lock=on").status, 202);
   EXPECT_EQ(server.press("/page/count?lock=off").status, 202);
-  json::object const seen =
-      events.wait_for([](json::object const& o) { return o.at("with").at("ended").as_bool() && o.at("without").at("ended").as_bool(); });
+  json::object const seen = events.wait_for([](json::object const& o) {
+    return o.at("with").at("ended").as_bool() && o.at("without").at("ended").as_bool();
+  });
   EXPECT_EQ(seen.at("with").at("confirmed").as_int64(), 1000);
   EXPECT_EQ(seen.at("with").at("value").as_int64(), 1000);
   EXPECT_EQ(seen.at("without").at("confirmed").as_int64(), 1000);
   EXPECT_LT(seen.at("without").at("value").as_int64(), 1000);
-  EXPECT_TRUE(contains(words(seen), "With the lock: 1000 increments, and the counter is 1000: none lost.")) << words(seen);
+  EXPECT_TRUE(contains(words(seen), "With the lock: 1000 increments, and the counter is 1000: none lost."))
+      << words(seen);
   EXPECT_TRUE(contains(words(seen), "both wrote")) << words(seen);
   EXPECT_EQ(server.request("GET", "/counter").body, "{\"counter\":1000}\n");
   EXPECT_EQ(server.end(), 0);
@@ -234,7 +245,8 @@ TEST_F(LivePage, SellsTheStockInSegments) {
   stream events(server.port());
   EXPECT_EQ(server.press("/page/sale").status, 202);
   EXPECT_EQ(server.press("/page/sale").status, 409);
-  json::object const seen = events.wait_for([](json::object const& o) { return !o.at("sale").at("verdict").as_string().empty(); });
+  json::object const seen =
+      events.wait_for([](json::object const& o) { return !o.at("sale").at("verdict").as_string().empty(); });
   EXPECT_EQ(seen.at("sale").at("verdict").as_string(),
             "1000 of 1000 are gone from the stock; the buyers have 1000: nothing sold twice, nothing lost.");
   for (auto const& segment : seen.at("sale").at("segments").as_array()) {
@@ -264,7 +276,8 @@ TEST_F(LivePage, ItsWorkersShowNoPasswordAndEndWithTheServer) {
   stream events(static_cast<std::uint16_t>(std::stoi(line.substr(line.rfind(':') + 1))));
   json::object const seen = events.wait_for([](json::object const& o) {
     auto const& all = o.at("workers").as_array();
-    return std::all_of(all.begin(), all.end(), [](json::value const& worker) { return worker.at("state").as_string() == "here"; });
+    return std::all_of(all.begin(), all.end(),
+                       [](json::value const& worker) { return worker.at("state").as_string() == "here"; });
   });
   EXPECT_FALSE(contains(json::serialize(seen), "sesame")) << seen;
   std::vector<std::int64_t> workers;

@@ -1,4 +1,5 @@
-// examples/traces as two processes: the wait of one is joined with the hold of the other by the name of the lock and the fence.
+// examples/traces as two processes: the wait of one is joined with the hold of the other by the name of the lock and
+// the fence.
 
 #include <conch/blocking.hpp>
 
@@ -108,8 +109,10 @@ TEST(Traces, TheWaitOfOneProcessIsJoinedWithTheHoldOfAnother) {
     EXPECT_EQ(own.parent, wait.id);
   }
 
-  // The first wait of "second" was for the first hold of "first": that is the one with the greatest fence below its own.
-  auto const seconds = std::find_if(all.begin(), all.end(), [](span const& s) { return s.service == "second" && s.name == "lock.wait"; });
+  // The first wait of "second" was for the first hold of "first": that is the one with the greatest fence below its
+  // own.
+  auto const seconds = std::find_if(all.begin(), all.end(),
+                                    [](span const& s) { return s.service == "second" && s.name == "lock.wait"; });
   EXPECT_EQ(seconds->outcome, "pushed");
   ASSERT_FALSE(seconds->events.empty());
   EXPECT_EQ(seconds->events.front(), "queued");

@@ -1,5 +1,6 @@
-// The text of a pushed grant, "ID FENCE GRANTED CLAIM KEY": whatever it is, it is refused or makes sense, and a grant for any
-// name is understood. The first byte chooses: that many bytes of the input as the text itself, or a name to be granted.
+// The text of a pushed grant, "ID FENCE GRANTED CLAIM KEY": whatever it is, it is refused or makes sense, and a grant
+// for any name is understood. The first byte chooses: that many bytes of the input as the text itself, or a name to be
+// granted.
 
 #include "base/overloaded.hpp"
 #include "servers/redis/codec.hpp"
@@ -42,9 +43,11 @@ Push const* as(std::variant<protocol::push, redis::notice> const& said) {
 
 std::string written(protocol::pushed_grant const& g, std::string_view key_name) {
   bool const part = g.kind != engine::permit_kind::none;
-  std::string const which = part ? std::string{' '} + static_cast<char>(g.kind) + std::to_string(g.segment) : std::string{};
-  return std::string{client} + '.' + engine::to_text(g.id) + ' ' + std::to_string(g.fence) + ' ' + std::to_string(g.granted_us) + ' ' +
-         std::to_string(g.claim.count()) + which + " conch:{" + std::string{key_name} + '}';
+  std::string const which =
+      part ? std::string{' '} + static_cast<char>(g.kind) + std::to_string(g.segment) : std::string{};
+  return std::string{client} + '.' + engine::to_text(g.id) + ' ' + std::to_string(g.fence) + ' ' +
+         std::to_string(g.granted_us) + ' ' + std::to_string(g.claim.count()) + which + " conch:{" +
+         std::string{key_name} + '}';
 }
 
 /// Its text again, behind the client.
@@ -77,8 +80,9 @@ void check(protocol::pushed_grant const& grant, std::string const& name) {
   auto const again = read(written(grant, redis::escape_name(name)), name2);
   auto const* const grant2 = as<protocol::pushed_grant>(again);
   require(grant2 != nullptr, "not read again");
-  require(name2 == name && grant2->id == grant.id && grant2->fence == grant.fence && grant2->granted_us == grant.granted_us &&
-              grant2->claim == grant.claim && grant2->kind == grant.kind && grant2->segment == grant.segment,
+  require(name2 == name && grant2->id == grant.id && grant2->fence == grant.fence &&
+              grant2->granted_us == grant.granted_us && grant2->claim == grant.claim && grant2->kind == grant.kind &&
+              grant2->segment == grant.segment,
           "read again it differs");
 }
 
@@ -90,9 +94,11 @@ void any_text(std::string_view text) {
     require(*n == redis::notice::other || *n == redis::notice::malformed, "a message taken for a subscription");
     return;
   }
-  std::visit(overloaded{[&](protocol::pushed_grant const& g) { check(g, name); }, [&](protocol::revocation const& r) { check("!", r, name); },
+  std::visit(overloaded{[&](protocol::pushed_grant const& g) { check(g, name); },
+                        [&](protocol::revocation const& r) { check("!", r, name); },
                         [&](protocol::request_to_let_go const& r) { check("*", r, name); },
-                        [&](protocol::missed_turn const& m) { check("?", m, name); }, [&](protocol::end_of_lease const& e) { check("~", e, name); },
+                        [&](protocol::missed_turn const& m) { check("?", m, name); },
+                        [&](protocol::end_of_lease const& e) { check("~", e, name); },
                         [&](protocol::end_of_hold const& e) { check(e.more ? "+" : "=", e, name); }},
              std::get<protocol::push>(said));
 }
@@ -102,7 +108,8 @@ void any_name(std::string_view name) {
   require(escaped.find('}') == std::string::npos, "an escaped name ends the hash tag");
   require(redis::unescape_name(escaped) == name, "escaping cannot be undone");
   if (name.empty()) return;
-  protocol::pushed_grant const given{name, 7, 195'000'000'000'000, 1'770'000'000'000'000, std::chrono::milliseconds{3000}};
+  protocol::pushed_grant const given{name, 7, 195'000'000'000'000, 1'770'000'000'000'000,
+                                     std::chrono::milliseconds{3000}};
   std::string seen;
   auto const said = read(written(given, escaped), seen);
   auto const* const grant = as<protocol::pushed_grant>(said);
@@ -119,7 +126,8 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
     any_name(rest);
   } else {
     // With the right beginning nearly always: nobody else's grants come on this channel.
-    std::string const prefixed = std::string{data[0] % 8 == 3 ? "!" : ""} + std::string{client} + '.' + std::string{rest};
+    std::string const prefixed =
+        std::string{data[0] % 8 == 3 ? "!" : ""} + std::string{client} + '.' + std::string{rest};
     any_text(data[0] % 8 == 1 ? rest : std::string_view{prefixed});
   }
   return 0;

@@ -1,5 +1,5 @@
-// What the demo reads: a request and what it asks for, whole and in pieces; the replies of its Redis connection; its URL.
-// The first byte chooses which, the second the size of the pieces.
+// What the demo reads: a request and what it asks for, whole and in pieces; the replies of its Redis connection; its
+// URL. The first byte chooses which, the second the size of the pieces.
 
 // The demo is a program, not a library: its files are compiled here.
 #include "../../examples/http_counter/redis_address.cpp"
@@ -30,7 +30,8 @@ void require(bool holds, char const* what) {
 }
 
 void check(route const& r) {
-  constexpr std::array<std::string_view, 8> labels{"none", "/counter", "/stats", "/metrics", "/healthz", "/", "/events", "/page"};
+  constexpr std::array<std::string_view, 8> labels{"none",     "/counter", "/stats",  "/metrics",
+                                                   "/healthz", "/",        "/events", "/page"};
   require(std::find(labels.begin(), labels.end(), r.label) != labels.end(), "a label out of a request");
   bool const refused = r.what == action::refuse;
   require(refused == (r.status != http::status::ok), "a status that does not fit the action");
@@ -110,7 +111,8 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
     case 1: requests(input, piece); break;
     case 2:
       // An incomplete reply may be refused early or late, but never understood in two ways.
-      require(replies(input, std::max<std::size_t>(input.size(), 1)) == replies(input, piece), "pieces give other replies");
+      require(replies(input, std::max<std::size_t>(input.size(), 1)) == replies(input, piece),
+              "pieces give other replies");
       break;
     default: try { parse_address(std::string{input});
       } catch (std::invalid_argument const&) {

@@ -1,4 +1,5 @@
-// Texts from outside, as they are shown: nothing that a terminal obeys is left, a name can be read back, and no secret is in what is shown.
+// Texts from outside, as they are shown: nothing that a terminal obeys is left, a name can be read back, and no secret
+// is in what is shown.
 //
 // The first byte says how long the secret is, which follows; the rest is the text. Then the text repeats the secret.
 
@@ -37,7 +38,8 @@ std::string read_back(std::string_view spelling) {
 }
 
 bool is_harmless(std::string_view text) {
-  return std::none_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+  return std::none_of(text.begin(), text.end(),
+                      [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
 }
 
 }  // namespace
@@ -62,8 +64,9 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
   std::string const shown = conch::readable(text);
   require(is_harmless(shown), "a terminal would obey it");
   // Letters and digits only: a password of others may consist of what the mask, or an escape, consists of.
-  bool const is_plain =
-      password.size() >= 6 && std::all_of(password.begin(), password.end(), [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); });
+  bool const is_plain = password.size() >= 6 && std::all_of(password.begin(), password.end(), [](char c) {
+                          return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+                        });
   if (is_plain) {
     std::string const repeated = conch::readable(std::string{text.substr(0, 100)} + " '" + password + "'", 10'000);
     require(repeated.find(password) == std::string::npos, "a secret is shown");

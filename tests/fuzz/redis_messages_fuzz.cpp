@@ -1,9 +1,9 @@
-// What a server sends, from the bytes to the engine: greeting, answers and pushes reach a real cohort that waits, holds,
-// renews and gives back meanwhile. Nothing may crash, overflow or be told twice, and everything must end.
+// What a server sends, from the bytes to the engine: greeting, answers and pushes reach a real cohort that waits,
+// holds, renews and gives back meanwhile. Nothing may crash, overflow or be told twice, and everything must end.
 //
-// The connection is the real state machine; the streams below it are made here. The lowest bit of the first byte chooses whether the
-// greeting is in the stream, the others in what pieces the stream comes, and goes out. The next four bytes are what the program does
-// between two messages; the rest is the stream.
+// The connection is the real state machine; the streams below it are made here. The lowest bit of the first byte
+// chooses whether the greeting is in the stream, the others in what pieces the stream comes, and goes out. The next
+// four bytes are what the program does between two messages; the rest is the stream.
 
 #include "cohort/cohort.hpp"
 #include "protocol/server.hpp"
@@ -53,9 +53,9 @@ redis::address server_address() {
 class session final : engine::acquisition_events, protocol::wire, protocol::wire_events, engine::log_sink {
  public:
   session()
-      : cohort_{settings_, timers_, *this, stats_}, remote_{settings_, 1, nonces_, timers_, *this, cohort_, *this, stats_}, fsm_{settings_, client_,
-                                                                                                                                 server_address(),
-                                                                                                                                 1} {
+      : cohort_{settings_, timers_, *this, stats_},
+        remote_{settings_, 1, nonces_, timers_, *this, cohort_, *this, stats_},
+        fsm_{settings_, client_, server_address(), 1} {
     cohort_.use(remote_);
     fsm_.report_to(*this);
   }
@@ -89,7 +89,8 @@ class session final : engine::acquisition_events, protocol::wire, protocol::wire
     next_ = {};
     for (net::steps todo = fsm_.life().take(); todo.any(); todo = fsm_.life().take()) {
       (void)fsm_.life().take_log();
-      require(!todo.close || !(todo.read || todo.write || todo.flush || todo.call_due_later), "something is done with what is closed");
+      require(!todo.close || !(todo.read || todo.write || todo.flush || todo.call_due_later),
+              "something is done with what is closed");
       if (todo.close) {
         open_ = false;
         next_ = {};

@@ -1,5 +1,5 @@
-// URLs, as a user writes them: understood or refused with errc::invalid_url, and what is shown of them is understood as the
-// same server, without the password.
+// URLs, as a user writes them: understood or refused with errc::invalid_url, and what is shown of them is understood as
+// the same server, without the password.
 
 #include "base/url_text.hpp"
 #include "registry/registry.hpp"
@@ -34,7 +34,8 @@ std::unique_ptr<conch::servers::target> open(std::string const& url) {
     c.url = url;
     return conch::registry::open(c);
   } catch (boost::system::system_error const& error) {
-    require(error.code() == conch::errc::invalid_url || error.code() == conch::errc::not_supported, "refused with another error");
+    require(error.code() == conch::errc::invalid_url || error.code() == conch::errc::not_supported,
+            "refused with another error");
     return nullptr;
   }
 }
@@ -49,14 +50,16 @@ void check_one_server(std::string const& url) {
   auto const shown = open(one.shown());
   require(shown != nullptr, "what is shown is not understood");
   address const again = conch::redis::parse_one(one.shown());
-  require(again.host == one.host && again.port == one.port && again.path == one.path, "what is shown means another server");
+  require(again.host == one.host && again.port == one.port && again.path == one.path,
+          "what is shown means another server");
   require(again.user.empty() && again.password.empty(), "a secret is shown");
 }
 
 void check_sentinels(std::string const& url) {
   auto const found = conch::redis::parse_sentinels(url);
   require(!found.sentinels.empty() && found.sentinels.size() <= 9, "no Sentinels, or too many");
-  for (address const& one : found.sentinels) require(!one.host.empty() && one.port != 0 && one.password.empty(), "not a Sentinel");
+  for (address const& one : found.sentinels)
+    require(!one.host.empty() && one.port != 0 && one.password.empty(), "not a Sentinel");
   require(found.server.user.empty() || !found.server.password.empty(), "a user without a password");
 }
 

@@ -105,7 +105,9 @@ void give(decoder& d, std::string_view bytes) {
 void drain(decoder& d, transcript& out, limits const& bounds) {
   for (;;) {
     switch (d.next()) {
-      case decoder::progress::need_more: require(d.message().empty() && d.error().empty(), "need_more with a result"); return;
+      case decoder::progress::need_more:
+        require(d.message().empty() && d.error().empty(), "need_more with a result");
+        return;
       case decoder::progress::message:
         require(d.error().empty(), "a message and an error");
         out.messages.push_back(written(d, bounds));
@@ -128,7 +130,8 @@ transcript decode(std::string_view input, limits const& bounds) {
 
 // `eager`: messages are taken after every piece; else only after every fourth, so that a backlog
 // is moved about in the buffer.
-transcript decode_in_pieces(std::string_view input, std::span<std::uint8_t const> sizes, limits const& bounds, bool eager) {
+transcript decode_in_pieces(std::string_view input, std::span<std::uint8_t const> sizes, limits const& bounds,
+                            bool eager) {
   decoder d(bounds);
   transcript out;
   auto const total = input.size();

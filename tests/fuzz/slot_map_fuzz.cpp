@@ -1,5 +1,6 @@
-// What nodes of a Cluster say of its slots, from the bytes to the map: answers to CLUSTER SLOTS, and errors that may be redirections. Nothing may
-// crash or overflow; what is not understood changes nothing; and each slot is with a node that is known, or with none.
+// What nodes of a Cluster say of its slots, from the bytes to the map: answers to CLUSTER SLOTS, and errors that may be
+// redirections. Nothing may crash or overflow; what is not understood changes nothing; and each slot is with a node
+// that is known, or with none.
 
 #include "resp/decoder.hpp"
 #include "servers/redis/topology/slot_map.hpp"

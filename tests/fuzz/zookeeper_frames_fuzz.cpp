@@ -1,5 +1,5 @@
-// What a server of ZooKeeper sends, whole and in pieces: the frames must be the same, and whatever one is read as, it must be well-formed or what is
-// wrong must be told.
+// What a server of ZooKeeper sends, whole and in pieces: the frames must be the same, and whatever one is read as, it
+// must be well-formed or what is wrong must be told.
 //
 // The first byte chooses the bound of a frame, the second the pieces, the third what was asked; the rest is the stream.
 

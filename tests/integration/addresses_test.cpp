@@ -13,7 +13,9 @@ class Addresses : public with_server<Addresses> {
   static void SetUpTestSuite() { start_server({.tcp = true, .arguments = {"--bind", "127.0.0.1"}}); }
 
  protected:
-  config at(std::string const& host) { return quick("redis://" + host + ".addresses.test:" + std::to_string(server().port())); }
+  config at(std::string const& host) {
+    return quick("redis://" + host + ".addresses.test:" + std::to_string(server().port()));
+  }
 };
 
 TEST_F(Addresses, OneThatRefusesIsPassedOver) {
@@ -59,7 +61,8 @@ TEST_F(Addresses, AlsoAtAReconnect) {
     mutex m{c, "addresses again"};
     hold h = co_await m.async_acquire();
     for (unsigned i = 1; i <= 20; ++i) {
-      auto const killed = [&] { return probe.integer({"CLIENT", "KILL", "TYPE", "pubsub"}) > 0; };  // it has to have subscribed
+      // it has to have subscribed
+      auto const killed = [&] { return probe.integer({"CLIENT", "KILL", "TYPE", "pubsub"}) > 0; };
       co_await until(killed, "its connection is cut");
       auto const back = [&] { return c.stats().connects == i + 1; };
       co_await until(back, "reconnected");

@@ -79,17 +79,23 @@ struct at_place {
 class Adoption : public with_server<Adoption, testing::TestWithParam<at_place>> {
  protected:
   std::string name(std::string const& what) { return GetParam().kind.name + " " + what; }
-  config settings(std::chrono::milliseconds lease = 30s) { return quick(GetParam().in_memory ? "memory://adoption" : server().url(), lease); }
+  config settings(std::chrono::milliseconds lease = 30s) {
+    return quick(GetParam().in_memory ? "memory://adoption" : server().url(), lease);
+  }
 
   asio::awaitable<hold> acquire(client& c, std::string what, bool once = false) {
     return asio::async_initiate<asio::use_awaitable_t<> const, void(error_code, hold)>(
-        [](auto handler, adoptable const* k, client* at, std::string n, bool try_only) { k->acquire(*at, n, try_only, std::move(handler)); },
+        [](auto handler, adoptable const* k, client* at, std::string n, bool try_only) {
+          k->acquire(*at, n, try_only, std::move(handler));
+        },
         asio::use_awaitable, &GetParam().kind, &c, name(what), once);
   }
 
   asio::awaitable<outcome> adopt(client& c, std::string what, std::string text) {
     auto answer = co_await asio::async_initiate<decltype(as_tuple) const, void(error_code, hold)>(
-        [](auto handler, adoptable const* k, client* at, std::string n, std::string from) { k->adopt(*at, n, std::move(from), std::move(handler)); },
+        [](auto handler, adoptable const* k, client* at, std::string n, std::string from) {
+          k->adopt(*at, n, std::move(from), std::move(handler));
+        },
         as_tuple, &GetParam().kind, &c, name(what), std::move(text));
     co_return outcome{std::get<0>(answer), std::move(std::get<1>(answer))};
   }
@@ -140,11 +146,12 @@ TEST_P(Adoption, ExactlyOneOfThoseThatTryGetsIt) {
     std::vector<std::unique_ptr<client>> clients;
     for (int i = 0; i != 4; ++i) clients.push_back(std::make_unique<client>(w.ctx.get_executor(), settings()));
     for (int i = 0; i != 8; ++i) {
-      GetParam().kind.adopt(*clients[static_cast<std::size_t>(i % 4)], name("once"), text, [&](error_code ec, hold got) {
-        if (ec == errc::lost) ++lost;
-        if (!ec && got) ++adopted;
-        kept.push_back(std::move(got));
-      });
+      GetParam().kind.adopt(*clients[static_cast<std::size_t>(i % 4)], name("once"), text,
+                            [&](error_code ec, hold got) {
+                              if (ec == errc::lost) ++lost;
+                              if (!ec && got) ++adopted;
+                              kept.push_back(std::move(got));
+                            });
     }
     auto const all = [&] { return kept.size() == 8; };
     co_await until(all, "eight answers");
@@ -156,7 +163,8 @@ TEST_P(Adoption, ExactlyOneOfThoseThatTryGetsIt) {
 
 TEST_P(Adoption, KeepsEverybodyElseOutInBetween) {
   auto const body = [&]() -> asio::awaitable<void> {
-    client first{w.ctx.get_executor(), settings()}, second{w.ctx.get_executor(), settings()}, third{w.ctx.get_executor(), settings()};
+    client first{w.ctx.get_executor(), settings()}, second{w.ctx.get_executor(), settings()},
+        third{w.ctx.get_executor(), settings()};
     hold h = co_await acquire(first, "between");
     hold waited;
     GetParam().kind.acquire(first, name("between"), false, [&](error_code, hold got) { waited = std::move(got); });
@@ -230,14 +238,16 @@ TEST_P(Adoption, ACancelledOneLeavesNothingBehind) {
   auto const body = [&]() -> asio::awaitable<void> {
     client first{w.ctx.get_executor(), settings()}, second{w.ctx.get_executor(), settings()};
     hold warm = co_await acquire(first, "warm");
-    outcome const adopted = co_await adopt(second, "warm", co_await warm.async_detach());  // the server knows the script from here on
+    // the server knows the script from here on
+    outcome const adopted = co_await adopt(second, "warm", co_await warm.async_detach());
     EXPECT_FALSE(adopted.ec) << adopted.ec.message();
     hold h = co_await acquire(first, "cancelled");
     std::string const text = co_await h.async_detach();
     asio::cancellation_signal stop;
     error_code told_of;
     bool done = false;
-    GetParam().kind.adopt(second, name("cancelled"), text, asio::bind_cancellation_slot(stop.slot(), [&](error_code ec, hold) {
+    GetParam().kind.adopt(second, name("cancelled"), text,
+                          asio::bind_cancellation_slot(stop.slot(), [&](error_code ec, hold) {
                             told_of = ec;
                             done = true;
                           }));
@@ -340,11 +350,13 @@ std::vector<at_place> everywhere() {
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, Adoption, testing::ValuesIn(everywhere()), [](testing::TestParamInfo<at_place> const& of) {
-  return of.param.kind.name + (of.param.in_memory ? "InMemory" : "OnRedis");
-});
+INSTANTIATE_TEST_SUITE_P(Kinds, Adoption, testing::ValuesIn(everywhere()),
+                         [](testing::TestParamInfo<at_place> const& of) {
+                           return of.param.kind.name + (of.param.in_memory ? "InMemory" : "OnRedis");
+                         });
 
-// ---------------------------------------------------------------------------------------------------- what is of Redis alone
+// ---------------------------------------------------------------------------------------------------- what is of Redis
+// alone
 
 class AdoptionOnRedis : public with_server<AdoptionOnRedis> {};
 

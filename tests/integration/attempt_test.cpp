@@ -1,5 +1,5 @@
-// P11: a try and `.wait = 0` are one complete attempt, of every kind of lock and over every kind of server: a free lock is not
-// "timed out", a server that is there is not "unreachable". And what is told when there is none.
+// P11: a try and `.wait = 0` are one complete attempt, of every kind of lock and over every kind of server: a free lock
+// is not "timed out", a server that is there is not "unreachable". And what is told when there is none.
 
 #include "integration/redlock_fixture.hpp"
 
@@ -118,13 +118,15 @@ class Attempt : public testing::TestWithParam<setting> {
     return GetParam().kind + (GetParam().as_try ? " try " : " no time ") + GetParam().backend + ' ' + what;
   }
 
-  asio::awaitable<std::pair<error_code, std::shared_ptr<void>>> one(client& c, std::string what, asio::cancellation_slot slot = {}) {
+  asio::awaitable<std::pair<error_code, std::shared_ptr<void>>> one(client& c, std::string what,
+                                                                    asio::cancellation_slot slot = {}) {
     auto answer = std::make_shared<std::pair<error_code, std::shared_ptr<void>>>();
     auto done = std::make_shared<bool>(false);
-    kinds().at(GetParam().kind)(c, name(what), GetParam().as_try, slot, [answer, done](error_code ec, std::shared_ptr<void> held) {
-      *answer = {ec, std::move(held)};
-      *done = true;
-    });
+    kinds().at(GetParam().kind)(c, name(what), GetParam().as_try, slot,
+                                [answer, done](error_code ec, std::shared_ptr<void> held) {
+                                  *answer = {ec, std::move(held)};
+                                  *done = true;
+                                });
     auto const told_so = [done] { return *done; };
     co_await until(told_so, "the end of the attempt", 25s);
     co_return std::move(*answer);
@@ -210,8 +212,10 @@ TEST_P(AttemptAtAServer, P6CancelledWhileItConnectsEndsAtOnceAndP11ElseSaysWhyTh
   auto const body = [&]() -> asio::awaitable<void> {
     config nowhere = settings();
     nowhere.url = "unix:///nowhere/at/all";
-    if (!nowhere.quorum.servers.empty()) nowhere.quorum.servers = {"unix:///nowhere/at/all", "unix:///nor/here", "unix:///nor/there"};
-    for (auto const type : {asio::cancellation_type::terminal, asio::cancellation_type::partial, asio::cancellation_type::total}) {
+    if (!nowhere.quorum.servers.empty())
+      nowhere.quorum.servers = {"unix:///nowhere/at/all", "unix:///nor/here", "unix:///nor/there"};
+    for (auto const type :
+         {asio::cancellation_type::terminal, asio::cancellation_type::partial, asio::cancellation_type::total}) {
       client c{w.ctx.get_executor(), nowhere};
       asio::cancellation_signal signal;
       asio::steady_timer soon{w.ctx, 5ms};
@@ -241,7 +245,8 @@ class Durations : public testing::Test {
 TEST_F(Durations, TheLongestWaitHasNoEndAndTheShortestIsOneAttempt) {
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), settings}, other{w.ctx.get_executor(), settings};
-    acquire_options const longest{.wait = duration::max()}, nearly{.wait = duration::max() - 1h}, shortest{.wait = duration::min()};
+    acquire_options const longest{.wait = duration::max()}, nearly{.wait = duration::max() - 1h},
+        shortest{.wait = duration::min()};
     for (std::string const what : {"free", "taken"}) {
       mutex first{other, what + " a"};
       shared_mutex shared{other, what + " shared"};

@@ -49,7 +49,9 @@ TEST_F(BadDaysOfAProcess, P4AKilledWaiterCostsNothing) {
     client two{w.ctx.get_executor(), settings};
     mutex b{two, "killed waiter"};
     hold connects = co_await b.async_try_acquire();
-    auto const subscribed = [&] { return probe.integer({"EVAL", "return #redis.call('PUBSUB', 'CHANNELS', 'conch:*')", "0"}); };
+    auto const subscribed = [&] {
+      return probe.integer({"EVAL", "return #redis.call('PUBSUB', 'CHANNELS', 'conch:*')", "0"});
+    };
     auto const before = subscribed();
     child dead{server(), "killed waiter", 30s, 25s};
     auto const first = [&] { return in_line(probe, "killed waiter") == 1; };

@@ -105,7 +105,9 @@ TEST_F(BadDaysOfTheServer, P5AwayAndBackWithItsDataItStillKnowsHolderAndLine) {
       co_await until(two, "the second in line");
     }
     server.kill();
-    auto const noticed = [&] { return holder.stats().disconnects + first.stats().disconnects + second.stats().disconnects == 3; };
+    auto const noticed = [&] {
+      return holder.stats().disconnects + first.stats().disconnects + second.stats().disconnects == 3;
+    };
     co_await until(noticed, "three lost connections");
     EXPECT_TRUE(h.valid());
     server.restart(true);
@@ -115,7 +117,8 @@ TEST_F(BadDaysOfTheServer, P5AwayAndBackWithItsDataItStillKnowsHolderAndLine) {
       auto const all_back = [&] {
         std::string const channels = probe.command({"PUBSUB", "CHANNELS", "conch:*"});
         std::size_t listening = 0;
-        for (auto at = channels.find("conch:"); at != std::string::npos; at = channels.find("conch:", at + 1)) ++listening;
+        for (auto at = channels.find("conch:"); at != std::string::npos; at = channels.find("conch:", at + 1))
+          ++listening;
         return listening == 3;
       };
       co_await until(all_back, "three clients that listen again");
@@ -429,7 +432,9 @@ TEST_F(BadDaysOfTheServer, P8AReleaseWhoseConnectionIsClosedIsRepeated) {
       was_held = held;
       answered = true;
     });
-    auto const arrived = [&] { return probe.command({"INFO", "clients"}).find("blocked_clients:1") != std::string::npos; };
+    auto const arrived = [&] {
+      return probe.command({"INFO", "clients"}).find("blocked_clients:1") != std::string::npos;
+    };
     co_await until(arrived, "the release at the server");
     for (std::string const& id : connections(probe, "cut")) probe.command({"CLIENT", "KILL", "ID", id});
     auto const done = [&] { return answered; };
@@ -564,9 +569,12 @@ TEST_F(BadDaysOfTheServer, BusyWithALongScriptItIsAskedAgain) {
 }
 
 TEST_F(BadDaysOfTheServer, LoadingItsDataItIsAskedAgain) {
-  redis_server server{{.arguments = {"--enable-debug-command", "yes", "--loading-process-events-interval-bytes", "1024"}}};
-  bool const ends_itself = redis_probe{server}.command({"INFO", "server"}).find("redis_version:8.0.") != std::string::npos;
-  if (ends_itself) GTEST_SKIP() << "Redis 8.0 ends with an assertion of its own where somebody connects while it loads its data anew";
+  redis_server server{
+      {.arguments = {"--enable-debug-command", "yes", "--loading-process-events-interval-bytes", "1024"}}};
+  bool const ends_itself =
+      redis_probe{server}.command({"INFO", "server"}).find("redis_version:8.0.") != std::string::npos;
+  if (ends_itself)
+    GTEST_SKIP() << "Redis 8.0 ends with an assertion of its own where somebody connects while it loads its data anew";
   auto const body = [&]() -> asio::awaitable<void> {
     redis_probe probe{server};
     config patient = steady_config(server);  // a busy machine loads for longer than usual patience

@@ -28,7 +28,9 @@ class BadInput : public with_server<BadInput> {
     return result;
   }
 
-  error_code outcome(std::string url, std::string name = "lock") { return outcome(quick(std::move(url)), std::move(name)); }
+  error_code outcome(std::string url, std::string name = "lock") {
+    return outcome(quick(std::move(url)), std::move(name));
+  }
 };
 
 std::string words_of(error_code ec) { return ec.message(); }
@@ -103,7 +105,8 @@ TEST_F(BadInput, NamesOfAnyBytesAreDistinctLocksInOneSlotEach) {
     next.clear();
     auto const freed = [&] {
       return probe.integer({"EVAL",
-                            "local n = 0 for _, k in ipairs(redis.call('KEYS', 'conch:*')) do if k:sub(-2) ~= ':f' then n = n + 1 end end return n",
+                            "local n = 0 for _, k in ipairs(redis.call('KEYS', 'conch:*')) do if k:sub(-2) ~= ':f' "
+                            "then n = n + 1 end end return n",
                             "0"}) <= 1;
     };
     co_await until(freed, "all free");  // the lock "x" makes a key that ends like a fence's; "x:f" does
@@ -158,7 +161,8 @@ TEST_F(BadInput, EveryRefusedUrlSaysWhy) {
     EXPECT_SAYS(what, words);
   }
   std::string what;
-  EXPECT_EQ(error_of([&] { client(w.ctx.get_executor(), "unix:///" + std::string(108, 's')); }, &what), errc::invalid_url);
+  EXPECT_EQ(error_of([&] { client(w.ctx.get_executor(), "unix:///" + std::string(108, 's')); }, &what),
+            errc::invalid_url);
   EXPECT_SAYS(what, "107");
   for (char const* url : {"redis://user:sekret@host:bad", "redis://user:sekret@", "redis://:sekret@host/x"}) {
     EXPECT_EQ(error_of([&] { client(w.ctx.get_executor(), url); }, &what), errc::invalid_url);
@@ -220,8 +224,10 @@ TEST_F(BadInput, EveryRefusedSettingIsNamed) {
             }},
            {"renew_every", [](config& c) { c.renew_every = 16s; }},
            {"renew_every", [](config& c) { c.renew_every = -1s; }},
-           {"renew_every must be 0, or 10 ms to 15 s (half of the lease), got 1 ns", [](config& c) { c.renew_every = 1ns; }},
-           {"renew_every must be 0, or 10 ms to 15 s (half of the lease), got 15001 ms", [](config& c) { c.renew_every = 15001ms; }},
+           {"renew_every must be 0, or 10 ms to 15 s (half of the lease), got 1 ns",
+            [](config& c) { c.renew_every = 1ns; }},
+           {"renew_every must be 0, or 10 ms to 15 s (half of the lease), got 15001 ms",
+            [](config& c) { c.renew_every = 15001ms; }},
            {"stop_margin", [](config& c) { c.stop_margin = -1s; }},
            {"max_hold", [](config& c) { c.max_hold = 0s; }},
            {"local_slice", [](config& c) { c.local_slice = 31s; }},
@@ -255,7 +261,8 @@ TEST_F(BadInput, EveryRefusedSettingIsNamed) {
               c.reconnect_max = 2h;
             }},
            {"client_name must have 1 to 64 characters, got 0", [](config& c) { c.client_name = ""; }},
-           {"client_name must have 1 to 64 characters, got 65", [](config& c) { c.client_name = std::string(65, 'n'); }},
+           {"client_name must have 1 to 64 characters, got 65",
+            [](config& c) { c.client_name = std::string(65, 'n'); }},
            {"byte 32 at 3", [](config& c) { c.client_name = "two words"; }},
            {"byte 195 at 1", [](config& c) { c.client_name = "d\xc3\xa9j\xc3\xa0"; }},
            {"client_name", [](config& c) { c.client_name = "two words"; }},
@@ -537,7 +544,9 @@ TEST_F(BadInput, AFenceAtItsLimitFailsThatLockAlone) {
         error_code const ec = co_await acquire();
         EXPECT_EQ(ec, errc::protocol) << name << ": " << words_of(ec);
         EXPECT_LT(steady::now() - began, 5s) << "at once";
-        auto const nothing = [&] { return is_free(probe, name) && is_free(probe, name + " too") && c.stats().cleanups_pending == 0; };
+        auto const nothing = [&] {
+          return is_free(probe, name) && is_free(probe, name + " too") && c.stats().cleanups_pending == 0;
+        };
         co_await until(nothing, "nothing left of " + name);
         probe.command({"DEL", fence_key(name)});
       }

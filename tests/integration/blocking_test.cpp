@@ -24,19 +24,26 @@ using blocking::detail::saturated;
 using blocking::detail::time_left;
 
 static_assert(std::is_constructible_v<std::unique_lock<blocking::mutex>, blocking::mutex&, std::chrono::seconds>);
-static_assert(std::is_constructible_v<std::unique_lock<blocking::mutex>, blocking::mutex&, std::chrono::system_clock::time_point>);
-static_assert(std::is_constructible_v<std::shared_lock<blocking::shared_mutex>, blocking::shared_mutex&, std::chrono::hours>);
-static_assert(std::is_constructible_v<std::scoped_lock<blocking::mutex, blocking::shared_mutex>, blocking::mutex&, blocking::shared_mutex&>);
+static_assert(std::is_constructible_v<std::unique_lock<blocking::mutex>, blocking::mutex&,
+                                      std::chrono::system_clock::time_point>);
+static_assert(
+    std::is_constructible_v<std::shared_lock<blocking::shared_mutex>, blocking::shared_mutex&, std::chrono::hours>);
+static_assert(std::is_constructible_v<std::scoped_lock<blocking::mutex, blocking::shared_mutex>, blocking::mutex&,
+                                      blocking::shared_mutex&>);
 static_assert(!std::is_copy_constructible_v<blocking::mutex> && !std::is_move_constructible_v<blocking::client>);
-static_assert(noexcept(std::declval<blocking::mutex&>().unlock()) && noexcept(std::declval<blocking::shared_mutex&>().unlock_shared()));
+static_assert(noexcept(std::declval<blocking::mutex&>().unlock()) && noexcept(
+    std::declval<blocking::shared_mutex&>().unlock_shared()));
 
 static_assert(saturated(2s) == duration{2s} && saturated(std::chrono::duration<double>{1.5}) == duration{1500ms});
-static_assert(saturated(std::chrono::hours::max()) == duration::max() && saturated(std::chrono::hours::min()) == duration::min());
+static_assert(saturated(std::chrono::hours::max()) == duration::max() &&
+              saturated(std::chrono::hours::min()) == duration::min());
 static_assert(saturated(duration::max()) == duration::max() && saturated(duration::min()) == duration::min());
 static_assert(saturated(std::chrono::duration<double>{std::numeric_limits<double>::infinity()}) == duration::max());
 static_assert(saturated(std::chrono::duration<double>{std::numeric_limits<double>::quiet_NaN()}) == duration::min());
-static_assert(time_left(duration{3s}, duration{1s}) == duration{2s} && time_left(duration{1s}, duration{3s}) == duration{-2s});
-static_assert(time_left(duration::min(), duration{1s}) == duration::min() && time_left(duration::max(), duration{-1s}) == duration::max());
+static_assert(time_left(duration{3s}, duration{1s}) == duration{2s} &&
+              time_left(duration{1s}, duration{3s}) == duration{-2s});
+static_assert(time_left(duration::min(), duration{1s}) == duration::min() &&
+              time_left(duration::max(), duration{-1s}) == duration::max());
 
 /// Waits for an event that can only be looked at.
 template <class Reached>
@@ -203,7 +210,9 @@ TEST_F(Blocking, EveryDurationAndEveryClockIsTaken) {
   each([](auto& l) { return l.try_lock_for(std::chrono::hours::max()); });
   each([](auto& l) { return l.try_lock_for(std::chrono::duration<float>{1e30F}); });
   each([](auto& l) { return l.try_lock_until(std::chrono::system_clock::time_point::max()); });
-  each([](auto& l) { return l.try_lock_until(std::chrono::time_point<std::chrono::system_clock, std::chrono::hours>::max()); });
+  each([](auto& l) {
+    return l.try_lock_until(std::chrono::time_point<std::chrono::system_clock, std::chrono::hours>::max());
+  });
   each([](auto& l) { return l.try_lock_until(steady::time_point::max()); });
   each([](auto& l) { return l.try_lock_until(clock::now() + 15s); });
 }
@@ -448,7 +457,8 @@ TEST_F(Blocking, AStopEndsAWaitAndLeavesTheLine) {
   std::lock_guard const guard{holder};
   for (bool const with_limit : {false, true}) {
     std::stop_source stop;
-    auto waits = in_a_thread([&] { return with_limit ? waiter.try_lock_for(1h, stop.get_token()) : waiter.lock(stop.get_token()); });
+    auto waits = in_a_thread(
+        [&] { return with_limit ? waiter.try_lock_for(1h, stop.get_token()) : waiter.lock(stop.get_token()); });
     wait_in_line("stopped", 1);
     stop.request_stop();
     EXPECT_FALSE(soon(waits, "the wait has ended"));
@@ -568,7 +578,11 @@ TEST_F(Blocking, AnUnlockAfterALossDoesNotTouchTheHoldOfTheNextThread) {
     unlocked.get_future().wait();
     return m.valid() && m.fence() == fence;
   });
-  eventually([&] { return mutex{c.async(), "next"}.async_inspect(asio::use_future).get().locked(); }, "the next thread has it");
+  eventually(
+      [&] {
+        return mutex{c.async(), "next"}.async_inspect(asio::use_future).get().locked();
+      },
+      "the next thread has it");
   m.unlock();
   EXPECT_FALSE(m.try_lock()) << "the next thread still has it";
   unlocked.set_value();

@@ -15,8 +15,8 @@ class BoundedWork : public with_server<BoundedWork> {
   /// Dead clients, before all new ones.
   void line_up_dead(std::string const& lock, std::string const& behind = "") {
     probe.command({"EVAL",
-                   "for i = 1, " + std::to_string(many) + " do redis.call('ZADD', KEYS[1], i, 'dead' .. i .. '.1" + behind +
-                       "') end redis.call('PEXPIRE', KEYS[1], 600000)",
+                   "for i = 1, " + std::to_string(many) + " do redis.call('ZADD', KEYS[1], i, 'dead' .. i .. '.1" +
+                       behind + "') end redis.call('PEXPIRE', KEYS[1], 600000)",
                    "1", queue_key(lock)});
   }
 };
@@ -92,7 +92,8 @@ TEST_F(BoundedWork, AWritersReleaseLetsAllReadersIn) {
     shared_mutex mine{a, "book"}, theirs{b, "book"};
     hold h = co_await mine.async_acquire();
     std::vector<hold> readers;
-    for (int i = 0; i < 300; ++i) theirs.async_acquire_shared([&](error_code, hold got) { readers.push_back(std::move(got)); });
+    for (int i = 0; i < 300; ++i)
+      theirs.async_acquire_shared([&](error_code, hold got) { readers.push_back(std::move(got)); });
     auto const stand = in_lines("book", 300);
     co_await until(stand, "the readers in line");
     co_await h.async_release();
@@ -133,14 +134,17 @@ TEST_F(BoundedWork, AnOrderTakesItFromAllOwners) {
     EXPECT_EQ(from_all, 299u);
     auto const has_it = [&] { return static_cast<bool>(large); };
     co_await until(has_it, "the large one has it");
-    auto const none = [&] { return std::none_of(owners.begin(), owners.end(), [](hold const& h) { return h.valid(); }); };
+    auto const none = [&] {
+      return std::none_of(owners.begin(), owners.end(), [](hold const& h) { return h.valid(); });
+    };
     co_await until(none, "all are told");
     co_await large.async_release();
   };
   w.run(body);
 }
 
-// 100 owners are taken by one script: behind the last of 200 there is nothing more to take, but there are many to let in.
+// 100 owners are taken by one script: behind the last of 200 there is nothing more to take, but there are many to let
+// in.
 TEST_F(BoundedWork, P4AnOrderLetsAllInThatWaited) {
   auto const body = [&]() -> asio::awaitable<void> {
     client a{w.ctx.get_executor(), steady_config(server())};

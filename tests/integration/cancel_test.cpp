@@ -57,7 +57,8 @@ std::string type_name(testing::TestParamInfo<server_and_type> const& info) {
 
 INSTANTIATE_TEST_SUITE_P(Each, Cancelling,
                          testing::Combine(testing::ValuesIn(servers_under_test()),
-                                          testing::Values(cancellation_type::total, cancellation_type::partial, cancellation_type::terminal)),
+                                          testing::Values(cancellation_type::total, cancellation_type::partial,
+                                                          cancellation_type::terminal)),
                          type_name);
 
 TEST_P(Cancelling, NotWrittenYetLeavesAtOnce) {
@@ -246,7 +247,8 @@ TEST_P(Cancelling, GrantedMeanwhile) {
 TEST_P(Cancelling, GrantedIsTooLateAndTheHoldIsDelivered) {
   auto const body = [&]() -> asio::awaitable<void> {
     config settings = steady_config(server());
-    settings.local_slice = settings.lease;  // else a slow machine hands it back to the server, and the cancellation is in time
+    // else a slow machine hands it back to the server, and the cancellation is in time
+    settings.local_slice = settings.lease;
     client c{w.ctx.get_executor(), settings};
     mutex m{c, name("granted")};
     hold first = co_await m.async_acquire();
@@ -383,7 +385,8 @@ TEST_P(CancellingTwice, P6AtRandomMomentsNothingLeaks) {
     mutex a{one, "random"};
     mutex b{two, "random"};
     std::vector<std::unique_ptr<attempt>> all;
-    cancellation_type const types[] = {cancellation_type::total, cancellation_type::partial, cancellation_type::terminal};
+    cancellation_type const types[] = {cancellation_type::total, cancellation_type::partial,
+                                       cancellation_type::terminal};
     int inside = 0;
     for (int i = 0; i < 1500; ++i) {
       auto& one_of = *all.emplace_back(std::make_unique<attempt>());

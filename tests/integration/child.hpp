@@ -17,11 +17,13 @@ namespace conch::test {
 
 class child {
  public:
-  child(redis_server const& server, std::string const& name, std::chrono::milliseconds lease, std::chrono::milliseconds claim = 0ms)
+  child(redis_server const& server, std::string const& name, std::chrono::milliseconds lease,
+        std::chrono::milliseconds claim = 0ms)
       : child{server.url(), name, lease, claim} {}
 
   /// `url`: of one server, or of several with commas between.
-  child(std::string const& url, std::string const& name, std::chrono::milliseconds lease, std::chrono::milliseconds claim = 0ms) {
+  child(std::string const& url, std::string const& name, std::chrono::milliseconds lease,
+        std::chrono::milliseconds claim = 0ms) {
     std::vector<std::string> words{lock_holder_program, url, name, std::to_string(lease.count())};
     if (claim > 0ms) words.push_back(std::to_string(claim.count()));
     std::vector<char*> arguments;
@@ -70,7 +72,8 @@ class child {
 
   void say(std::string line) {
     line += '\n';
-    if (::write(in_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) throw std::runtime_error{"child is gone"};
+    if (::write(in_, line.data(), line.size()) != static_cast<ssize_t>(line.size()))
+      throw std::runtime_error{"child is gone"};
   }
 
   /// The next line; throws when none comes in time.

@@ -17,7 +17,9 @@ class ClusterKinds : public testing::TestWithParam<kind_of_lock> {
  protected:
   kind_of_lock const& kind() const { return GetParam(); }
   static cluster_set& all() { return *all_; }
-  std::string name_at(std::size_t node) const { return all().name_at(node, static_cast<unsigned>(std::hash<std::string>{}(kind().name) % 10'000)); }
+  std::string name_at(std::size_t node) const {
+    return all().name_at(node, static_cast<unsigned>(std::hash<std::string>{}(kind().name) % 10'000));
+  }
 
   world w;
 
@@ -28,7 +30,8 @@ class ClusterKinds : public testing::TestWithParam<kind_of_lock> {
 INSTANTIATE_TEST_SUITE_P(Each, ClusterKinds, testing::ValuesIn(every_kind()), kind_name);
 
 TEST_P(ClusterKinds, AHoldAndItsLineMoveAndTheNextIsServed) {
-  // Always from the first to the second: targets that change take the same epoch for their slots, and the nodes may not agree for long.
+  // Always from the first to the second: targets that change take the same epoch for their slots, and the nodes may not
+  // agree for long.
   constexpr std::size_t node = 0, to = 1;
   std::string const name = name_at(node);
   unsigned const slot = redis::slot_of_lock(name);

@@ -1,5 +1,5 @@
-// A counter under locks of a real Cluster, while its masters change and its slots move. Fences guard it: an increment counts if no later hold has
-// read or written since.
+// A counter under locks of a real Cluster, while its masters change and its slots move. Fences guard it: an increment
+// counts if no later hold has read or written since.
 
 #include "integration/cluster_fixture.hpp"
 
@@ -98,10 +98,12 @@ struct crowd {
       longest = std::max(longest, g.longest);
     }
     std::printf(
-        "%s: %lld increments, %lld missing, %lld refused by their fences, %lld overlaps, %llu holds lost, %lld releases without an answer in time, "
+        "%s: %lld increments, %lld missing, %lld refused by their fences, %lld overlaps, %llu holds lost, %lld "
+        "releases without an answer in time, "
         "longest time without a grant %.0f ms\n",
         what.c_str(), static_cast<long long>(counted), static_cast<long long>(missing), static_cast<long long>(refused),
-        static_cast<long long>(overlaps), static_cast<unsigned long long>(losses()), static_cast<long long>(late), ms(longest));
+        static_cast<long long>(overlaps), static_cast<unsigned long long>(losses()), static_cast<long long>(late),
+        ms(longest));
     EXPECT_EQ(missing, 0);
     EXPECT_EQ(overlaps, 0);
     EXPECT_EQ(refused, 0);
@@ -118,7 +120,8 @@ struct crowd {
 };
 
 /// Holds are kept, and increments go on, while `nemesis` does its worst in a thread of its own.
-void count_during(std::string const& what, cluster_set& all, crowd& workers, world& w, std::function<void()> const& nemesis) {
+void count_during(std::string const& what, cluster_set& all, crowd& workers, world& w,
+                  std::function<void()> const& nemesis) {
   auto const body = [&]() -> asio::awaitable<void> {
     client keeps{w.ctx.get_executor(), over(all)};
     std::vector<hold> kept;
@@ -160,7 +163,8 @@ void count_during(std::string const& what, cluster_set& all, crowd& workers, wor
 std::vector<std::pair<unsigned, std::size_t>> slots_with(crowd const& workers) {
   std::vector<std::pair<unsigned, std::size_t>> slots;
   std::size_t const of_each = workers.locks.size() / 2;
-  for (std::size_t i = 0; i < workers.locks.size(); ++i) slots.emplace_back(redis::slot_of_lock(workers.locks[i].name), i / of_each);
+  for (std::size_t i = 0; i < workers.locks.size(); ++i)
+    slots.emplace_back(redis::slot_of_lock(workers.locks[i].name), i / of_each);
   for (unsigned slot = 0; slots.size() < 500; ++slot) {
     bool const there = std::any_of(slots.begin(), slots.end(), [&](auto const& one) { return one.first == slot; });
     if (!there) slots.emplace_back(slot, 0);
@@ -206,7 +210,8 @@ TEST(ClusterMovesAtOnce, UnderLoadLoseNothing) {
         constexpr std::size_t part = 50;
         for (std::size_t i = 0; i < of[from].size(); i += part) {
           auto const first = of[from].begin() + static_cast<std::ptrdiff_t>(i);
-          std::vector<unsigned> const those{first, first + static_cast<std::ptrdiff_t>(std::min(part, of[from].size() - i))};
+          std::vector<unsigned> const those{first,
+                                            first + static_cast<std::ptrdiff_t>(std::min(part, of[from].size() - i))};
           all.move_at_once(those, back ? from : (from + 1) % 3);
           all.settle();
         }

@@ -37,7 +37,8 @@ TEST(ClusterMessages, A8AHandOverIsOneScriptAndOnePush) {
       co_await until(served, "the grant");
       h = std::move(second);
     }
-    EXPECT_EQ(calls(all, "ssubscribe"), 4) << "of each client one for the slot, and one that proves its right on a new connection";
+    EXPECT_EQ(calls(all, "ssubscribe"), 4)
+        << "of each client one for the slot, and one that proves its right on a new connection";
     long const scripts = calls(all, "evalsha"), sources = calls(all, "eval");
     auto const pushes = clients[0].stats().pushes + clients[1].stats().pushes;
     for (int i = 0; i < rounds; ++i) {
@@ -57,7 +58,8 @@ TEST(ClusterMessages, A8AHandOverIsOneScriptAndOnePush) {
     for (std::size_t i = 0; i < all.size(); ++i) {  // that would go to all nodes
       std::string const info = redis_probe{all.node(i)}.command({"CLUSTER", "INFO"});
       auto const sent = info.find("cluster_stats_messages_publish_sent:");
-      EXPECT_TRUE(sent == std::string::npos || info.substr(sent).starts_with("cluster_stats_messages_publish_sent:0")) << info;
+      EXPECT_TRUE(sent == std::string::npos || info.substr(sent).starts_with("cluster_stats_messages_publish_sent:0"))
+          << info;
     }
   };
   w.run(body);
@@ -117,8 +119,8 @@ TEST(SlowCluster, A9AMasterThatStandsStillDelaysNoRenewalOfOthers) {
       co_await pause_for(50ms);
     }
     all.node(2).cont();
-    std::printf("A9: %zu of %zu holds at masters that go on; the least left of a lease of 9 s: %.0f ms\n", holds[0].size() + holds[1].size(), count,
-                std::chrono::duration<double, std::milli>(least).count());
+    std::printf("A9: %zu of %zu holds at masters that go on; the least left of a lease of 9 s: %.0f ms\n",
+                holds[0].size() + holds[1].size(), count, std::chrono::duration<double, std::milli>(least).count());
     EXPECT_GT(least, settings.lease / 2);
     for (std::size_t at : {0u, 1u}) {
       for (hold const& h : holds[at]) EXPECT_TRUE(h.valid());

@@ -220,7 +220,8 @@ TEST(ClusterMoves, D5AReleaseWhileTheSlotIsHalfMovedServesTheWholeLineInItsOrder
   w.run(body, 180s);
 }
 
-/// Valkey 9: a slot that moves with all its keys at once. There is no ASK and no TRYAGAIN; the source pauses, and then answers MOVED.
+/// Valkey 9: a slot that moves with all its keys at once. There is no ASK and no TRYAGAIN; the source pauses, and then
+/// answers MOVED.
 TEST(ClusterMovesAtOnce, AHoldAndAWholeLineMoveAndAreServedInTheirOrder) {
   cluster_set all;
   if (!all.can_move_at_once()) GTEST_SKIP() << "a server without CLUSTER MIGRATESLOTS (Valkey 9 has it)";

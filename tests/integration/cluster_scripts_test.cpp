@@ -1,4 +1,5 @@
-// The scripts at real nodes of a Cluster: which clients receive, which are counted, and what a moving slot does to them.
+// The scripts at real nodes of a Cluster: which clients receive, which are counted, and what a moving slot does to
+// them.
 
 #include "resp/decoder.hpp"
 #include "servers/redis/codec.hpp"
@@ -25,7 +26,10 @@ engine::permit const a_semaphore{.kind = engine::permit_kind::semaphore, .limit 
 class member {
  public:
   member(cluster_set& of, std::size_t node, std::string client)
-      : digits_{of.id(node).substr(0, 8)}, client_{std::move(client)}, probe_{of.node(node), 10s}, ear_{of.node(node), 10s} {}
+      : digits_{of.id(node).substr(0, 8)},
+        client_{std::move(client)},
+        probe_{of.node(node), 10s},
+        ear_{of.node(node), 10s} {}
 
   redis::sender who() const {
     redis::sender w{client_};
@@ -58,7 +62,8 @@ class member {
     return send(c);
   }
   std::string give_back(std::string const& lock, std::uint64_t id, engine::permit const* p = nullptr) {
-    protocol::release_command c{.name = lock, .id = id, .lease = 30s, .claim = 3s, .retention = 60s, .with_source = true};
+    protocol::release_command c{
+        .name = lock, .id = id, .lease = 30s, .claim = 3s, .retention = 60s, .with_source = true};
     c.permit = p;
     return send(c);
   }
@@ -130,7 +135,9 @@ TEST_F(ClusterScripts, AnOperatorsOrdersReachTheOwner) {
   EXPECT_TRUE(is_granted(holder.ask(lock, 1, nullptr, false)));
   EXPECT_EQ(waiter.send(protocol::request_command{.name = lock, .with_source = true}).substr(0, 2), "[1");
   EXPECT_EQ(holder.received(), holder.message("*h.1 " + key()));
-  EXPECT_EQ(waiter.send(protocol::force_command{.name = lock, .claim = 3s, .retention = 60s, .with_source = true}).substr(0, 2), "[1");
+  EXPECT_EQ(waiter.send(protocol::force_command{.name = lock, .claim = 3s, .retention = 60s, .with_source = true})
+                .substr(0, 2),
+            "[1");
   EXPECT_EQ(holder.received(), holder.message("!h.1 " + key()));
 }
 
@@ -166,7 +173,8 @@ TEST_F(ClusterScriptsOnTheWay, AskForThreeKeysIsForLaterAndChangesNothing) {
   EXPECT_TRUE(waiter.ask(lock, 2).starts_with("(error) TRYAGAIN"));
   EXPECT_TRUE(holder.give_back(lock, 1).starts_with("(error) TRYAGAIN"));
   EXPECT_TRUE(redis_probe{cluster.node(0)}.command({"GET", key()}).starts_with("h.1 ")) << "it is held as before";
-  EXPECT_EQ(redis_probe{cluster.node(0)}.command({"EXISTS", key(":q")}).substr(0, 11), "(error) ASK") << "the queue is empty";
+  EXPECT_EQ(redis_probe{cluster.node(0)}.command({"EXISTS", key(":q")}).substr(0, 11), "(error) ASK")
+      << "the queue is empty";
   cluster.move_keys(slot, 1);
   cluster.end_move(slot, 1);
   EXPECT_TRUE(holder.give_back(lock, 1).starts_with("(error) MOVED"));
@@ -203,7 +211,8 @@ TEST_F(ClusterScriptsOnTheWay, APatientReleaseAtTheNewOwnerWaitsForWhoeverHasNot
   EXPECT_TRUE(is_granted(holder.ask(lock, 1)));
   EXPECT_TRUE(is_in_line(waiter.ask(lock, 2)));
   cluster.move_slot(slot, 1);
-  protocol::release_command patient{.name = lock, .id = 1, .lease = 30s, .claim = 3s, .retention = 60s, .with_source = true};
+  protocol::release_command patient{
+      .name = lock, .id = 1, .lease = 30s, .claim = 3s, .retention = 60s, .with_source = true};
   patient.patient = true;
   EXPECT_TRUE(at_target.send(patient).starts_with("[3, 0, 1, ")) << "not done: the line is not emptied";
   member moved{cluster, 1, "w"};

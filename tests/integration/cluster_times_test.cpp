@@ -1,4 +1,5 @@
-// How long the changes of a Cluster last for waiters and holders. What is printed is the result; only what is promised is asserted.
+// How long the changes of a Cluster last for waiters and holders. What is printed is the result; only what is promised
+// is asserted.
 
 #include "integration/cluster_fixture.hpp"
 
@@ -75,7 +76,8 @@ TEST(SlowCluster, A5WaitersAreInLineAgainSoonAfterTheirSubscriptionEnds) {
           auto const ended = steady::now();
           for (std::size_t come = 0; come < everybody; come = channels(there, tags)) {
             if (steady::now() > ended + 60s)
-              throw std::runtime_error{std::to_string(come) + " of " + std::to_string(everybody) + " channels come back"};
+              throw std::runtime_error{std::to_string(come) + " of " + std::to_string(everybody) +
+                                       " channels come back"};
           }
           after = ms(steady::now() - ended);
         } catch (std::exception const& e) {
@@ -90,8 +92,10 @@ TEST(SlowCluster, A5WaitersAreInLineAgainSoonAfterTheirSubscriptionEnds) {
       lasted.push_back(after);
     }
     std::sort(lasted.begin(), lasted.end());
-    std::printf("A5: %zu waiters of %zu clients in line again after the end of a subscription, %zu CLUSTER FAILOVERs: median %.1f ms, most %.1f ms\n",
-                locks * clients_of_each, clients_of_each, rounds, lasted[rounds / 2], lasted.back());
+    std::printf(
+        "A5: %zu waiters of %zu clients in line again after the end of a subscription, %zu CLUSTER FAILOVERs: median "
+        "%.1f ms, most %.1f ms\n",
+        locks * clients_of_each, clients_of_each, rounds, lasted[rounds / 2], lasted.back());
     for (hold& h : held) {
       bool const was_held = co_await h.async_release();
       EXPECT_TRUE(was_held);
@@ -111,7 +115,8 @@ class answer_watch {
     kind what;
   };
 
-  answer_watch(redis_server& node, std::string key) : thread_{[this, &node, key = std::move(key)] { look(node, key); }} {}
+  answer_watch(redis_server& node, std::string key)
+      : thread_{[this, &node, key = std::move(key)] { look(node, key); }} {}
   ~answer_watch() {
     ended_ = true;
     thread_.join();
@@ -152,7 +157,8 @@ class answer_watch {
 };
 
 /// Takes the lock and gives it back, again and again, and notes when it was granted.
-asio::awaitable<void> cycles(client& c, std::string name, std::vector<at_time>& grants, bool const& ended, int& running) {
+asio::awaitable<void> cycles(client& c, std::string name, std::vector<at_time>& grants, bool const& ended,
+                             int& running) {
   mutex m{c, name};
   while (!ended) {
     hold h = co_await m.async_acquire();
@@ -180,7 +186,8 @@ TEST(SlowCluster, A6AKilledMastersLocksAreGrantedSoonAfterTheClusterIsUpAgain) {
       }
       auto const all_run = [&] { return !grants[0].empty() && !grants[1].empty() && !grants[2].empty(); };
       co_await until(all_run, "the first grants", 60s);
-      answer_watch at_replica{all.node(3), "{" + all.name_at(0) + "}"}, at_other{all.node(1), "{" + all.name_at(1) + "}"};
+      answer_watch at_replica{all.node(3), "{" + all.name_at(0) + "}"},
+          at_other{all.node(1), "{" + all.name_at(1) + "}"};
       co_await pause_for(300ms);
       auto const killed = steady::now();
       all.node(0).kill();
@@ -193,7 +200,8 @@ TEST(SlowCluster, A6AKilledMastersLocksAreGrantedSoonAfterTheClusterIsUpAgain) {
       auto const stopped = [&] { return running == 0; };
       co_await until(stopped, "the end of the workers", 60s);
       at_time const up = *at_replica.well_since();
-      at_time const first = *std::find_if(grants[0].begin(), grants[0].end(), [&](at_time t) { return t > killed + 1s; });
+      at_time const first =
+          *std::find_if(grants[0].begin(), grants[0].end(), [&](at_time t) { return t > killed + 1s; });
       double down = 0;
       at_time began{};
       for (auto const& [at, what] : at_other.changes()) {
@@ -202,10 +210,12 @@ TEST(SlowCluster, A6AKilledMastersLocksAreGrantedSoonAfterTheClusterIsUpAgain) {
       }
       double longest[3] = {};
       for (std::size_t i = 0; i < 3; ++i) {
-        for (std::size_t g = 1; g < grants[i].size(); ++g) longest[i] = std::max(longest[i], ms(grants[i][g] - grants[i][g - 1]));
+        for (std::size_t g = 1; g < grants[i].size(); ++g)
+          longest[i] = std::max(longest[i], ms(grants[i][g] - grants[i][g - 1]));
       }
       std::printf(
-          "A6: killed; its slots are served again after %.0f ms, and the first grant there is %.1f ms later. Others were CLUSTERDOWN for %.0f ms, "
+          "A6: killed; its slots are served again after %.0f ms, and the first grant there is %.1f ms later. Others "
+          "were CLUSTERDOWN for %.0f ms, "
           "and the longest times without a grant there %.0f and %.0f ms\n",
           ms(up - killed), ms(first - up), down, longest[1], longest[2]);
     };

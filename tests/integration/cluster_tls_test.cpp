@@ -65,8 +65,9 @@ void make_user(cluster_set& all, std::string const& user, std::string const& wit
   std::vector<std::string> const more = block_of(cluster_page, "at every node", "+cluster|slots");
   command.insert(command.end(), more.begin(), more.end());
   for (std::string& word : command) word = word == "orders" ? user : word == ">PASSWORD" ? ">pw" : word;
-  std::erase_if(command,
-                [&](std::string const& word) { return word == without || word == "+subscribe" || word == "+publish" || word == "+pubsub|numsub"; });
+  std::erase_if(command, [&](std::string const& word) {
+    return word == without || word == "+subscribe" || word == "+publish" || word == "+pubsub|numsub";
+  });
   for (std::size_t i = 0; i < all.size(); ++i) {
     redis_probe probe{all.node(i)};
     ASSERT_EQ(probe.command(std::vector<std::string>{command}), "OK");
@@ -134,7 +135,8 @@ TEST(ClusterRights, TheUserOfTheGuideCanDoAllAndWhatIsMissingIsSaid) {
     EXPECT_EQ(refused.ec, errc::access_denied) << right << ": " << refused.words();
   }
   std::string const wrong = with_user(all.url(), "app");
-  auto const refused = acquire_once(over(wrong.substr(0, wrong.find(":pw@")) + ":wrong" + wrong.substr(wrong.find(":pw@") + 3)));
+  auto const refused =
+      acquire_once(over(wrong.substr(0, wrong.find(":pw@")) + ":wrong" + wrong.substr(wrong.find(":pw@") + 3)));
   EXPECT_EQ(refused.ec, errc::access_denied) << refused.words();
 }
 
@@ -186,7 +188,8 @@ TEST(ClusterRefusals, WhatIsNoClusterIsSaidAtOnce) {
 
 TEST(ClusterRefusals, ANodeWithoutSlotsIsNotBelieved) {
   cluster_set all{{.empty = 1}};
-  redis_server stranger{{.tcp = true, .arguments = {"--cluster-enabled", "yes", "--cluster-port", std::to_string(find_free_port())}}};
+  redis_server stranger{
+      {.tcp = true, .arguments = {"--cluster-enabled", "yes", "--cluster-port", std::to_string(find_free_port())}}};
   world w;
   auto const body = [&]() -> asio::awaitable<void> {
     client one{w.ctx.get_executor(), over("redis-cluster://127.0.0.1:" + std::to_string(stranger.port()) + "," +

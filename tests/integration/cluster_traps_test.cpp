@@ -46,7 +46,8 @@ TEST(ClusterTraps, D11TwoNodesThatNameEachOtherAreAskedWithPauses) {
     EXPECT_FALSE(h);
     // A node may also say that nobody has the slot: then ten a second.
     EXPECT_LE(maps, passed / 100ms + 2);
-    EXPECT_LE(followed, 2 * (passed / 20ms + 5 * maps)) << "of a subscription and of a request: after at most five for each map there are pauses";
+    EXPECT_LE(followed, 2 * (passed / 20ms + 5 * maps))
+        << "of a subscription and of a request: after at most five for each map there are pauses";
     EXPECT_EQ(second.command({"CLUSTER", "SETSLOT", slot, "NODE", all.id(1)}), "OK");
     auto const served = [&] { return h.valid(); };
     co_await until(served, "the grant", 60s);
@@ -94,9 +95,10 @@ TEST(ClusterTraps, D12AThousandRedirectionsAskForOneMap) {
     co_await until(all_granted, "all grants", 60s);
     auto const passed = steady::now() - since;
     auto const bound = static_cast<std::uint64_t>(std::chrono::ceil<std::chrono::seconds>(passed).count()) + 1;
-    std::uint64_t const of_holds = holds.stats().topology_refreshes - before[0], of_waits = waits.stats().topology_refreshes - before[1];
-    std::printf("D12: %llu and %llu maps in %.0f ms\n", static_cast<unsigned long long>(of_holds), static_cast<unsigned long long>(of_waits),
-                ms(passed));
+    std::uint64_t const of_holds = holds.stats().topology_refreshes - before[0],
+                        of_waits = waits.stats().topology_refreshes - before[1];
+    std::printf("D12: %llu and %llu maps in %.0f ms\n", static_cast<unsigned long long>(of_holds),
+                static_cast<unsigned long long>(of_waits), ms(passed));
     EXPECT_LE(of_holds, bound);
     EXPECT_LE(of_waits, bound);
     EXPECT_EQ(holds.stats().losses, 0u);
@@ -104,7 +106,8 @@ TEST(ClusterTraps, D12AThousandRedirectionsAskForOneMap) {
   w.run(body, 180s);
 }
 
-/// A master is frozen with an acquire in its buffer, and carries that out when it resumes: before it learns that it is no longer a master.
+/// A master is frozen with an acquire in its buffer, and carries that out when it resumes: before it learns that it is
+/// no longer a master.
 void frozen_with_an_acquire(config settings, bool is_carried_out) {
   cluster_set all{{.replicas = 3, .node_timeout = 2s}};
   settings.url = all.url({1, 2});
@@ -123,7 +126,9 @@ void frozen_with_an_acquire(config settings, bool is_carried_out) {
       EXPECT_FALSE(ec) << ec.message();
       late = std::move(got);
     });
-    auto const promoted = [&] { return at_replica.command({"INFO", "replication"}).find("role:master") != std::string::npos; };
+    auto const promoted = [&] {
+      return at_replica.command({"INFO", "replication"}).find("role:master") != std::string::npos;
+    };
     co_await until(promoted, "the promotion", 60s);
     hold h;
     bool is_served = false;
@@ -138,7 +143,9 @@ void frozen_with_an_acquire(config settings, bool is_carried_out) {
     auto const both_are_there = [&] { return in_line(at_replica, name) == 1; };
     co_await until(both_are_there, "both at the new master", 60s);
     all.node(0).cont();
-    auto const demoted = [&] { return at_first.command({"INFO", "replication"}).find("role:slave") != std::string::npos; };
+    auto const demoted = [&] {
+      return at_first.command({"INFO", "replication"}).find("role:slave") != std::string::npos;
+    };
     co_await until(demoted, "the demotion", 60s);
     co_await pause_for(200ms);
     EXPECT_NE(h.valid(), late.valid()) << "one of them has it";
@@ -166,7 +173,9 @@ TEST(ClusterTraps, D16AFrozenMastersGrantIsNotDeliveredOnceTheSlotIsKnownToBeEls
   frozen_with_an_acquire(settings, true);
 }
 
-TEST(ClusterTraps, D16AFrozenMastersGrantIsNotDeliveredOnceTheConnectionIsGivenUp) { frozen_with_an_acquire(over(""), false); }
+TEST(ClusterTraps, D16AFrozenMastersGrantIsNotDeliveredOnceTheConnectionIsGivenUp) {
+  frozen_with_an_acquire(over(""), false);
+}
 
 }  // namespace
 }  // namespace conch::test

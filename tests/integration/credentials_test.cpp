@@ -1,4 +1,5 @@
-// Credentials of a provider: asked for before each connection and in time for the live one, and what is said when there are none.
+// Credentials of a provider: asked for before each connection and in time for the live one, and what is said when there
+// are none.
 
 #include "integration/fixture.hpp"
 #include "support/tcp_proxy.hpp"
@@ -107,11 +108,15 @@ TEST_F(Credentials, ThatAreWrongAreAccessDeniedAtOnce) {
 TEST_F(Credentials, ThatCannotBeHadAreUnreachableWithTheReason) {
   config c = quick(server.url());
   c.offline_timeout = 200ms;
-  c.credentials_provider = [](std::string const&, credentials_handler const& done) { done(asio::error::host_not_found, {}); };
+  c.credentials_provider = [](std::string const&, credentials_handler const& done) {
+    done(asio::error::host_not_found, {});
+  };
   result r = acquire_once(c);
   EXPECT_EQ(r.ec, errc::unreachable);
   EXPECT_NE(r.words().find("credentials_provider: Host not found"), std::string::npos) << r.words();
-  c.credentials_provider = [](std::string const&, credentials_handler const&) { throw std::runtime_error{"the vault is sealed"}; };
+  c.credentials_provider = [](std::string const&, credentials_handler const&) {
+    throw std::runtime_error{"the vault is sealed"};
+  };
   r = acquire_once(c);
   EXPECT_EQ(r.ec, errc::unreachable);
   EXPECT_NE(r.words().find("credentials_provider: the vault is sealed"), std::string::npos) << r.words();
@@ -198,7 +203,8 @@ TEST_F(Credentials, D34AreRenewedOnTheLiveConnectionUnderLoad) {
       ++acquired;
     }
     EXPECT_EQ(one.stats().disconnects, 0u);
-    EXPECT_GE(one.stats().reauthentications, 6u) << "the first question was for the greeting, the last may not be answered";
+    EXPECT_GE(one.stats().reauthentications, 6u)
+        << "the first question was for the greeting, the last may not be answered";
     EXPECT_EQ(one.stats().reauthentications_failed, 0u);
   };
   w.run(body);

@@ -75,14 +75,19 @@ inline std::ostream& operator<<(std::ostream& out, kind_of_server const& k) { re
 
 inline std::string server_name(testing::TestParamInfo<kind_of_server> const& of) { return of.param.name; }
 
-inline config quick(lock_server const& server, std::chrono::milliseconds lease = 1500ms) { return quick(server.url(), lease); }
-inline config often_renewed(lock_server const& server, std::chrono::milliseconds lease = 9s) { return often_renewed(server.url(), lease); }
+inline config quick(lock_server const& server, std::chrono::milliseconds lease = 1500ms) {
+  return quick(server.url(), lease);
+}
+inline config often_renewed(lock_server const& server, std::chrono::milliseconds lease = 9s) {
+  return often_renewed(server.url(), lease);
+}
 inline config steady_config(lock_server const& server) { return steady_config(server.url()); }
 
 inline bool is_free(lock_server& at, std::string const& name) { return !at.is_taken(name) && at.in_line(name) == 0; }
 inline std::int64_t in_line(lock_server& at, std::string const& name) { return at.in_line(name); }
 
-/// A suite of tests with one server of each kind: every test has lock names of its own. `Param`: has the kind in it, as kind_of(Param).
+/// A suite of tests with one server of each kind: every test has lock names of its own. `Param`: has the kind in it, as
+/// kind_of(Param).
 inline kind_of_server const& kind_of(kind_of_server const& k) { return k; }
 template <class Other>
 kind_of_server const& kind_of(std::tuple<kind_of_server, Other> const& k) {

@@ -105,8 +105,10 @@ TEST(EmptyHolds, CompleteWhereTheOtherHandlersOfTheirClientRun) {
   EXPECT_TRUE(result_of<bool>(ctx, [&](auto handler) { all.async_release(std::move(handler)); }));
   told.some_of(all, "several, released");
 
-  reentrant_hold level = result_of<reentrant_hold>(ctx, [&](auto handler) { again.async_acquire(me, std::move(handler)); });
-  reentrant_hold no_level = result_of<reentrant_hold>(ctx, [&](auto handler) { again.async_try_acquire(somebody, std::move(handler)); });
+  reentrant_hold level =
+      result_of<reentrant_hold>(ctx, [&](auto handler) { again.async_acquire(me, std::move(handler)); });
+  reentrant_hold no_level =
+      result_of<reentrant_hold>(ctx, [&](auto handler) { again.async_try_acquire(somebody, std::move(handler)); });
   ASSERT_TRUE(level && !no_level);
   told.some_of(no_level, "a level of a busy lock");
   EXPECT_TRUE(result_of<bool>(ctx, [&](auto handler) { level.async_release(std::move(handler)); }));

@@ -1,5 +1,6 @@
-// What must hold for every lock there is and over every kind of server, at each state in which a process can die, a server be silent or a caller give
-// up. What only the locks of one holder at a time share is in family_test.cpp; docs/proof.md says which test shows what.
+// What must hold for every lock there is and over every kind of server, at each state in which a process can die, a
+// server be silent or a caller give up. What only the locks of one holder at a time share is in family_test.cpp;
+// docs/proof.md says which test shows what.
 
 #include "integration/child.hpp"
 #include "integration/each_server.hpp"
@@ -60,7 +61,8 @@ struct any_kind {
 };
 
 std::vector<any_kind> const& all_kinds() {
-  static std::vector<any_kind> const all{{"mutex"}, {"semaphore"}, {"writer"}, {"reader", 1, true}, {"striped"}, {"reentrant"}, {"multi", 2, false}};
+  static std::vector<any_kind> const all{{"mutex"},   {"semaphore"}, {"writer"},         {"reader", 1, true},
+                                         {"striped"}, {"reentrant"}, {"multi", 2, false}};
   return all;
 }
 
@@ -78,11 +80,15 @@ class EveryKind : public with_each_server<EveryKind, server_and_any_kind> {
   bool is_mutex() { return kind().name == "mutex" || is_multi(); }
 
   std::string name(std::string const& what) { return kind().name + " " + what; }
-  std::string childs(std::string const& what) { return (kind().name == "mutex" ? "" : "@" + kind().name + "/") + name(what); }
+  std::string childs(std::string const& what) {
+    return (kind().name == "mutex" ? "" : "@" + kind().name + "/") + name(what);
+  }
   /// Where it is queued, and which client blocks it.
   std::string first(std::string const& what) { return name(what) + (is_multi() ? " a" : ""); }
 
-  void take(client& c, std::string const& what, request r, taker handler) { start(kind().name, c, name(what), r, std::move(handler)); }
+  void take(client& c, std::string const& what, request r, taker handler) {
+    start(kind().name, c, name(what), r, std::move(handler));
+  }
 
   /// Takes it so that nobody else can.
   void block(client& c, std::string const& what, request r, taker handler) {
@@ -91,14 +97,17 @@ class EveryKind : public with_each_server<EveryKind, server_and_any_kind> {
   }
 
   asio::awaitable<taken> taken_by(client& c, std::string const& what, request r = {}) { return one(c, what, r, false); }
-  asio::awaitable<taken> blocked_by(client& c, std::string const& what, request r = {}) { return one(c, what, r, true); }
+  asio::awaitable<taken> blocked_by(client& c, std::string const& what, request r = {}) {
+    return one(c, what, r, true);
+  }
 
   auto in_lines(std::string const& lock, std::int64_t count) {
     return [this, lock, count] { return in_line(server(), lock) == count; };
   }
 
   /// So many processes, one behind the other.
-  asio::awaitable<void> line_up(std::deque<child>& line, std::string const& what, std::size_t count, std::chrono::milliseconds lease = 30s) {
+  asio::awaitable<void> line_up(std::deque<child>& line, std::string const& what, std::size_t count,
+                                std::chrono::milliseconds lease = 30s) {
     while (line.size() < count) {
       line.emplace_back(server().url(), childs(what), lease, 5s);
       auto const waits = in_lines(first(what), static_cast<std::int64_t>(line.size()));
@@ -106,7 +115,9 @@ class EveryKind : public with_each_server<EveryKind, server_and_any_kind> {
     }
   }
 
-  bool all_free(std::string const& what) { return is_free(server(), first(what)) && (!is_multi() || is_free(server(), name(what) + " b")); }
+  bool all_free(std::string const& what) {
+    return is_free(server(), first(what)) && (!is_multi() || is_free(server(), name(what) + " b"));
+  }
 
   /// Nothing left on the server, and nothing owed to it.
   asio::awaitable<void> nothing_left(client& c, std::string const& what) {
@@ -123,7 +134,8 @@ class EveryKind : public with_each_server<EveryKind, server_and_any_kind> {
 
  private:
   static void start(std::string const& how, client& c, std::string const& lock, request r, taker handler) {
-    auto of_one = asio::bind_cancellation_slot(r.slot, [handler](error_code ec, hold h) { handler(ec, taken{std::move(h)}); });
+    auto of_one =
+        asio::bind_cancellation_slot(r.slot, [handler](error_code ec, hold h) { handler(ec, taken{std::move(h)}); });
     if (how == "mutex") {
       mutex m{c, lock, r.options};
       m.async_acquire(r.how, std::move(of_one));
@@ -134,10 +146,12 @@ class EveryKind : public with_each_server<EveryKind, server_and_any_kind> {
       std::vector<mutex> locks;
       for (char const* which : {" b", " a"}) locks.emplace_back(c, lock + which, r.options);
       multi_lock m{std::move(locks)};
-      m.async_acquire(r.how, asio::bind_cancellation_slot(r.slot, [handler](error_code ec, multi_hold h) { handler(ec, taken{std::move(h)}); }));
+      m.async_acquire(r.how, asio::bind_cancellation_slot(
+                                 r.slot, [handler](error_code ec, multi_hold h) { handler(ec, taken{std::move(h)}); }));
     } else {
       auto const& others = kinds_of_locks();
-      auto const found = std::find_if(others.begin(), others.end(), [&](kind_of_lock const& k) { return k.name == how; });
+      auto const found =
+          std::find_if(others.begin(), others.end(), [&](kind_of_lock const& k) { return k.name == how; });
       found->start(c, lock, r.options, r.how, false, std::move(of_one));
     }
   }
@@ -163,7 +177,9 @@ std::string name_of(testing::TestParamInfo<server_and_any_kind> const& of) {
   return std::get<1>(of.param).name + "_over_" + std::get<0>(of.param).name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, EveryKind, testing::Combine(testing::ValuesIn(servers_under_test()), testing::ValuesIn(all_kinds())), name_of);
+INSTANTIATE_TEST_SUITE_P(Of, EveryKind,
+                         testing::Combine(testing::ValuesIn(servers_under_test()), testing::ValuesIn(all_kinds())),
+                         name_of);
 
 TEST_P(EveryKind, P4AKilledHolderCostsAtMostItsLease) {
   NEEDS_A_CONNECTION();
@@ -317,7 +333,8 @@ TEST_P(EveryKind, P4AFrozenNextInLineCostsAtMostTheClaim) {
   w.run(body);
 }
 
-// The server believes in their connections. Readers are let in together, and cost one claim together. Sessions end side by side.
+// The server believes in their connections. Readers are let in together, and cost one claim together. Sessions end side
+// by side.
 TEST_P(EveryKind, P4ThreeFrozenNextInLineCostAClaimEach) {
   NEEDS_A_CONNECTION();
   bool const claimed = server().can().claims;
@@ -345,12 +362,14 @@ TEST_P(EveryKind, P4ThreeFrozenNextInLineCostAClaimEach) {
     if (!claimed) EXPECT_LT(steady::now() - began, 10s);  // the lease of all others is 30 s
     else EXPECT_LT(steady::now() - began, claims * 400ms + 1s);
     EXPECT_GE(steady::now() - began, claims * 350ms);
-    std::uint64_t const kicks = c.stats().kicks, checks = other.stats().safety_checks, each = static_cast<std::uint64_t>(claims);
+    std::uint64_t const kicks = c.stats().kicks, checks = other.stats().safety_checks,
+                        each = static_cast<std::uint64_t>(claims);
     if (claims < 3 || is_mutex()) {
       EXPECT_EQ(kicks, each);
     } else {
-      // The release of a dead owner of a permit tells those in line when the claim ends that it has just given (lua/permit_release.lua). So the first
-      // claim is ended by the kick, and each of the others by the kick or by the check of the last in line, whichever is first.
+      // The release of a dead owner of a permit tells those in line when the claim ends that it has just given
+      // (lua/permit_release.lua). So the first claim is ended by the kick, and each of the others by the kick or by the
+      // check of the last in line, whichever is first.
       EXPECT_TRUE(kicks >= 1 && kicks <= each) << kicks;
       EXPECT_TRUE(kicks + checks >= each && checks <= 2 * each) << kicks << " kicks, " << checks << " checks";
     }
@@ -359,7 +378,8 @@ TEST_P(EveryKind, P4ThreeFrozenNextInLineCostAClaimEach) {
   w.run(body);
 }
 
-// To the PUBLISH of a releasing client they seem subscribed. Once the first did not take it, the others are checked exactly.
+// To the PUBLISH of a releasing client they seem subscribed. Once the first did not take it, the others are checked
+// exactly.
 TEST_P(EveryKind, P4FiveDeadInLineCostOneClaimWhereAToolWatchesAllChannels) {
   if (!server().is_deceived_by_a_listener()) GTEST_SKIP() << "nobody is deceived by a listener there";
   auto const body = [&]() -> asio::awaitable<void> {
@@ -449,7 +469,8 @@ TEST_P(EveryKind, P11AWaitEndsInTimeAndSaysThatTheServerIsSilent) {
     server().cont();
     for (one_wait const* one : {&asks, &stands, &connects}) {
       EXPECT_EQ(one->why, errc::unreachable) << one->what << ": " << one->why.message();
-      EXPECT_GT(one->why.message().size(), make_error_code(errc::unreachable).message().size()) << one->what << " says no reason";
+      EXPECT_GT(one->why.message().size(), make_error_code(errc::unreachable).message().size())
+          << one->what << " says no reason";
       // A few usual round trips, and time for a busy machine. A command time-out is 3 s.
       EXPECT_LT(one->took, (one == &stands ? 1500ms : 500ms) + 1500ms) << one->what;
     }
@@ -501,7 +522,8 @@ TEST_P(EveryKind, P5TheLineIsServedInOrderAlsoAfterAReconnect) {
       }
       if (cut) {
         server().cut();
-        // A waiter that does not listen yet loses its turn, and is asked for again with its old ticket. Later requests come after it.
+        // A waiter that does not listen yet loses its turn, and is asked for again with its old ticket. Later requests
+        // come after it.
         for (client& c : clients) {
           co_await connect(c);
           EXPECT_EQ(c.stats().connects, 2u);
@@ -575,7 +597,8 @@ TEST_P(EveryKind, P6ATimeOutInAnyStateLeavesNothing) {
 TEST_P(EveryKind, P6ACancellationInAnyStateLeavesNothing) {
   auto const body = [&]() -> asio::awaitable<void> {
     enum state { not_written, not_answered, in_line_, granted };
-    for (auto const type : {asio::cancellation_type::terminal, asio::cancellation_type::partial, asio::cancellation_type::total}) {
+    for (auto const type :
+         {asio::cancellation_type::terminal, asio::cancellation_type::partial, asio::cancellation_type::total}) {
       for (state const at : {not_written, not_answered, in_line_, granted}) {
         std::string const what = "cancelled " + std::to_string(at) + std::to_string(static_cast<int>(type));
         SCOPED_TRACE(what);
@@ -584,7 +607,8 @@ TEST_P(EveryKind, P6ACancellationInAnyStateLeavesNothing) {
         if (at != not_written) co_await connect(c);
         taken blocker;
         if (at == in_line_) blocker = co_await blocked_by(holder, what);
-        if (at == not_answered) {  // the first acquire of a lock may be two requests, of which the second is not sent any more
+        // the first acquire of a lock may be two requests, of which the second is not sent any more
+        if (at == not_answered) {
           taken before = co_await taken_by(c, what);
           co_await before.release();
         }

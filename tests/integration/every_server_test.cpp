@@ -31,7 +31,9 @@ std::string each_name(testing::TestParamInfo<server_and_lock> const& of) {
   return std::get<1>(of.param).name + "_over_" + std::get<0>(of.param).name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, EveryServer, testing::Combine(testing::ValuesIn(servers_under_test()), testing::ValuesIn(every_kind())), each_name);
+INSTANTIATE_TEST_SUITE_P(Of, EveryServer,
+                         testing::Combine(testing::ValuesIn(servers_under_test()), testing::ValuesIn(every_kind())),
+                         each_name);
 
 TEST_P(EveryServer, P1IsHeldByOneAndP2TokensGrow) {
   auto const body = [&]() -> asio::awaitable<void> {
@@ -110,7 +112,8 @@ TEST_P(EveryServer, P5ClientsAreServedInTheOrderInWhichTheyAsked) {
 TEST_P(EveryServer, AnOperatorSeesTheHolderAndTakesTheLockAway) {
   NEEDS(operators);
   auto const body = [&]() -> asio::awaitable<void> {
-    client one{w.ctx.get_executor(), server().url()}, two{w.ctx.get_executor(), server().url()}, boss{w.ctx.get_executor(), server().url()};
+    client one{w.ctx.get_executor(), server().url()}, two{w.ctx.get_executor(), server().url()},
+        boss{w.ctx.get_executor(), server().url()};
     hold h = co_await kind().acquire(one, name("forced"));
     error_code lost;
     h.async_lost([&](error_code ec) { lost = ec; });
@@ -333,8 +336,13 @@ TEST_P(EveryServerOnce, ANameOfOneKindIsNotThatOfAnother) {
 TEST_P(EveryServerOnce, NamesOfAnyBytesAreDifferentLocks) {
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), server().url()};
-    std::vector<std::string> const names{
-        "}", "%7D", std::string{"\0", 1}, std::string{"\0\0", 2}, "\xff\xfe", "'; drop schema conch; --", std::string(512, 'x')};
+    std::vector<std::string> const names{"}",
+                                         "%7D",
+                                         std::string{"\0", 1},
+                                         std::string{"\0\0", 2},
+                                         "\xff\xfe",
+                                         "'; drop schema conch; --",
+                                         std::string(512, 'x')};
     std::vector<hold> all;
     for (std::string const& n : names) {
       mutex m{c, n};

@@ -8,7 +8,8 @@
 
 namespace conch::test {
 
-/// "A_B.addresses.test" has the addresses A and B, in this order. Others have what a test says, for as long as this lives.
+/// "A_B.addresses.test" has the addresses A and B, in this order. Others have what a test says, for as long as this
+/// lives.
 class fake_names {
  public:
   fake_names();

@@ -60,7 +60,8 @@ class fake_server {
     /// A correct greeting: HELLO, CLIENT INFO, TIME, INFO memory, INFO server.
     void greet(std::string const& version = "7.0.15", std::string const& policy = "noeviction") {
       command();
-      write("%3\r\n$7\r\nversion\r\n$" + std::to_string(version.size()) + "\r\n" + version + "\r\n$2\r\nid\r\n:7\r\n$4\r\nrole\r\n$6\r\nmaster\r\n");
+      write("%3\r\n$7\r\nversion\r\n$" + std::to_string(version.size()) + "\r\n" + version +
+            "\r\n$2\r\nid\r\n:7\r\n$4\r\nrole\r\n$6\r\nmaster\r\n");
       command();
       write("$23\r\nid=7 addr=1.2.3.4:5 x=y\r\n");
       command();
@@ -88,9 +89,13 @@ class fake_server {
       }
     }
 
-    static std::string bulk(std::string_view text) { return "$" + std::to_string(text.size()) + "\r\n" + std::string{text} + "\r\n"; }
+    static std::string bulk(std::string_view text) {
+      return "$" + std::to_string(text.size()) + "\r\n" + std::string{text} + "\r\n";
+    }
     static std::string now() {
-      auto const us = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+      auto const us =
+          std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
+              .count();
       return "*2\r\n" + bulk(std::to_string(us / 1'000'000)) + bulk(std::to_string(us % 1'000'000));
     }
     void push(std::string_view message) { write(">3\r\n$7\r\nmessage\r\n" + bulk(channel) + bulk(message)); }

@@ -281,7 +281,8 @@ TEST_F(FakeServer, WhatItRepeatsOfAPasswordIsHidden) {
   std::string token = "tok-4711-";
   while (token.size() < 1500) token += std::to_string(token.size() * 7919);
   auto const as_redis = [](std::string const& secret) {  // which cuts what it repeats
-    return "-ERR unknown command 'HELLO', with args beginning with: '3' 'AUTH' 'app' '" + secret.substr(0, 100) + "'\r\n";
+    return "-ERR unknown command 'HELLO', with args beginning with: '3' 'AUTH' 'app' '" + secret.substr(0, 100) +
+           "'\r\n";
   };
   for (auto const& [name, act] : std::vector<misbehaviour>{
            {"HELLO is not known",
@@ -332,7 +333,9 @@ TEST_F(FakeServer, WhatItRepeatsOfAPasswordIsHidden) {
       config settings = this->settings(fake);
       settings.offline_timeout = 900ms;
       settings.log = log.hook();
-      settings.credentials_provider = [&](std::string const&, credentials_handler done) { done({}, {.user = "app", .password = token}); };
+      settings.credentials_provider = [&](std::string const&, credentials_handler done) {
+        done({}, {.user = "app", .password = token});
+      };
       if (quorum) settings.quorum.servers = {fake.url()};
       auto const body = [&]() -> asio::awaitable<void> {
         client c{w.ctx.get_executor(), settings};
@@ -343,7 +346,8 @@ TEST_F(FakeServer, WhatItRepeatsOfAPasswordIsHidden) {
         statistics const seen = c.stats();
         for (auto const& s : seen.servers) all += s.url + "\n" + s.last_trouble + "\n";
         for (std::size_t at = 0; at + 6 <= token.size(); ++at) {
-          EXPECT_EQ(all.find(token.substr(at, 6)), std::string::npos) << name << " shows what stands at " << at << ": " << all;
+          EXPECT_EQ(all.find(token.substr(at, 6)), std::string::npos)
+              << name << " shows what stands at " << at << ": " << all;
           if (all.find(token.substr(at, 6)) != std::string::npos) break;
         }
         EXPECT_NE(all.find("***"), std::string::npos) << name << ": nothing of it was shown at all: " << all;
@@ -355,38 +359,40 @@ TEST_F(FakeServer, WhatItRepeatsOfAPasswordIsHidden) {
 
 /// What comes instead of the answer to the first script.
 TEST_F(FakeServer, ABrokenAnswerToAScriptEndsTheConnectionOrTheAcquireAndNeverGrants) {
-  std::string const now =
-      std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count());
-  for (std::string const& answer : std::vector<std::string>{"+OK\r\n",
-                                                            ":0\r\n",
-                                                            ":-7\r\n",
-                                                            ":9223372036854775807\r\n",
-                                                            ":4503599627370497\r\n",
-                                                            "_\r\n",
-                                                            "$-1\r\n",
-                                                            "*-1\r\n",
-                                                            "*0\r\n",
-                                                            "#t\r\n",
-                                                            ",1.5\r\n",
-                                                            "$3\r\nabc\r\n",
-                                                            "%1\r\n:1\r\n:2\r\n",
-                                                            "*1\r\n:0\r\n",
-                                                            "*2\r\n:1\r\n:2\r\n",
-                                                            "*3\r\n$1\r\n1\r\n$1\r\n2\r\n$1\r\n3\r\n",
-                                                            "*3\r\n:9\r\n:9\r\n:9\r\n",
-                                                            "*3\r\n:-1\r\n:0\r\n:0\r\n",
-                                                            "*3\r\n:1\r\n*1\r\n:1\r\n:3\r\n",
-                                                            "garbage\r\n",
-                                                            "*99999999\r\n",
-                                                            "$1\r\nabc\r\n",
-                                                            "*3\r\n:1\r\n:0\r\n:" + now + "\r\n",
-                                                            "*3\r\n:1\r\n:-7\r\n:" + now + "\r\n",
-                                                            "*3\r\n:1\r\n:9223372036854775807\r\n:" + now + "\r\n",
-                                                            "*3\r\n:1\r\n:4503599627370497\r\n:" + now + "\r\n",
-                                                            "*4\r\n:0\r\n:9223372036854775807\r\n:9223372036854775807\r\n:9223372036854775807\r\n",
-                                                            "*3\r\n:1\r\n",
-                                                            "-\r\n",
-                                                            "-NOSCRIPT\r\n-NOSCRIPT\r\n-NOSCRIPT\r\n"}) {
+  std::string const now = std::to_string(
+      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
+          .count());
+  for (std::string const& answer :
+       std::vector<std::string>{"+OK\r\n",
+                                ":0\r\n",
+                                ":-7\r\n",
+                                ":9223372036854775807\r\n",
+                                ":4503599627370497\r\n",
+                                "_\r\n",
+                                "$-1\r\n",
+                                "*-1\r\n",
+                                "*0\r\n",
+                                "#t\r\n",
+                                ",1.5\r\n",
+                                "$3\r\nabc\r\n",
+                                "%1\r\n:1\r\n:2\r\n",
+                                "*1\r\n:0\r\n",
+                                "*2\r\n:1\r\n:2\r\n",
+                                "*3\r\n$1\r\n1\r\n$1\r\n2\r\n$1\r\n3\r\n",
+                                "*3\r\n:9\r\n:9\r\n:9\r\n",
+                                "*3\r\n:-1\r\n:0\r\n:0\r\n",
+                                "*3\r\n:1\r\n*1\r\n:1\r\n:3\r\n",
+                                "garbage\r\n",
+                                "*99999999\r\n",
+                                "$1\r\nabc\r\n",
+                                "*3\r\n:1\r\n:0\r\n:" + now + "\r\n",
+                                "*3\r\n:1\r\n:-7\r\n:" + now + "\r\n",
+                                "*3\r\n:1\r\n:9223372036854775807\r\n:" + now + "\r\n",
+                                "*3\r\n:1\r\n:4503599627370497\r\n:" + now + "\r\n",
+                                "*4\r\n:0\r\n:9223372036854775807\r\n:9223372036854775807\r\n:9223372036854775807\r\n",
+                                "*3\r\n:1\r\n",
+                                "-\r\n",
+                                "-NOSCRIPT\r\n-NOSCRIPT\r\n-NOSCRIPT\r\n"}) {
     std::atomic<int> asked{0};
     fake_server fake{[&](connection& c, int number) {
       if (number > 0) c.proxy(server());
@@ -418,9 +424,10 @@ TEST_F(FakeServer, ABrokenAnswerToAScriptEndsTheConnectionOrTheAcquireAndNeverGr
 }
 
 TEST_F(FakeServer, AbsurdTimesDoNoHarm) {
-  for (std::string const& time : std::vector<std::string>{"+OK\r\n", "*0\r\n", "*2\r\n$1\r\na\r\n$1\r\nb\r\n", "*2\r\n$1\r\n0\r\n$1\r\n0\r\n",
-                                                          "*2\r\n$19\r\n9223372036854775807\r\n$1\r\n0\r\n", "*2\r\n$2\r\n-5\r\n$1\r\n0\r\n",
-                                                          "*2\r\n$20\r\n99999999999999999999\r\n$1\r\n0\r\n", "-ERR no time\r\n"}) {
+  for (std::string const& time :
+       std::vector<std::string>{"+OK\r\n", "*0\r\n", "*2\r\n$1\r\na\r\n$1\r\nb\r\n", "*2\r\n$1\r\n0\r\n$1\r\n0\r\n",
+                                "*2\r\n$19\r\n9223372036854775807\r\n$1\r\n0\r\n", "*2\r\n$2\r\n-5\r\n$1\r\n0\r\n",
+                                "*2\r\n$20\r\n99999999999999999999\r\n$1\r\n0\r\n", "-ERR no time\r\n"}) {
     fake_server fake{[&](connection& c, int number) {
       if (number > 0) c.proxy(server());
       c.command();
@@ -435,7 +442,8 @@ TEST_F(FakeServer, AbsurdTimesDoNoHarm) {
       client c{w.ctx.get_executor(), settings(fake)};
       mutex m{c, "time"};
       auto r = co_await m.async_acquire(as_tuple);
-      EXPECT_TRUE(std::get<0>(r) == errc::protocol || std::get<0>(r) == errc::server_refused) << time << std::get<0>(r).message();
+      EXPECT_TRUE(std::get<0>(r) == errc::protocol || std::get<0>(r) == errc::server_refused)
+          << time << std::get<0>(r).message();
       hold h = co_await m.async_acquire();  // by then it is a real one
       EXPECT_TRUE(h.valid());
       co_await h.async_release();
@@ -461,7 +469,8 @@ TEST_F(FakeServer, AnAnswerTooManyEndsTheConnectionAndNeverGrants) {
     config patient = quick(fake.url(), 9s);
     client c{w.ctx.get_executor(), patient};
     mutex m{c, "extra"};
-    error_code refused = make_error_code(errc::access_denied);  // by the first connection, whose answers are not what was asked for
+    // by the first connection, whose answers are not what was asked for
+    error_code refused = make_error_code(errc::access_denied);
     while (refused == errc::access_denied) {
       refused = std::get<0>(co_await m.async_inspect(as_tuple));
       co_await pause_for(1ms);
@@ -488,8 +497,9 @@ TEST_F(FakeServer, AGrantThatNobodyAskedForIsGivenBack) {
     c.subscribe();
     auto const acquire = c.command();
     std::string const id = acquire[6];
-    std::string const now =
-        std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count());
+    std::string const now = std::to_string(
+        std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
+            .count());
     std::string const client = id.substr(0, id.find('.'));
     c.write("*4\r\n:0\r\n:30000\r\n:" + now + "\r\n:1\r\n");  // in line
     c.push(client + ".999 77 " + now + " 3000 conch:{unasked}");
@@ -520,8 +530,9 @@ TEST_F(FakeServer, MalformedPushesAreIgnored) {
     c.subscribe();
     auto const acquire = c.command();
     std::string const id = acquire[6];
-    std::string const now =
-        std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count());
+    std::string const now = std::to_string(
+        std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
+            .count());
     c.write("*4\r\n:0\r\n:30000\r\n:" + now + "\r\n:1\r\n");
     std::string const good = id + " 77 " + now + " 3000 conch:{pushed}";
     std::string const client = id.substr(0, id.find('.'));
@@ -593,7 +604,8 @@ TEST_F(FakeServer, ReconnectsAreSpacedOutAndAnswerlessConnectionsDoNotCount) {
   }
 }
 
-/// Wherever it says LOADING, and however often the connection breaks over it: an acquire gives up after offline_timeout, and says why.
+/// Wherever it says LOADING, and however often the connection breaks over it: an acquire gives up after
+/// offline_timeout, and says why.
 TEST_F(FakeServer, P11LoadingDoesNotOutliveOfflineTimeoutAndIsTheReason) {
   constexpr std::string_view loading = "-LOADING Redis is loading the dataset in memory\r\n";
   auto const says_so = [&](connection& c, int times = 1 << 20) {
@@ -659,11 +671,13 @@ TEST_F(FakeServer, P11LoadingDoesNotOutliveOfflineTimeoutAndIsTheReason) {
         }
         auto const took = std::chrono::duration_cast<std::chrono::milliseconds>(steady::now() - began);
         EXPECT_TRUE(ec == errc::unreachable || (kind == 2 && ec == errc::timed_out)) << name << ": " << ec.message();
-        EXPECT_TRUE(ec.message().find("LOADING") != std::string::npos || std::string{name}.find("close") != std::string::npos ||
+        EXPECT_TRUE(ec.message().find("LOADING") != std::string::npos ||
+                    std::string{name}.find("close") != std::string::npos ||
                     std::string{name}.find("silent") != std::string::npos)
             << name << ": " << ec.message();
         EXPECT_NE(ec.message().find(": "), std::string::npos) << name << ": " << ec.message();
-        EXPECT_LT(took, 5s) << name << ": " << ec.message();  // 1 s, and a command time-out of 200 ms; without the setting it would be 10 s
+        // 1 s, and a command time-out of 200 ms; without the setting it would be 10 s
+        EXPECT_LT(took, 5s) << name << ": " << ec.message();
       }
     };
     w.run(body, 60s);
@@ -691,7 +705,8 @@ struct answer_loser {
 
 class LostAnswers : public FakeServer, public testing::WithParamInterface<char const*> {};
 
-INSTANTIATE_TEST_SUITE_P(Of, LostAnswers, testing::Values("acquire", "release", "renew"), [](auto const& one) { return std::string{one.param}; });
+INSTANTIATE_TEST_SUITE_P(Of, LostAnswers, testing::Values("acquire", "release", "renew"),
+                         [](auto const& one) { return std::string{one.param}; });
 
 TEST_P(LostAnswers, P8ARequestWhoseAnswerIsLostHasTheEffectOfOnce) {
   for (redis::script const& s : redis::all_scripts()) probe.command({"SCRIPT", "LOAD", s.source});

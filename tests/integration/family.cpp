@@ -44,7 +44,8 @@ std::vector<kind_of_lock> const& kinds_of_locks() {
 namespace {
 
 kind_of_lock plain_mutex() {
-  return {"mutex", [](client& c, std::string const& name, lock_options o, acquire_options how, bool once, told handler) {
+  return {"mutex",
+          [](client& c, std::string const& name, lock_options o, acquire_options how, bool once, told handler) {
             mutex m{c, name, o};
             if (once) {
               m.async_try_acquire(std::move(handler));

@@ -33,7 +33,9 @@ struct kind_of_lock {
 
   asio::awaitable<hold> try_acquire(client& c, std::string name_of_lock) const {
     return asio::async_initiate<asio::use_awaitable_t<> const, void(error_code, hold)>(
-        [](auto handler, kind_of_lock const* self, client* at, std::string what) { self->start(*at, what, {}, {}, true, std::move(handler)); },
+        [](auto handler, kind_of_lock const* self, client* at, std::string what) {
+          self->start(*at, what, {}, {}, true, std::move(handler));
+        },
         asio::use_awaitable, this, &c, std::move(name_of_lock));
   }
 };
@@ -51,7 +53,9 @@ class with_each_kind : public with_server<Suite, testing::TestWithParam<kind_of_
   kind_of_lock const& kind() { return this->GetParam(); }
   std::string name(std::string const& what) { return kind().name + " " + what; }
   /// How conch-lock-holder is told of it.
-  std::string childs(std::string const& what) { return kind().name == "mutex" ? name(what) : "@" + kind().name + "/" + name(what); }
+  std::string childs(std::string const& what) {
+    return kind().name == "mutex" ? name(what) : "@" + kind().name + "/" + name(what);
+  }
 };
 
 inline std::string kind_name(testing::TestParamInfo<kind_of_lock> const& of) { return of.param.name; }

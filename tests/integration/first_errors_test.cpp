@@ -33,7 +33,8 @@ error_code first_error(config const& settings, duration wait = 60s) {
   return ended;
 }
 
-/// The same with a `.wait` far below `offline_timeout`. How far a connection comes meanwhile is for the machine to decide: a busy one gets longer.
+/// The same with a `.wait` far below `offline_timeout`. How far a connection comes meanwhile is for the machine to
+/// decide: a busy one gets longer.
 error_code short_wait(config settings, std::string_view words) {
   settings.connect_timeout = settings.offline_timeout = 60s;
   error_code ended;
@@ -50,7 +51,10 @@ class talker {
  public:
   enum class when : std::uint8_t { at_once, asked, never };
 
-  talker(std::string words, when w) : acceptor_{ctx_, {asio::ip::address_v4::loopback(), 0}}, words_{std::move(words)}, when_{w} {
+  talker(std::string words, when w)
+      : acceptor_{ctx_, {asio::ip::address_v4::loopback(), 0}},
+        words_{std::move(words)},
+        when_{w} {
     thread_ = std::thread{[this] { serve(); }};
   }
   talker(talker const&) = delete;
@@ -95,7 +99,8 @@ TEST(FirstErrors, AShortWaitSaysHowFarTheFirstConnectionIs) {
 TEST(FirstErrors, AShortWaitSaysThatAServerHasNotAnsweredTheGreeting) {
   talker silent{"", talker::when::never};
   for (std::string const scheme : {"redis://", "redlock://"}) {
-    EXPECT_EQ(short_wait(quick(scheme + silent.address()), silent.address() + ": no answer to the greeting yet"), errc::unreachable);
+    EXPECT_EQ(short_wait(quick(scheme + silent.address()), silent.address() + ": no answer to the greeting yet"),
+              errc::unreachable);
   }
 }
 
@@ -168,7 +173,8 @@ TEST(FirstErrors, UrlsThatAreNearlyRightSayWhatWasMeant) {
 TEST(FirstErrors, OtherWaysToNameAServerAreAccepted) {
   redis_server server{{.tcp = true, .arguments = {"--requirepass", "p@ss"}}};
   std::string const there = "127.0.0.1:" + std::to_string(server.port());
-  for (std::string const& url : {"valkey://default:p%40ss@" + there, "redis://:p%40ss@" + there, "redis://default:p%40ss@" + there + "/"}) {
+  for (std::string const& url :
+       {"valkey://default:p%40ss@" + there, "redis://:p%40ss@" + there, "redis://default:p%40ss@" + there + "/"}) {
     error_code const ec = first_error(quick(url));
     EXPECT_FALSE(ec) << url << ": " << ec.message();
   }

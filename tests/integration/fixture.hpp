@@ -96,8 +96,8 @@ class world {
   steady::time_point until_;
 };
 
-/// A `.wait` that is meant to end in `timed_out`. On a loaded machine a healthy server needs part of it to answer; a shorter wait would end in
-/// `unreachable`.
+/// A `.wait` that is meant to end in `timed_out`. On a loaded machine a healthy server needs part of it to answer; a
+/// shorter wait would end in `unreachable`.
 constexpr auto short_wait = std::chrono::seconds{1};
 
 inline asio::awaitable<void> pause_for(std::chrono::nanoseconds d) {
@@ -115,7 +115,8 @@ asio::awaitable<void> until(Reached const& reached, std::string what, std::chron
   }
 }
 
-/// Settings with short times, for one server of a test, and for a client that only one thread uses (the others' are not).
+/// Settings with short times, for one server of a test, and for a client that only one thread uses (the others' are
+/// not).
 inline config quick(std::string url, std::chrono::milliseconds lease = 1500ms) {
   config c;
   c.url = std::move(url);
@@ -129,7 +130,9 @@ inline config quick(std::string url, std::chrono::milliseconds lease = 1500ms) {
   return c;
 }
 
-inline config quick(redis_server const& server, std::chrono::milliseconds lease = 1500ms) { return quick(server.url(), lease); }
+inline config quick(redis_server const& server, std::chrono::milliseconds lease = 1500ms) {
+  return quick(server.url(), lease);
+}
 
 /// Renewed as often as with a short lease, and with one that a busy machine does not lose.
 inline config often_renewed(std::string url, std::chrono::milliseconds lease = 9s) {
@@ -138,7 +141,9 @@ inline config often_renewed(std::string url, std::chrono::milliseconds lease = 9
   return c;
 }
 
-inline config often_renewed(redis_server const& server, std::chrono::milliseconds lease = 9s) { return often_renewed(server.url(), lease); }
+inline config often_renewed(redis_server const& server, std::chrono::milliseconds lease = 9s) {
+  return often_renewed(server.url(), lease);
+}
 
 /// Default times, but a quick reconnect.
 inline config steady_config(std::string url) {
@@ -155,9 +160,13 @@ inline std::string lock_key(std::string const& name) { return "conch:{" + name +
 inline std::string queue_key(std::string const& name) { return lock_key(name) + ":q"; }
 inline std::string fence_key(std::string const& name) { return lock_key(name) + ":f"; }
 
-inline bool is_free(redis_probe& probe, std::string const& name) { return probe.integer({"EXISTS", lock_key(name), queue_key(name)}) == 0; }
+inline bool is_free(redis_probe& probe, std::string const& name) {
+  return probe.integer({"EXISTS", lock_key(name), queue_key(name)}) == 0;
+}
 
-inline std::int64_t in_line(redis_probe& probe, std::string const& name) { return probe.integer({"ZCARD", queue_key(name)}); }
+inline std::int64_t in_line(redis_probe& probe, std::string const& name) {
+  return probe.integer({"ZCARD", queue_key(name)});
+}
 
 /// A suite of tests with one server for all: every test has lock names of its own. `Suite` is the suite itself.
 template <class Suite, class Base = testing::Test>
@@ -166,7 +175,9 @@ class with_server : public Base {
   static void SetUpTestSuite() { start_server({}); }
   static void TearDownTestSuite() { server_.reset(); }
 
-  static void start_server(redis_server_options options) { server_ = std::make_unique<redis_server>(std::move(options)); }
+  static void start_server(redis_server_options options) {
+    server_ = std::make_unique<redis_server>(std::move(options));
+  }
   static redis_server& server() { return *server_; }
 
   auto in_lines(std::string const& lock, std::int64_t count) {

@@ -1,5 +1,6 @@
-// A user that may publish writes forged messages to the clients' channels: grants, revocations, and nonsense. Without the keys it
-// knows no id, and is never believed; if it can read the keys as well, it is believed for one claim at most, and with verify_pushes never.
+// A user that may publish writes forged messages to the clients' channels: grants, revocations, and nonsense. Without
+// the keys it knows no id, and is never believed; if it can read the keys as well, it is believed for one claim at
+// most, and with verify_pushes never.
 
 #include "integration/family.hpp"
 #include "integration/redlock_fixture.hpp"
@@ -12,7 +13,10 @@
 namespace conch::test {
 namespace {
 
-std::int64_t now_us() { return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+std::int64_t now_us() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
 
 /// As the server would give it now.
 std::int64_t fence_now() { return now_us() - 1'577'836'800'000'000; }
@@ -21,10 +25,15 @@ std::string channel_of(std::string const& id) { return "conch:" + id.substr(0, i
 
 /// KIND and SEGMENT in the push for a permit, or nothing.
 std::string permit_of(std::string const& kind) {
-  return kind == "mutex" ? "" : kind == "semaphore" ? "s0 " : kind == "striped" ? "g1 " : kind == "reentrant" ? "e0 " : "r0 ";
+  return kind == "mutex"       ? ""
+         : kind == "semaphore" ? "s0 "
+         : kind == "striped"   ? "g1 "
+         : kind == "reentrant" ? "e0 "
+                               : "r0 ";
 }
 
-std::string a_grant(std::string const& id, std::string const& permit, std::string const& name, std::int64_t fence = fence_now()) {
+std::string a_grant(std::string const& id, std::string const& permit, std::string const& name,
+                    std::int64_t fence = fence_now()) {
   return id + ' ' + std::to_string(fence) + ' ' + std::to_string(now_us()) + " 86400000 " + permit + lock_key(name);
 }
 
@@ -39,10 +48,11 @@ std::vector<std::string> words_of(std::string list) {
 
 std::vector<kind_of_lock> with_mutex() {
   std::vector<kind_of_lock> all = kinds_of_locks();
-  all.push_back({"mutex", [](client& c, std::string const& name, lock_options o, acquire_options how, bool, told handler) {
-                   mutex m{c, name, o};
-                   m.async_acquire(how, std::move(handler));
-                 }});
+  all.push_back(
+      {"mutex", [](client& c, std::string const& name, lock_options o, acquire_options how, bool, told handler) {
+         mutex m{c, name, o};
+         m.async_acquire(how, std::move(handler));
+       }});
   return all;
 }
 
@@ -53,7 +63,8 @@ class ForgedPushes : public with_each_kind<ForgedPushes> {
  protected:
   ForgedPushes() {
     // What a neighbour on the same server may have, without a key.
-    probe.command({"ACL", "SETUSER", "forger", "on", "nopass", "resetkeys", "allchannels", "+publish", "+pubsub", "+auth"});
+    probe.command(
+        {"ACL", "SETUSER", "forger", "on", "nopass", "resetkeys", "allchannels", "+publish", "+pubsub", "+auth"});
     forger.command({"AUTH", "forger", "any"});
   }
 
@@ -67,7 +78,8 @@ class ForgedPushes : public with_each_kind<ForgedPushes> {
 
   struct scene {
     explicit scene(ForgedPushes& t, bool verify = false)
-        : owner{t.w.ctx.get_executor(), t.settings(verify)}, victim{t.w.ctx.get_executor(), t.settings(verify)} {}
+        : owner{t.w.ctx.get_executor(), t.settings(verify)},
+          victim{t.w.ctx.get_executor(), t.settings(verify)} {}
     client owner, victim;
     hold held, got;
     bool answered = false;
@@ -106,11 +118,16 @@ class ForgedPushes : public with_each_kind<ForgedPushes> {
     EXPECT_TRUE(s.got.valid());
     bool const was_held = co_await s.got.async_release();
     EXPECT_TRUE(was_held);
-    auto const clean = [&] { return is_free(probe, name(what)) && s.victim.stats().cleanups_pending == 0 && s.owner.stats().cleanups_pending == 0; };
+    auto const clean = [&] {
+      return is_free(probe, name(what)) && s.victim.stats().cleanups_pending == 0 &&
+             s.owner.stats().cleanups_pending == 0;
+    };
     co_await until(clean, "nothing left");
   }
 
-  std::string waiting_id(std::string const& what) { return words_of(probe.command({"ZRANGE", queue_key(name(what)), "0", "0"})).at(0); }
+  std::string waiting_id(std::string const& what) {
+    return words_of(probe.command({"ZRANGE", queue_key(name(what)), "0", "0"})).at(0);
+  }
   std::string holding_id(std::string const& what) {
     if (kind().name == "mutex") return words_of(probe.command({"GET", lock_key(name(what))})).at(0);
     for (std::string const& field : words_of(probe.command({"HKEYS", lock_key(name(what))}))) {
@@ -146,7 +163,8 @@ TEST_P(ForgedPushes, WithoutTheKeysNoneIsEverBelieved) {
   w.run(body);
 }
 
-TEST_P(ForgedPushes, ByWhoReadsTheKeysAreBelievedForOneClaimAtMost) {  // the rule of SECURITY.md for users that know the ids
+// the rule of SECURITY.md for users that know the ids
+TEST_P(ForgedPushes, ByWhoReadsTheKeysAreBelievedForOneClaimAtMost) {
   auto const body = [&]() -> asio::awaitable<void> {
     scene s{*this};
     co_await set(s, "read");
@@ -155,7 +173,8 @@ TEST_P(ForgedPushes, ByWhoReadsTheKeysAreBelievedForOneClaimAtMost) {  // the ru
     auto const believed = [&] { return s.answered; };
     co_await until(believed, "believed");
     EXPECT_LE(s.got.deadline(), clock::now() + 2s) << "of a claim that says a day";
-    EXPECT_LE(s.got.fence() / 4096, fence_now() + 2'000'000) << "the resource takes the others' tokens again after a claim";
+    EXPECT_LE(s.got.fence() / 4096, fence_now() + 2'000'000)
+        << "the resource takes the others' tokens again after a claim";
     auto const over = [&] { return !s.got.valid(); };
     co_await until(over, "found out");
     EXPECT_TRUE(s.held.valid()) << "the true holder";
@@ -243,10 +262,13 @@ TEST_F(ForgedFloods, OfNonsenseAreOneLineInTheLog) {
     client c{w.ctx.get_executor(), settings};
     mutex m{c, "nonsense"};
     hold h = co_await m.async_acquire();
-    probe.command({"EVAL", "for i = 1, 20000 do redis.call('PUBLISH', KEYS[1], 'nonsense ' .. i) end", "1", "conch:" + c.id()});
+    probe.command(
+        {"EVAL", "for i = 1, 20000 do redis.call('PUBLISH', KEYS[1], 'nonsense ' .. i) end", "1", "conch:" + c.id()});
     co_await h.async_release();
     std::size_t lines = 0;
-    for (auto at = log.text->find("ignored a push"); at != std::string::npos; at = log.text->find("ignored a push", at + 1)) ++lines;
+    for (auto at = log.text->find("ignored a push"); at != std::string::npos;
+         at = log.text->find("ignored a push", at + 1))
+      ++lines;
     EXPECT_EQ(lines, 1u);
   };
   w.run(body);
@@ -261,10 +283,10 @@ TEST_F(ForgedFloods, OfGrantsThatNobodyAskedForAreGivenBackAHundredASecond) {
     hold h = co_await m.async_acquire();
     auto const began = clock::now();
     std::uint64_t const before = c.stats().scripts;
-    probe.command(
-        {"EVAL",
-         "for i = 1, 20000 do redis.call('PUBLISH', KEYS[1], ARGV[1] .. i .. '-00000000001 77 ' .. ARGV[2] .. ' 3000 conch:{stray' .. i .. '}') end",
-         "1", "conch:" + c.id(), c.id() + ".", std::to_string(now_us())});
+    probe.command({"EVAL",
+                   "for i = 1, 20000 do redis.call('PUBLISH', KEYS[1], ARGV[1] .. i .. '-00000000001 77 ' .. ARGV[2] "
+                   ".. ' 3000 conch:{stray' .. i .. '}') end",
+                   "1", "conch:" + c.id(), c.id() + ".", std::to_string(now_us())});
     auto const all = [&] { return c.stats().pushes_stray == 20'000; };
     co_await until(all, "all of them");
     auto const seconds = std::chrono::duration_cast<std::chrono::seconds>(clock::now() - began).count() + 2;
@@ -285,7 +307,8 @@ TEST_F(ForgedFloods, NeedTheRightToPublish) {
   neighbour.command({"AUTH", "neighbour", "any"});
   EXPECT_EQ(neighbour.command({"PING"}), "PONG");
   EXPECT_NE(neighbour.command({"PUBLISH", "conch:0123", "x"}).find("NOPERM"), std::string::npos);
-  EXPECT_NE(neighbour.command({"EVAL", "return redis.call('PUBLISH', 'conch:0123', 'x')", "0"}).find("(error)"), std::string::npos);
+  EXPECT_NE(neighbour.command({"EVAL", "return redis.call('PUBLISH', 'conch:0123', 'x')", "0"}).find("(error)"),
+            std::string::npos);
 }
 
 // A rolling deployment: two versions of a program with different numbers of segments.

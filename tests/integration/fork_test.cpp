@@ -53,7 +53,8 @@ std::string inherited_by_a_program() {
   pid_t const child = ::fork();
   if (child == 0) {
     ::dup2(from[1], STDOUT_FILENO);
-    ::execl("/bin/sh", "sh", "-c", "cd /proc/$$/fd && for one in *; do echo \"$one $(readlink $one | cut -d[ -f1)\"; done", nullptr);
+    ::execl("/bin/sh", "sh", "-c",
+            "cd /proc/$$/fd && for one in *; do echo \"$one $(readlink $one | cut -d[ -f1)\"; done", nullptr);
     ::_exit(127);
   }
   ::close(from[1]);
@@ -66,7 +67,8 @@ std::string inherited_by_a_program() {
 }
 
 void expect_refused(error_code ec, char const* what, std::string& wrong) {
-  if (ec != errc::closed || ec.message().find("fork") == std::string::npos) wrong += std::string{what} + ": " + ec.message() + "\n";
+  if (ec != errc::closed || ec.message().find("fork") == std::string::npos)
+    wrong += std::string{what} + ": " + ec.message() + "\n";
 }
 
 class ForkOf : public with_each_server<ForkOf> {
@@ -105,8 +107,9 @@ TEST_P(ForkOf, TheChildOfABlockingClientIsToldWhyAndTheParentGoesOn) {
   ASSERT_TRUE(m->valid());
   std::string const said = in_child([&](std::string& wrong) {
     if (m->valid() || m->deadline() != time_point::min()) wrong += "the child has a valid hold\n";
-    for (auto const& call : std::vector<std::function<void()>>{[&] { m->lock(); }, [&] { (void)m->try_lock(); }, [&] { (void)m->try_lock_for(2s); },
-                                                               [&] { (void)m->lock_shared({}); }}) {
+    for (auto const& call :
+         std::vector<std::function<void()>>{[&] { m->lock(); }, [&] { (void)m->try_lock(); },
+                                            [&] { (void)m->try_lock_for(2s); }, [&] { (void)m->lock_shared({}); }}) {
       try {
         call();
         wrong += "a call went well\n";
@@ -183,7 +186,8 @@ TEST_P(ForkOf, TheChildThatRunsAnInheritedContextAsksTheServerNothing) {
   auto const end = steady::now() + 20s;
   while (!(h && level) && steady::now() < end) ctx->run_one_for(1s);
   bool const counts = server().can().counts && !server().is_here();
-  // Only one lock is renewed. When that was answered, nothing is under way that a busy server would read when the child is there already.
+  // Only one lock is renewed. When that was answered, nothing is under way that a busy server would read when the child
+  // is there already.
   auto const renewed = [&, n = c->stats().renewals] { return c->stats().renewals != n; };
   while (counts && !renewed() && steady::now() < end) ctx->run_one_for(1s);
   ASSERT_TRUE(h.valid() && level.valid());

@@ -63,7 +63,9 @@ class Gathered : public with_server<Gathered> {
       for (auto& [name, one] : all.of) one.h = {};
       auto const free = [&] {
         auto const names = numbered("known ", 4);
-        return std::all_of(names.begin(), names.end(), [&](auto const& name) { return probe.integer({"EXISTS", lock_key(name)}) == 0; });
+        return std::all_of(names.begin(), names.end(), [&](auto const& name) {
+          return probe.integer({"EXISTS", lock_key(name)}) == 0;
+        });
       };
       co_await until(free, "all given back");
     }
@@ -88,7 +90,9 @@ TEST_F(Gathered, LocksAskedForAndGivenBackInOneTurnAreTwoScriptsAtMost) {
     long const then = scripts_of(probe);
     for (auto& [name, one] : all.of) one.h = {};
     auto const free = [&] {
-      return std::all_of(names.begin(), names.end(), [&](auto const& name) { return probe.integer({"EXISTS", lock_key(name)}) == 0; });
+      return std::all_of(names.begin(), names.end(), [&](auto const& name) {
+        return probe.integer({"EXISTS", lock_key(name)}) == 0;
+      });
     };
     co_await until(free, "all given back");
     EXPECT_LE(scripts_of(probe) - then, 2);
@@ -107,7 +111,8 @@ TEST_F(Gathered, EachLockHasItsOwnAnswer) {
     long const before = scripts_of(probe);
     several all{c, numbered("own ", 8)};
     auto const answered = [&] {
-      return all.all_done({"own 0", "own 1", "own 2", "own 3", "own 4", "own 6", "own 7"}) && in_line(probe, "own 5") == 1;
+      return all.all_done({"own 0", "own 1", "own 2", "own 3", "own 4", "own 6", "own 7"}) &&
+             in_line(probe, "own 5") == 1;
     };
     co_await until(answered, "an answer of each");
     EXPECT_LE(scripts_of(probe) - before, 3) << "and the clean-up of the one that failed";
@@ -148,7 +153,9 @@ TEST_F(Gathered, AReleaseWithOthersPassesItsLockOn) {
     EXPECT_LE(scripts_of(probe) - before, 2);
     EXPECT_TRUE(theirs.of.at("pass 1").h.valid());
     EXPECT_TRUE(theirs.of.at("pass 3").h.valid());
-    auto const free = [&] { return probe.integer({"EXISTS", lock_key("pass 0"), lock_key("pass 2"), lock_key("pass 4")}) == 0; };
+    auto const free = [&] {
+      return probe.integer({"EXISTS", lock_key("pass 0"), lock_key("pass 2"), lock_key("pass 4")}) == 0;
+    };
     co_await until(free, "the others given back");
   };
   w.run(body);
@@ -178,7 +185,9 @@ class GatheredRights : public with_server<GatheredRights> {
 
 TEST_F(GatheredRights, AKeyThatOneMayNotTouchIsRefusedAlone) {
   auto const body = [&]() -> asio::awaitable<void> {
-    EXPECT_EQ(probe.command({"ACL", "SETUSER", "some", "on", ">pw", "resetkeys", "~conch:{mine-*", "allchannels", "+@all"}), "OK");
+    EXPECT_EQ(
+        probe.command({"ACL", "SETUSER", "some", "on", ">pw", "resetkeys", "~conch:{mine-*", "allchannels", "+@all"}),
+        "OK");
     client c{w.ctx.get_executor(), "redis://some:pw@127.0.0.1:" + std::to_string(server().port())};
     mutex warm{c, "mine-already"};
     (void)co_await warm.async_acquire();
@@ -187,7 +196,8 @@ TEST_F(GatheredRights, AKeyThatOneMayNotTouchIsRefusedAlone) {
     auto const done = [&] { return all.all_done(names); };
     co_await until(done, "an answer of each");
     EXPECT_EQ(all.of.at("theirs").ec, errc::access_denied) << all.of.at("theirs").ec.message();
-    for (char const* name : {"mine-1", "mine-2", "mine-3"}) EXPECT_TRUE(all.of.at(name).h.valid()) << name << ": " << all.of.at(name).ec.message();
+    for (char const* name : {"mine-1", "mine-2", "mine-3"})
+      EXPECT_TRUE(all.of.at(name).h.valid()) << name << ": " << all.of.at(name).ec.message();
   };
   w.run(body);
 }
@@ -213,7 +223,9 @@ TEST(GatheredInACluster, OnlyWhatSharesASlot) {
       for (auto const& [name, one] : all.of) EXPECT_TRUE(one.h.valid()) << name << ": " << one.ec.message();
       for (auto& [name, one] : all.of) one.h = {};
       auto const free = [&] {
-        return std::all_of(together.begin(), together.end(), [&](auto const& name) { return node.integer({"EXISTS", lock_key(name)}) == 0; });
+        return std::all_of(together.begin(), together.end(), [&](auto const& name) {
+          return node.integer({"EXISTS", lock_key(name)}) == 0;
+        });
       };
       co_await until(free, "all given back");
     }

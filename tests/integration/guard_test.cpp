@@ -1,4 +1,5 @@
-// Guarded writes: the server checks the owner of the lock and writes in one step. `user` stands for a program's own connection.
+// Guarded writes: the server checks the owner of the lock and writes in one step. `user` stands for a program's own
+// connection.
 
 #include "integration/family.hpp"
 #include "integration/places.hpp"
@@ -13,7 +14,8 @@ namespace {
 
 bool is_refused(std::string const& answer) { return answer.starts_with("(error) " + std::string{not_owner_error}); }
 
-// ------------------------------------------------------------------------------------------------- of every kind of lock
+// ------------------------------------------------------------------------------------------------- of every kind of
+// lock
 
 class GuardOfEachKind : public with_each_kind<GuardOfEachKind> {
  protected:
@@ -24,7 +26,8 @@ class GuardOfEachKind : public with_each_kind<GuardOfEachKind> {
   std::string value(std::string const& what) { return user.command({"GET", resource(what)}); }
   /// What the server keeps of the grant.
   std::string kept(write_guard const& g) {
-    return user.command(g.least_share == 0 ? std::vector<std::string>{"GET", g.key} : std::vector<std::string>{"HGET", g.key, g.id});
+    return user.command(g.least_share == 0 ? std::vector<std::string>{"GET", g.key}
+                                           : std::vector<std::string>{"HGET", g.key, g.id});
   }
   bool claimed(write_guard const& g) { return kept(g).find(" c") != std::string::npos; }
 
@@ -180,8 +183,11 @@ TEST_P(GuardOfEachKind, RefusesAWriteWhereTheKeyIsGoneOrHoldsSomethingElse) {
     client c{w.ctx.get_executor(), quick(server(), 30s)};
     hold h = co_await kind().acquire(c, name("foreign"));
     write_guard const g = h.guard();
-    for (std::vector<std::string> const& instead : std::vector<std::vector<std::string>>{
-             {"SET", g.key, "nonsense"}, {"RPUSH", g.key, "x"}, {"HSET", g.key, "sums", "x", g.id, "nonsense"}, {"SET", g.key, ""}}) {
+    for (std::vector<std::string> const& instead :
+         std::vector<std::vector<std::string>>{{"SET", g.key, "nonsense"},
+                                               {"RPUSH", g.key, "x"},
+                                               {"HSET", g.key, "sums", "x", g.id, "nonsense"},
+                                               {"SET", g.key, ""}}) {
       probe.command({"DEL", g.key});
       EXPECT_TRUE(is_refused(set(g, "foreign", "x")));
       probe.command(instead);
@@ -194,14 +200,17 @@ TEST_P(GuardOfEachKind, RefusesAWriteWhereTheKeyIsGoneOrHoldsSomethingElse) {
 
 INSTANTIATE_TEST_SUITE_P(Kind, GuardOfEachKind, testing::ValuesIn(every_kind()), kind_name);
 
-// ------------------------------------------------------------------------------------------------------------ the others
+// ------------------------------------------------------------------------------------------------------------ the
+// others
 
 class Guard : public with_server<Guard> {
  public:
   static void SetUpTestSuite() { start_server({.tcp = true}); }
 
  protected:
-  std::string set(write_guard const& g, std::string const& value) { return user.command(guarded_set(g, "resource", value)); }
+  std::string set(write_guard const& g, std::string const& value) {
+    return user.command(guarded_set(g, "resource", value));
+  }
 
   redis_probe user{server()};
 };
@@ -212,9 +221,11 @@ TEST_F(Guard, IsEmptyWhereThereIsNoHold) {
   EXPECT_EQ(write_guard{}.grant(), "");
   EXPECT_FALSE(write_guard{}.owns(" 0 h"));
   EXPECT_EQ(error_of([] { guarded_set(write_guard{}, "key", "value"); }), errc::not_held);
-  EXPECT_EQ(error_of([] { guarded_command({.key = "conch:{x}", .id = "x.1", .fence = 4096}, {"PING"}); }), errc::invalid_config);
+  EXPECT_EQ(error_of([] { guarded_command({.key = "conch:{x}", .id = "x.1", .fence = 4096}, {"PING"}); }),
+            errc::invalid_config);
   std::vector<std::string> const too_many(7003, "x");
-  EXPECT_EQ(error_of([&] { guarded_command({.key = "conch:{x}", .id = "x.1", .fence = 4096}, too_many); }), errc::invalid_config);
+  EXPECT_EQ(error_of([&] { guarded_command({.key = "conch:{x}", .id = "x.1", .fence = 4096}, too_many); }),
+            errc::invalid_config);
 }
 
 TEST_F(Guard, IsNotThereInMemoryAndOverSeveralServers) {
@@ -377,7 +388,8 @@ TEST_F(Guard, RefusesAWriteAfterTheServerLostItsData) {
   w.run(body);
 }
 
-// ------------------------------------------------------------------------------------------------------ WATCH and MULTI
+// ------------------------------------------------------------------------------------------------------ WATCH and
+// MULTI
 
 class GuardedTransaction : public Guard {
  protected:
@@ -449,7 +461,8 @@ TEST_F(GuardedTransaction, IsForAMutexOnly) {
   w.run(body);
 }
 
-// -------------------------------------------------------------------------------------------------------------- the rights
+// -------------------------------------------------------------------------------------------------------------- the
+// rights
 
 /// The second ACL SETUSER of docs/servers/redis.md: the user of the application's own connection.
 std::vector<std::string> rights_of_guide() {
@@ -473,7 +486,8 @@ std::vector<std::string> rights_of_guide() {
 }
 
 TEST_F(Guard, NeedsTheRightsOfTheGuideAndGivesNoneToTheLocks) {
-  if (probe.command({"ACL", "SETUSER", "selects", "(+get)"}) != "OK") GTEST_SKIP() << "a server without selectors (before 7.0)";
+  if (probe.command({"ACL", "SETUSER", "selects", "(+get)"}) != "OK")
+    GTEST_SKIP() << "a server without selectors (before 7.0)";
   ASSERT_EQ(probe.command(rights_of_guide()), "OK");
   redis_probe shop{server()};
   ASSERT_EQ(shop.command({"AUTH", "shop", "pw"}), "OK");
@@ -490,12 +504,18 @@ TEST_F(Guard, NeedsTheRightsOfTheGuideAndGivesNoneToTheLocks) {
       EXPECT_TRUE(shop.command(guarded_set(g, g.key, "stolen")).starts_with("(error)"));
       EXPECT_TRUE(shop.command(guarded_set(g, "other:7", "x")).starts_with("(error)"));
       for (std::string const script :
-           {"return redis.call('DEL', KEYS[1])", "return redis.call('SET', KEYS[1], 'x')", "return redis.call('PEXPIRE', KEYS[1], 1)",
-            "return redis.call('HDEL', KEYS[1], 'sums')", "return redis.call('PUBLISH', 'conch:x', 'x')"}) {
+           {"return redis.call('DEL', KEYS[1])", "return redis.call('SET', KEYS[1], 'x')",
+            "return redis.call('PEXPIRE', KEYS[1], 1)", "return redis.call('HDEL', KEYS[1], 'sums')",
+            "return redis.call('PUBLISH', 'conch:x', 'x')"}) {
         EXPECT_TRUE(shop.command({"EVAL", script, "1", g.key}).starts_with("(error)")) << script;
       }
-      for (std::vector<std::string> const& command : std::vector<std::vector<std::string>>{
-               {"DEL", g.key}, {"SET", g.key, "x"}, {"RPUSH", g.key, "x"}, {"SET", "other:7", "x"}, {"FLUSHALL"}, {"PUBLISH", "conch:x", "x"}}) {
+      for (std::vector<std::string> const& command :
+           std::vector<std::vector<std::string>>{{"DEL", g.key},
+                                                 {"SET", g.key, "x"},
+                                                 {"RPUSH", g.key, "x"},
+                                                 {"SET", "other:7", "x"},
+                                                 {"FLUSHALL"},
+                                                 {"PUBLISH", "conch:x", "x"}}) {
         EXPECT_TRUE(shop.command(command).starts_with("(error) NOPERM")) << command[0];
       }
       EXPECT_EQ(shop.command(guarded_set(g, "shop:7", "still")), "OK");

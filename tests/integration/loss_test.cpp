@@ -49,7 +49,8 @@ TEST_P(Loss, WaitingForALossCanBeCancelledAndLeavesTheHoldAlone) {
     client c{w.ctx.get_executor(), server().url()};
     mutex m{c, "unwatched"};
     hold h = co_await m.async_acquire();
-    for (auto const type : {asio::cancellation_type::terminal, asio::cancellation_type::partial, asio::cancellation_type::total}) {
+    for (auto const type :
+         {asio::cancellation_type::terminal, asio::cancellation_type::partial, asio::cancellation_type::total}) {
       asio::cancellation_signal cancel;
       error_code first, second;
       int told = 0;

@@ -30,7 +30,9 @@ struct slow_server {
             std::this_thread::sleep_for(pause);
             bool const acquires = words.size() > 1 && words[1] == redis::find_script("acquire").sha1;
             bool const gathered = words.size() > 1 && words[1] == redis::find_script("gathered").sha1;
-            auto const fence = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count() -
+            auto const fence = std::chrono::duration_cast<std::chrono::microseconds>(
+                                   std::chrono::system_clock::now().time_since_epoch())
+                                   .count() -
                                protocol::fence_epoch_us;
             std::string const granted = ":" + std::to_string(fence) + "\r\n", taken_back = ":1\r\n";
             if (!gathered) {
@@ -40,7 +42,8 @@ struct slow_server {
             }
             // Longer for several, but not long enough to count as gone.
             std::this_thread::sleep_for(pause * std::min(std::stoi(words[2]) / 3 - 1, 7));
-            int const locks = std::stoi(words[2]) / 3, of_them = std::stoi(words[3 + 3 * static_cast<std::size_t>(locks)]);
+            int const locks = std::stoi(words[2]) / 3,
+                      of_them = std::stoi(words[3 + 3 * static_cast<std::size_t>(locks)]);
             std::string answers = "*" + std::to_string(locks) + "\r\n";
             for (int i = 0; i < locks; ++i) {
               ++(i < of_them ? acquired : released);
@@ -134,7 +137,8 @@ TEST_F(Many, AClientThatGoesLeavesNothingAtAServerThatHasForgottenTheScripts) { 
     c.reset();
     auto const none = [&] { return probe.integer({"DBSIZE"}) == count; };  // the fences
     co_await until(none, "all given back");
-    EXPECT_LE(probe.commandstats()["eval"], 5) << "the sources of the two scripts, of one lock and of several, go with a few of 5,000";
+    EXPECT_LE(probe.commandstats()["eval"], 5)
+        << "the sources of the two scripts, of one lock and of several, go with a few of 5,000";
   };
   w.run(body);
 }
@@ -159,7 +163,8 @@ TEST_F(Many, AMultiLockOf150TakesThreeScriptsAndStopsAtABusyOne) {  // P10
     auto const fence_of_last = probe.command({"GET", fence_key("of many 1149")});
     auto late = co_await all.async_acquire({.wait = short_wait}, as_tuple);
     EXPECT_EQ(std::get<0>(late), errc::timed_out);
-    EXPECT_EQ(probe.command({"GET", fence_key("of many 1149")}), fence_of_last) << "what is behind the busy one is not touched";
+    EXPECT_EQ(probe.command({"GET", fence_key("of many 1149")}), fence_of_last)
+        << "what is behind the busy one is not touched";
     co_await rival.async_release();
   };
   w.run(body);

@@ -26,8 +26,8 @@ class P10Messages : public testing::Test {
   /// What clients sent since: scripts, and what is neither theirs (from inside) nor the probe's.
   std::map<std::string, long> sent() {
     auto all = probe.commandstats();
-    for (char const* inside : {"time", "get", "set", "del", "exists", "pttl", "pexpire", "zadd", "zrem", "zrange", "zscore", "zpopmin", "zcard",
-                               "mget", "info", "config|resetstat", "config"}) {
+    for (char const* inside : {"time", "get", "set", "del", "exists", "pttl", "pexpire", "zadd", "zrem", "zrange",
+                               "zscore", "zpopmin", "zcard", "mget", "info", "config|resetstat", "config"}) {
       all.erase(inside);
     }
     return all;
@@ -98,7 +98,8 @@ TEST_F(P10Messages, SeveralFreeLocksOneScriptToAcquireThem) {
       multi_hold h = co_await all.async_acquire();
       EXPECT_EQ(sent(), (counts{{"evalsha", 1}}));
       co_await h.async_release();
-      EXPECT_EQ(sent(), (counts{{"evalsha", 3}})) << "of those that give back the first goes ahead, and the others are one";
+      EXPECT_EQ(sent(), (counts{{"evalsha", 3}}))
+          << "of those that give back the first goes ahead, and the others are one";
     }
   };
   w.run(body);

@@ -109,7 +109,8 @@ TEST_F(MultiLock, WhatIsBehindABusyOneIsNotTouched) {
     auto const there = [&] { return in_line(probe, "middle b") == 1; };
     co_await until(there, "in line");
     EXPECT_EQ(probe.integer({"EXISTS", lock_key("middle a")}), 1);
-    EXPECT_EQ(probe.integer({"EXISTS", lock_key("middle c"), fence_key("middle c")}), 0);  // never taken: no fence was given
+    // never taken: no fence was given
+    EXPECT_EQ(probe.integer({"EXISTS", lock_key("middle c"), fence_key("middle c")}), 0);
     co_await h.async_release();
     auto const all_held = [&] { return static_cast<bool>(taken); };
     co_await until(all_held, "all held");
@@ -142,7 +143,8 @@ TEST_F(MultiLock, OfSeveralClientsEachIsTriedByItsOwn) {
     co_await know_the_scripts(d);
     auto const scripts = [&] { return std::pair{c.stats().scripts, d.stats().scripts}; };
     auto const before = scripts();
-    multi_lock all{{mutex{c, "here 1"}, mutex{d, "here 2"}, mutex{c, "here 3"}, mutex{d, "here 4"}, mutex{c, "here 5"}}};
+    multi_lock all{
+        {mutex{c, "here 1"}, mutex{d, "here 2"}, mutex{c, "here 3"}, mutex{d, "here 4"}, mutex{c, "here 5"}}};
     multi_hold h = co_await all.async_acquire();
     EXPECT_EQ(h.holds().size(), 5u);
     EXPECT_EQ(scripts(), (std::pair{before.first + 1, before.second + 1}));
@@ -231,7 +233,9 @@ TEST_F(MultiLock, OneTimeForAllAndNothingIsKeptAfterIt) {
     EXPECT_EQ(std::get<0>(result), errc::timed_out) << std::get<0>(result).message();
     EXPECT_FALSE(std::get<1>(result));
     EXPECT_LT(steady::now() - began, 10s);  // the lease is 30 s
-    auto const free = [&] { return is_free(probe, "late a") && is_free(probe, "late c") && in_line(probe, "late b") == 0; };
+    auto const free = [&] {
+      return is_free(probe, "late a") && is_free(probe, "late c") && in_line(probe, "late b") == 0;
+    };
     co_await until(free, "nothing kept");
     EXPECT_TRUE(h.valid());
   };

@@ -28,7 +28,8 @@ class NameLookup : public with_server<NameLookup> {
   static std::string port() { return std::to_string(server().port()); }
   static config by_name(std::string const& name) { return quick("redis://" + name + ":" + port()); }
   static std::size_t threads() {
-    return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator{"/proc/self/task"}, std::filesystem::directory_iterator{}));
+    return static_cast<std::size_t>(
+        std::distance(std::filesystem::directory_iterator{"/proc/self/task"}, std::filesystem::directory_iterator{}));
   }
 
   fake_names names;
@@ -64,7 +65,8 @@ TEST_F(NameLookup, ThatHangsDelaysNoOtherConnection) {
       EXPECT_TRUE(h.valid()) << where;
       co_await h.async_release();
     }
-    config several = quick("redlock://dead.test:" + port() + ",one.test:" + port() + ",127.0.0.1:" + std::to_string(second.port()));
+    config several =
+        quick("redlock://dead.test:" + port() + ",one.test:" + port() + ",127.0.0.1:" + std::to_string(second.port()));
     client c{w.ctx.get_executor(), several};
     mutex m{c, "two of three"};
     hold h = co_await m.async_acquire();

@@ -1,4 +1,5 @@
-// config::observer: what becomes of each acquire and each hold, of every kind of lock, wherever it lives. And config::top_k, which counts it.
+// config::observer: what becomes of each acquire and each hold, of every kind of lock, wherever it lives. And
+// config::top_k, which counts it.
 
 #include "integration/family.hpp"
 #include "integration/redlock_fixture.hpp"
@@ -19,16 +20,22 @@ class recorder : public observer {
  public:
   void on_waiting(lock_event const& e) override { add(e, "waiting"); }
   void on_queued(lock_event const& e) override { add(e, "queued"); }
-  void on_retried(lock_event const& e, retry_reason why) override { add(e, "retried " + std::to_string(static_cast<int>(why))); }
+  void on_retried(lock_event const& e, retry_reason why) override {
+    add(e, "retried " + std::to_string(static_cast<int>(why)));
+  }
   void on_granted(lock_event const& e, grant_path how, duration waited) override {
     char const* const paths[]{"answered", "pushed", "handed off"};
     EXPECT_GE(waited, duration::zero());
     fences[std::string{e.name}].push_back(e.fence);
     add(e, std::string{"granted "} + paths[static_cast<int>(how)]);
   }
-  void on_not_granted(lock_event const& e, error_code why, duration) override { add(e, why ? "failed: " + why.message() : "busy"); }
+  void on_not_granted(lock_event const& e, error_code why, duration) override {
+    add(e, why ? "failed: " + why.message() : "busy");
+  }
   void on_released(lock_event const& e, duration) override { add(e, "released"); }
-  void on_lost(lock_event const& e, error_code why, duration) override { add(e, why == errc::closed ? "lost: closed" : "lost"); }
+  void on_lost(lock_event const& e, error_code why, duration) override {
+    add(e, why == errc::closed ? "lost: closed" : "lost");
+  }
   void on_detached(lock_event const& e, duration) override { add(e, "detached"); }
 
   lines of(std::string const& name) const {
@@ -109,7 +116,8 @@ class ObserverOfEachKind : public with_each_kind<ObserverOfEachKind> {
     got = hold{};  // its destructor releases it
     auto const all = [&] { return saw.of(what).size() >= 9; };
     co_await until(all, "all that became of it");
-    EXPECT_EQ(saw.story(what), "waiting, granted answered, released, waiting, busy, waiting, queued, granted pushed, released");
+    EXPECT_EQ(saw.story(what),
+              "waiting, granted answered, released, waiting, busy, waiting, queued, granted pushed, released");
     EXPECT_EQ(saw.fences.at(what).front(), first);
     EXPECT_EQ(saw.fences.at(what).back(), second);
     auto const& events = saw.events.at(what);
@@ -128,14 +136,18 @@ INSTANTIATE_TEST_SUITE_P(Of, ObserverOfEachKind, testing::ValuesIn(every_kind())
 
 TEST_P(ObserverOfEachKind, IsToldOfHoldsWaitsAndTries) {
   at_work mine{quick(server(), 9s)};
-  auto const body = [&]() -> asio::awaitable<void> { co_await hold_wait_and_try(quick(server(), 9s), mine, name("observed")); };
+  auto const body = [&]() -> asio::awaitable<void> {
+    co_await hold_wait_and_try(quick(server(), 9s), mine, name("observed"));
+  };
   w.run(body);
 }
 
 TEST_P(ObserverOfEachKind, IsToldTheSameInMemory) {
   std::string const url = "memory://observed " + kind().name;
   at_work mine{quick(url, 9s)};
-  auto const body = [&]() -> asio::awaitable<void> { co_await hold_wait_and_try(quick(url, 9s), mine, name("observed")); };
+  auto const body = [&]() -> asio::awaitable<void> {
+    co_await hold_wait_and_try(quick(url, 9s), mine, name("observed"));
+  };
   w.run(body);
 }
 
@@ -280,7 +292,9 @@ TEST_F(Observer, AnExceptionGoesToTheLogAndHarmsNothing) {
         EXPECT_TRUE(h.valid());
         co_await h.async_release();
       }
-      co_await seen(*saw, "thrown", "waiting, granted answered, released, waiting, granted answered, released, waiting, granted answered, released");
+      co_await seen(*saw, "thrown",
+                    "waiting, granted answered, released, waiting, granted answered, released, waiting, granted "
+                    "answered, released");
     };
     w.run(body);
     EXPECT_TRUE(log.contains("the observer has thrown: boom")) << *log.text;

@@ -42,7 +42,8 @@ result take(mutex m) {
   co_return std::get<0>(got);
 }
 
-feature lock_of_one_call(std::string name, std::function<result(client&, std::string const&)> use, std::vector<std::string> named_as = {}) {
+feature lock_of_one_call(std::string name, std::function<result(client&, std::string const&)> use,
+                         std::vector<std::string> named_as = {}) {
   return {std::move(name), with_client(std::move(use)), std::move(named_as)};
 }
 
@@ -384,7 +385,8 @@ std::vector<std::pair<std::string, bool>> offered_by_the_page(std::string const&
       column = found - row.begin();
     } else if (column >= 0 && !row[0].starts_with("---")) {
       std::string const& says = row.at(static_cast<std::size_t>(column));
-      if (says != "yes" && says != "no") throw std::runtime_error{"docs/deployments.md says '" + says + "' of " + row[0]};
+      if (says != "yes" && says != "no")
+        throw std::runtime_error{"docs/deployments.md says '" + says + "' of " + row[0]};
       for (std::string const& name : names_in(row[0])) all.emplace_back(name, says == "yes");
     }
   }
@@ -425,7 +427,8 @@ void expect_as_the_page_says(world& w, std::string const& kind_of_server, config
       std::vector<std::string> names = f.named_as;
       auto const colons = f.name.rfind("::");
       names.push_back(colons == std::string::npos ? f.name : f.name.substr(colons + 2));
-      bool const is_named = std::any_of(names.begin(), names.end(), [&](auto const& one) { return ec.message().find(one) != std::string::npos; });
+      bool const is_named = std::any_of(names.begin(), names.end(),
+                                        [&](auto const& one) { return ec.message().find(one) != std::string::npos; });
       EXPECT_TRUE(is_named) << f.name << " is not named: " << ec.message();
     }
   };

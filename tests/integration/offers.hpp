@@ -13,8 +13,10 @@ namespace conch::test {
 struct feature {
   std::string name;  // as in the table
   /// Uses it. The error that it ends with; none: it works. `lock`: a name of its own.
-  std::function<asio::awaitable<error_code>(asio::any_io_executor on, config const& settings, std::string const& lock)> use;
-  std::vector<std::string> named_as = {};  // by the error where it is not offered; else its name without what stands before "::"
+  std::function<asio::awaitable<error_code>(asio::any_io_executor on, config const& settings, std::string const& lock)>
+      use;
+  // by the error where it is not offered; else its name without what stands before "::"
+  std::vector<std::string> named_as = {};
 };
 
 std::vector<feature> const& all_features();

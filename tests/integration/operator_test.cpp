@@ -221,7 +221,8 @@ TEST_F(Inquiry, EndsAtOnceWhenItIsCancelled) {
     settings.url = "unix:///nowhere/at/all";
     client c{w.ctx.get_executor(), settings};
     mutex m{c, "absent"};
-    for (auto const type : {asio::cancellation_type::terminal, asio::cancellation_type::partial, asio::cancellation_type::total}) {
+    for (auto const type :
+         {asio::cancellation_type::terminal, asio::cancellation_type::partial, asio::cancellation_type::total}) {
       asio::cancellation_signal signal;
       error_code ended;
       m.async_inspect(asio::bind_cancellation_slot(signal.slot(), [&](error_code ec, lock_status) { ended = ec; }));

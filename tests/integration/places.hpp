@@ -1,7 +1,7 @@
 #pragma once
 
-// Where the build has put things. Defined in a file of their own, so that the commands that compile the tests are the same in every checkout
-// and ccache knows them again.
+// Where the build has put things. Defined in a file of their own, so that the commands that compile the tests are the
+// same in every checkout and ccache knows them again.
 namespace conch::test {
 
 extern char const* const guide_file;

@@ -40,9 +40,10 @@ struct asked {
 };
 
 TEST(Questions, RefuseAnAnswerThatIsNoneOrTooLong) {
-  for (std::string const& wrong : {std::string{"HTTP/1.1 400\r\n"}, std::string{":x\r\n"}, std::string{"$99999999999\r\n"},
-                                   std::string{"*99999999999\r\n"}, "$" + std::to_string(64u << 20u) + "\r\n", std::string{"*2\r\n*1048575\r\n"},
-                                   std::string{"*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n"}}) {
+  for (std::string const& wrong :
+       {std::string{"HTTP/1.1 400\r\n"}, std::string{":x\r\n"}, std::string{"$99999999999\r\n"},
+        std::string{"*99999999999\r\n"}, "$" + std::to_string(64u << 20u) + "\r\n", std::string{"*2\r\n*1048575\r\n"},
+        std::string{"*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n"}}) {
     asked a{wrong};
     error_of([&] { a.questions.ask({"INFO"}); });
     error_of([&] { a.questions.ask({"INFO"}); });  // at once: the connection has gone
@@ -110,9 +111,11 @@ TEST(Questions, OfAHostileNodeMakeNoMap) {
   std::string many = "*16384\r\n";
   for (int slot = 0; slot < 16384; ++slot) {
     std::string const at = ":" + std::to_string(slot) + "\r\n";
-    many += "*3\r\n" + at + at + "*3\r\n$1\r\nh\r\n:" + std::to_string(1 + slot) + "\r\n$40\r\n" + std::string(40, 'a') + "\r\n";
+    many += "*3\r\n" + at + at + "*3\r\n$1\r\nh\r\n:" + std::to_string(1 + slot) + "\r\n$40\r\n" +
+            std::string(40, 'a') + "\r\n";
   }
-  for (std::string const& wrong : {many, std::string{":1\r\n"}, std::string{"*1\r\n:1\r\n"}, std::string{"*1\r\n*3\r\n:0\r\n:1\r\n*0\r\n"}}) {
+  for (std::string const& wrong :
+       {many, std::string{":1\r\n"}, std::string{"*1\r\n:1\r\n"}, std::string{"*1\r\n*3\r\n:0\r\n:1\r\n*0\r\n"}}) {
     fake_server node{answers(wrong)};
     EXPECT_EQ(error_of([&] { redis::ask_for_masters({}, {{redis::parse_one(node.url())}}); }), errc::protocol);
   }
@@ -147,7 +150,8 @@ TEST(Questions, ReachAServerThatIsTooOldForAClient) {
       auto const words = c.command();
       if (words[0] == "HELLO") c.write("-ERR unknown command `HELLO`, with args beginning with: `3`\r\n");
       else if (words[0] == "TIME") c.write(fake_server::connection::now());
-      else if (words[0] == "INFO") c.write(fake_server::connection::bulk(words[1] == "server" ? "redis_version:5.0.3\r\n" : "role:master\r\n"));
+      else if (words[0] == "INFO")
+        c.write(fake_server::connection::bulk(words[1] == "server" ? "redis_version:5.0.3\r\n" : "role:master\r\n"));
       else c.write(":1\r\n");
     }
   }};
@@ -164,7 +168,8 @@ TEST(Questions, ReachAServerThatIsTooOldForAClient) {
   EXPECT_TRUE(probe->clock());
   error_code const why = error_of([&] { probe->locks({}); });
   EXPECT_EQ(why, errc::protocol);
-  EXPECT_NE(why.message().find("Redis 6.2 or newer is needed"), std::string::npos) << "as a client says: " << why.message();
+  EXPECT_NE(why.message().find("Redis 6.2 or newer is needed"), std::string::npos)
+      << "as a client says: " << why.message();
 }
 
 TEST(Questions, GoOnWithAnotherConnectionAfterAnError) {

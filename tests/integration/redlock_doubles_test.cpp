@@ -87,7 +87,8 @@ TEST_F(RedlockDoubles, TwoDatabasesHaveOneVote) {
 
 TEST_F(RedlockDoubles, AProxyAndItsServerHaveOneVote) {
   tcp_proxy way{doubled.port()};
-  takes_both_servers({at("127.0.0.1", doubled), "redis://127.0.0.1:" + std::to_string(way.port()), at("127.0.0.1", other)});
+  takes_both_servers(
+      {at("127.0.0.1", doubled), "redis://127.0.0.1:" + std::to_string(way.port()), at("127.0.0.1", other)});
 }
 
 /// Then the address tells.
@@ -98,7 +99,8 @@ TEST_F(RedlockDoubles, AreFoundWhereTheUserMayNotAskForTheRun) {
 
 TEST_F(RedlockDoubles, OneServerUnderThreeNamesGrantsNothingAndSaysWhy) {
   tcp_proxy way{doubled.port()};
-  std::vector<std::string> const urls{at("127.0.0.1", doubled), at("localhost", doubled, "/1"), "redis://127.0.0.1:" + std::to_string(way.port())};
+  std::vector<std::string> const urls{at("127.0.0.1", doubled), at("localhost", doubled, "/1"),
+                                      "redis://127.0.0.1:" + std::to_string(way.port())};
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), over(urls)};
     mutex m{c, "a"};
@@ -117,7 +119,8 @@ TEST_F(RedlockDoubles, OneServerUnderThreeNamesGrantsNothingAndSaysWhy) {
 /// The vote that was given before is still there after a restart that keeps the data.
 TEST_F(RedlockDoubles, ARestartDoesNotMakeTwoOfOne) {
   auto const body = [&]() -> asio::awaitable<void> {
-    client c{w.ctx.get_executor(), over({at("127.0.0.1", doubled), at("localhost", doubled, "/1"), at("127.0.0.1", other)})};
+    client c{w.ctx.get_executor(),
+             over({at("127.0.0.1", doubled), at("localhost", doubled, "/1"), at("127.0.0.1", other)})};
     mutex m{c, "a"}, b{c, "b"};
     hold h = co_await m.async_acquire();
     doubled.kill();

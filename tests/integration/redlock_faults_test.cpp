@@ -1,5 +1,5 @@
-// One lock over five servers, some of which are ill: killed (nobody answers), stopped (nobody answers, and the connection
-// stays), or back without their data.
+// One lock over five servers, some of which are ill: killed (nobody answers), stopped (nobody answers, and the
+// connection stays), or back without their data.
 
 #include "integration/redlock_fixture.hpp"
 
@@ -40,7 +40,8 @@ class RedlockFaults : public testing::TestWithParam<trouble> {
   world w;
 };
 
-/// Well below any time-out that a sick server could make a client wait for: command_timeout is 3 s here, a vote's claim 2.5 s.
+/// Well below any time-out that a sick server could make a client wait for: command_timeout is 3 s here, a vote's claim
+/// 2.5 s.
 constexpr auto at_once = 1500ms;
 
 TEST_P(RedlockFaults, BeforeTheAcquireDelaysNothing) {
@@ -158,8 +159,9 @@ TEST_P(RedlockFaults, AreVisibleInTheStatistics) {
     hold first = co_await m.async_acquire();
     auto const all = [&] {
       statistics const s = c.stats();
-      return s.servers.size() == masters &&
-             std::all_of(s.servers.begin(), s.servers.end(), [](auto const& one) { return one.connected && one.votes != 0; });
+      return s.servers.size() == masters && std::all_of(s.servers.begin(), s.servers.end(), [](auto const& one) {
+               return one.connected && one.votes != 0;
+             });
     };
     co_await until(all, "all servers have voted");
     co_await first.async_release();
@@ -184,8 +186,9 @@ std::string named(testing::TestParamInfo<trouble> const& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(OfFive, RedlockFaults,
-                         testing::Values(trouble{0, illness::killed}, trouble{1, illness::killed}, trouble{2, illness::killed},
-                                         trouble{1, illness::stopped}, trouble{2, illness::stopped}),
+                         testing::Values(trouble{0, illness::killed}, trouble{1, illness::killed},
+                                         trouble{2, illness::killed}, trouble{1, illness::stopped},
+                                         trouble{2, illness::stopped}),
                          named);
 
 // ------------------------------------------------------------------------------------------ the majority is away
@@ -287,7 +290,8 @@ TEST_P(RedlockMajority, ThatIsAwayEndsATryWithAnError) {
     mutex m{c, "a"};
     hold first = co_await m.async_acquire();
     co_await first.async_release();
-    // That is answered by a majority. A server that does not know the script yet is asked twice, and has the lock until then.
+    // That is answered by a majority. A server that does not know the script yet is asked twice, and has the lock until
+    // then.
     auto const free = [&] { return servers.nothing_left("a"); };
     co_await until(free, "it is released everywhere");
     strike();
@@ -409,7 +413,8 @@ TEST_F(RedlockTroubles, AForeignKeyOnAMinorityHurtsNobody) {
   w.run(body);
 }
 
-// P11: a wait for a majority that does not answer ends in time, and names the silent servers. A silent minority makes no difference.
+// P11: a wait for a majority that does not answer ends in time, and names the silent servers. A silent minority makes
+// no difference.
 TEST(RedlockWait, EndsInTimeAndSaysWhoIsSilent) {
   for (std::size_t const silent : {std::size_t{2}, std::size_t{3}}) {
     redlock_servers servers;

@@ -122,8 +122,9 @@ TEST_F(Redlock, AReleaseHandsTheLockToTheNextInLineWithGreaterFences) {
     co_await until(granted, "the second has it");
     EXPECT_TRUE(next->valid());
     EXPECT_GT(next->fence(), first);
-    // On a busy machine the first votes may come long before the other servers receive the release: they are given back, and the
-    // last may come as an answer. That nothing is given back while no process is paused is for the simulator.
+    // On a busy machine the first votes may come long before the other servers receive the release: they are given
+    // back, and the last may come as an answer. That nothing is given back while no process is paused is for the
+    // simulator.
     EXPECT_GE(two.stats().pushes, 1u);
     co_await next->async_release();
     auto const gone = [&] { return servers().nothing_left("handed"); };
@@ -181,8 +182,8 @@ TEST_F(Redlock, CoroutinesOfOneProcessHandTheLockOnWithoutAskingTheServers) {
     auto const finished = [&] { return done == others; };
     co_await until(finished, "all are done");
     auto const after = c.stats();
-    // Most of them within a slice. On a host that is busy more slices are used up; each costs two scripts a server, and a
-    // server that does not know a script yet is asked twice. Within a slice the servers confirm the lock every 5 ms.
+    // Most of them within a slice. On a host that is busy more slices are used up; each costs two scripts a server, and
+    // a server that does not know a script yet is asked twice. Within a slice the servers confirm the lock every 5 ms.
     auto const confirmed = static_cast<std::uint64_t>((steady::now() - began) / 5ms);
     auto const turns = after.grants_replied + after.grants_pushed - before.grants_replied - before.grants_pushed;
     EXPECT_EQ(after.grants_local - before.grants_local + turns, std::uint64_t{others});
@@ -206,7 +207,8 @@ TEST_F(Redlock, ManyClientsAtOnceExcludeEachOther) {
     int inside = 0, done = 0, granted = 0;
     std::int64_t last = 0;
     for (mutex& m : locks) {
-      auto const one = [](mutex& lock, int& in, int& count, int& ended, std::int64_t& fence, int n) -> asio::awaitable<void> {
+      auto const one = [](mutex& lock, int& in, int& count, int& ended, std::int64_t& fence,
+                          int n) -> asio::awaitable<void> {
         for (int i = 0; i < n; ++i) {
           hold h = co_await lock.async_acquire();
           EXPECT_EQ(++in, 1);

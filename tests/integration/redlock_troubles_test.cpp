@@ -1,4 +1,5 @@
-// One of five servers is ill, in each of the ways in which a server can be: nothing is delayed, and the trouble can be seen.
+// One of five servers is ill, in each of the ways in which a server can be: nothing is delayed, and the trouble can be
+// seen.
 
 #include "integration/fake_server.hpp"
 #include "integration/redlock_fixture.hpp"
@@ -46,7 +47,11 @@ std::string behind_a_proxy(std::shared_ptr<void>& keep) {
 constexpr std::string_view loading = "-LOADING Redis is loading the dataset in memory\r\n";
 
 illness_of_one const illnesses[] = {
-    {"NoSuchHost", "no-such-host.invalid", true, [](auto&, auto&) { return std::string{"redis://no-such-host.invalid:6379"}; }, {}},
+    {"NoSuchHost",
+     "no-such-host.invalid",
+     true,
+     [](auto&, auto&) { return std::string{"redis://no-such-host.invalid:6379"}; },
+     {}},
     {"Refused", "onnection refused", true, [](auto&, auto&) { return std::string{"redis://127.0.0.1:1"}; }, {}},
     {"ResetAtOnce", "", true, [](auto&, auto& keep) { return plays(keep, [](fake_server::connection&, int) {}); }, {}},
     {"SilentFromTheStart",
@@ -111,8 +116,10 @@ illness_of_one const illnesses[] = {
        way->reset();
      }},
     {"Killed", "", true, url_of_the_real_one, [](redlock_servers& servers, auto const&) { servers.kill(sick); }},
-    {"Hanging", "did not answer in time", false, url_of_the_real_one, [](redlock_servers& servers, auto const&) { servers.stop(sick); }},
-    {"RestartedEmpty", "", true, url_of_the_real_one, [](redlock_servers& servers, auto const&) { servers.restart(sick, false); }},
+    {"Hanging", "did not answer in time", false, url_of_the_real_one,
+     [](redlock_servers& servers, auto const&) { servers.stop(sick); }},
+    {"RestartedEmpty", "", true, url_of_the_real_one,
+     [](redlock_servers& servers, auto const&) { servers.restart(sick, false); }},
 };
 
 class RedlockTroubleOfOne : public testing::TestWithParam<illness_of_one> {
@@ -212,7 +219,8 @@ TEST_P(RedlockTroubleOfOne, DelaysNothingAndCanBeSeen) {
   w.run(body);
 }
 
-INSTANTIATE_TEST_SUITE_P(OfFive, RedlockTroubleOfOne, testing::ValuesIn(illnesses), [](auto const& one) { return std::string{one.param.name}; });
+INSTANTIATE_TEST_SUITE_P(OfFive, RedlockTroubleOfOne, testing::ValuesIn(illnesses),
+                         [](auto const& one) { return std::string{one.param.name}; });
 
 }  // namespace
 }  // namespace conch::test

@@ -185,7 +185,8 @@ TEST_F(ReentrantMutex, ATimeOutAndACancellationLeaveTheLine) {
     EXPECT_EQ(std::get<0>(late), errc::timed_out) << std::get<0>(late).message();
     asio::cancellation_signal signal;
     error_code ended;
-    m.async_acquire(you, asio::bind_cancellation_slot(signal.slot(), [&](error_code ec, reentrant_hold) { ended = ec; }));
+    m.async_acquire(you,
+                    asio::bind_cancellation_slot(signal.slot(), [&](error_code ec, reentrant_hold) { ended = ec; }));
     auto const there = in_lines("impatient", 1);
     co_await until(there, "in line");
     signal.emit(asio::cancellation_type::partial);

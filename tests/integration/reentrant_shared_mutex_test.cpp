@@ -278,7 +278,8 @@ TEST_F(ReentrantSharedMutex, AnOwnerThatOnlyReadsIsRefusedToWrite) {
         auto refused = co_await m.async_acquire(me, as_tuple);
         EXPECT_EQ(std::get<0>(refused), errc::would_deadlock);
         EXPECT_EQ(std::get<0>(refused), condition::invalid_request);
-        EXPECT_NE(std::get<0>(refused).message().find("release all levels that read"), std::string::npos) << std::get<0>(refused).message();
+        EXPECT_NE(std::get<0>(refused).message().find("release all levels that read"), std::string::npos)
+            << std::get<0>(refused).message();
         EXPECT_FALSE(std::get<1>(refused));
         refused = co_await m.async_acquire(me, briefly, as_tuple);
         EXPECT_EQ(std::get<0>(refused), errc::would_deadlock);

@@ -1,4 +1,5 @@
-// Acquires of one owner at the same time, for a reentrant_shared_mutex: the line of the owner, time-outs, cancellation and threads.
+// Acquires of one owner at the same time, for a reentrant_shared_mutex: the line of the owner, time-outs, cancellation
+// and threads.
 
 #include "integration/fixture.hpp"
 
@@ -75,7 +76,8 @@ TEST_F(OneOwner, ThatAsksToWriteReadsAndWritesInThatOnceItIsGranted) {
       co_await over(write, "the writer");
       co_await over(read, "its reader");
       co_await over(again, "its second writer");
-      EXPECT_TRUE(write.h.valid() && read.h.valid() && again.h.valid()) << write.ec.message() << read.ec.message() << again.ec.message();
+      EXPECT_TRUE(write.h.valid() && read.h.valid() && again.h.valid())
+          << write.ec.message() << read.ec.message() << again.ec.message();
       EXPECT_EQ(write.h.depth(), 3u);
       EXPECT_EQ(read.h.fence(), write.h.fence());
       write.h = {};
@@ -180,8 +182,8 @@ TEST_F(OneOwner, WhoseFirstAcquireFailsAsksWithTheNext) {
 
 TEST_F(OneOwner, P6ATimeOutOrACancellationBehindItsOwnAcquireLeavesNothing) {
   auto const body = [&]() -> asio::awaitable<void> {
-    for (auto const type :
-         {asio::cancellation_type::none, asio::cancellation_type::terminal, asio::cancellation_type::partial, asio::cancellation_type::total}) {
+    for (auto const type : {asio::cancellation_type::none, asio::cancellation_type::terminal,
+                            asio::cancellation_type::partial, asio::cancellation_type::total}) {
       bool const times_out = type == asio::cancellation_type::none;
       std::string const name = "behind " + std::to_string(static_cast<unsigned>(type));
       SCOPED_TRACE(name);
@@ -220,10 +222,12 @@ TEST_F(OneOwner, P6ATimeOutOrACancellationBehindItsOwnAcquireLeavesNothing) {
 
 TEST_F(OneOwner, P6ACancellationInAnyStateLeavesNothing) {
   auto const body = [&]() -> asio::awaitable<void> {
-    for (auto const type : {asio::cancellation_type::terminal, asio::cancellation_type::partial, asio::cancellation_type::total}) {
+    for (auto const type :
+         {asio::cancellation_type::terminal, asio::cancellation_type::partial, asio::cancellation_type::total}) {
       for (bool const writes : {false, true}) {
         for (bool const in_line_first : {false, true}) {
-          std::string const name = "cancelled " + std::to_string(static_cast<unsigned>(type)) + (writes ? "w" : "r") + (in_line_first ? "l" : "");
+          std::string const name = "cancelled " + std::to_string(static_cast<unsigned>(type)) + (writes ? "w" : "r") +
+                                   (in_line_first ? "l" : "");
           SCOPED_TRACE(name);
           client c{w.ctx.get_executor(), quick(server(), 30s)};
           client d{w.ctx.get_executor(), quick(server(), 30s)};
@@ -377,8 +381,8 @@ class crowd {
  public:
   crowd(client& c, std::string name) : m_{c, std::move(name)} {}
 
-  /// A task that writes, and reads and writes within; or that reads, and reads within. `writes_only`: nobody else uses its owner, so none of
-  /// its turns is refused.
+  /// A task that writes, and reads and writes within; or that reads, and reads within. `writes_only`: nobody else uses
+  /// its owner, so none of its turns is refused.
   asio::awaitable<void> work(owner me, int turns, int seed, bool writes_only) {
     for (int i = 0; i < turns; ++i) {
       if (writes_only || (i + seed) % 3 == 0) {
@@ -469,7 +473,9 @@ TEST_F(OneOwner, IsUsedByManyThreads) {
     EXPECT_EQ(all.troubles, 0);
     EXPECT_GE(all.written, turns);
     EXPECT_EQ(all.written + all.refused + all.read_times, tasks * turns);
-    auto const idle = [&] { return c->stats().held == 0 && c->stats().waiting == 0 && c->stats().cleanups_pending == 0; };
+    auto const idle = [&] {
+      return c->stats().held == 0 && c->stats().waiting == 0 && c->stats().cleanups_pending == 0;
+    };
     while (!idle() && steady::now() < end) ctx.run_for(1ms);
     EXPECT_TRUE(idle()) << c->stats().held << " held, " << c->stats().waiting << " waiting";
     c.reset();

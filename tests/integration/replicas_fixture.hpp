@@ -24,9 +24,11 @@ inline void wait_for_acknowledgements(redis_server& master, std::size_t replicas
 
 class replicated_server {
  public:
-  explicit replicated_server(std::size_t replicas, redis_server_options const& each = {.tcp = true}) : master_{with(each, {})} {
+  explicit replicated_server(std::size_t replicas, redis_server_options const& each = {.tcp = true})
+      : master_{with(each, {})} {
     for (std::size_t i = 0; i < replicas; ++i) {
-      replicas_.push_back(std::make_unique<redis_server>(with(each, {"--replicaof", "127.0.0.1 " + std::to_string(master_.port())})));
+      replicas_.push_back(
+          std::make_unique<redis_server>(with(each, {"--replicaof", "127.0.0.1 " + std::to_string(master_.port())})));
     }
     wait_for_replicas();
   }
@@ -46,7 +48,8 @@ class replicated_server {
   void isolate() {
     for (auto const& one : replicas_) {
       redis_probe probe{*one, 10s};
-      if (probe.command({"REPLICAOF", "127.0.0.1", "1"}) != "OK") throw std::runtime_error{"a replica stays with its master"};
+      if (probe.command({"REPLICAOF", "127.0.0.1", "1"}) != "OK")
+        throw std::runtime_error{"a replica stays with its master"};
     }
     wait(master_, [](std::string const& info) { return count(info, "state=online") == 0; });
   }

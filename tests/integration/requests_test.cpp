@@ -79,7 +79,8 @@ TEST_P(Requests, ThatCameBeforeAnybodyListenedAreHeardAtOnce) {
       client one{w.ctx.get_executor(), quick(url, 30s)}, two{w.ctx.get_executor(), quick(url, 30s)};
       hold h = co_await kind().acquire(one, name("before"));
       mutex const any{two, name("before")};
-      std::uint32_t asked = co_await any.async_request_release(h.fence() + (std::int64_t{1} << 20), asio::use_awaitable);
+      std::uint32_t asked =
+          co_await any.async_request_release(h.fence() + (std::int64_t{1} << 20), asio::use_awaitable);
       EXPECT_EQ(asked, 0u) << "the token of nobody";
       asked = co_await any.async_request_release(h.fence(), asio::use_awaitable);
       EXPECT_EQ(asked, 1u);
@@ -250,7 +251,8 @@ TEST_F(RequestsOf, SeveralLocksAreHeardOfEachOfThem) {
   auto const body = [&]() -> asio::awaitable<void> {
     for (std::string const& url : {server().url(), std::string{"memory://requests of several"}}) {
       SCOPED_TRACE(url);
-      client one{w.ctx.get_executor(), quick(url, 30s)}, two{w.ctx.get_executor(), quick(url, 30s)}, other{w.ctx.get_executor(), quick(url, 30s)};
+      client one{w.ctx.get_executor(), quick(url, 30s)}, two{w.ctx.get_executor(), quick(url, 30s)},
+          other{w.ctx.get_executor(), quick(url, 30s)};
       multi_lock both{{mutex{one, "left"}, mutex{other, "right"}}};
       multi_hold h = co_await both.async_acquire();
       int heard = 0;

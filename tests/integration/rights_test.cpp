@@ -28,11 +28,14 @@ class Rights : public with_server<Rights> {
     if (end == std::string::npos) throw std::runtime_error{"no ACL SETUSER in docs/servers/redis.md"};
     std::istringstream words{guide.substr(begin, end - begin)};
     std::vector<std::string> command;
-    for (std::string word; words >> word;) command.push_back(word == "orders" ? user : word == ">PASSWORD" ? ">pw" : word);
+    for (std::string word; words >> word;)
+      command.push_back(word == "orders" ? user : word == ">PASSWORD" ? ">pw" : word);
     return command;
   }
 
-  std::string url(std::string const& user) { return "redis://" + user + ":pw@127.0.0.1:" + std::to_string(server().port()) + "/1"; }
+  std::string url(std::string const& user) {
+    return "redis://" + user + ":pw@127.0.0.1:" + std::to_string(server().port()) + "/1";
+  }
   config settings(std::string const& user) {
     config c = often_renewed(url(user));
     c.claim = 1500ms;  // confirmed after a third of it
@@ -215,7 +218,8 @@ TEST_F(Rights, WithClientKillNothingIsRefused) {
   EXPECT_FALSE(log.contains("CLIENT KILL")) << *log.text;
 }
 
-// ---------------------------------------------------------------------------------- what that user must not be able to do
+// ---------------------------------------------------------------------------------- what that user must not be able to
+// do
 
 TEST_F(Rights, OfTheGuideGiveNothingAway) {
   probe.command({"CONFIG", "SET", "requirepass", "of the administrator"});
@@ -338,14 +342,17 @@ TEST_F(Rights, OfTheGuideGiveNothingAway) {
   }
   // Nor by a script, whatever keys it says that it uses.
   for (std::string const call :
-       {"'GET', 'secret'", "'GET', KEYS[1]", "'SET', 'secret', 'x'", "'DEL', 'secret'", "'PUBLISH', 'news', 'x'", "'CONFIG', 'GET', 'requirepass'",
-        "'ACL', 'LIST'", "'KEYS', '*'", "'FLUSHALL'", "'RANDOMKEY'", "'SCAN', '0'", "'REPLICAOF', 'NO', 'ONE'", "'DEBUG', 'SLEEP', '0'"}) {
+       {"'GET', 'secret'", "'GET', KEYS[1]", "'SET', 'secret', 'x'", "'DEL', 'secret'", "'PUBLISH', 'news', 'x'",
+        "'CONFIG', 'GET', 'requirepass'", "'ACL', 'LIST'", "'KEYS', '*'", "'FLUSHALL'", "'RANDOMKEY'", "'SCAN', '0'",
+        "'REPLICAOF', 'NO', 'ONE'", "'DEBUG', 'SLEEP', '0'"}) {
     std::string const source = "return redis.call(" + call + ")";
     EXPECT_TRUE(curious.command({"EVAL", source, "0"}).starts_with("(error)")) << call;
-    EXPECT_TRUE(curious.command({"EVAL", source, "1", "conch:{x}"}).starts_with("(error)") || call == "'GET', KEYS[1]") << call;
+    EXPECT_TRUE(curious.command({"EVAL", source, "1", "conch:{x}"}).starts_with("(error)") || call == "'GET', KEYS[1]")
+        << call;
     EXPECT_TRUE(curious.command({"EVAL", source, "1", "secret"}).starts_with("(error) NOPERM")) << call;
   }
-  EXPECT_EQ(curious.command({"EVAL", "return redis.call('GET', KEYS[1])", "1", "conch:{x}"}), "(nil)");  // this one works: the others did say no
+  // this one works: the others did say no
+  EXPECT_EQ(curious.command({"EVAL", "return redis.call('GET', KEYS[1])", "1", "conch:{x}"}), "(nil)");
   EXPECT_EQ(probe.command({"GET", "secret"}), "42");
   EXPECT_TRUE(curious.command({"AUTH", "default", "guessed"}).starts_with("(error) WRONGPASS"));
   probe.command({"CONFIG", "SET", "requirepass", ""});
@@ -370,10 +377,11 @@ TEST_F(Rights, OfSomeNamesAreEnoughForThemAndForNoOther) {
   w.run(body);
 }
 
-// ------------------------------------------------------------------------------------------- what each right is there for
+// ------------------------------------------------------------------------------------------- what each right is there
+// for
 
-/// All that may ask the server for something, each with its own names; says what was refused. (Inlined, g++ 12 warns of Asio's
-/// own allocation.)
+/// All that may ask the server for something, each with its own names; says what was refused. (Inlined, g++ 12 warns of
+/// Asio's own allocation.)
 [[gnu::noinline]] asio::awaitable<std::set<std::string>> workout(client& a, client& b, std::string const& user) {
   std::set<std::string> denied;
   auto const look = [&denied](error_code ec) {
@@ -462,9 +470,12 @@ TEST_F(Rights, EachOfTheGuideIsNeededAsItSays) {
     config c = short_lived(user);
     c.url.replace(c.url.rfind('/'), 2, right == "select" ? "/1" : "/0");
     client a{w.ctx.get_executor(), c}, b{w.ctx.get_executor(), c};
-    // What only a safety check needs may not be asked for the first time. And the refused request may have been a clean-up, which tells nobody.
+    // What only a safety check needs may not be asked for the first time. And the refused request may have been a
+    // clean-up, which tells nobody.
     std::set<std::string> found;
-    auto const seen = [&] { return refused_commands(user).contains(right) && found.empty() == missed_by_nobody.contains(right); };
+    auto const seen = [&] {
+      return refused_commands(user).contains(right) && found.empty() == missed_by_nobody.contains(right);
+    };
     for (int i = 0; i < 10 && !seen(); ++i) found.merge(co_await workout(a, b, user));
     denied[right] = std::move(found);
   };
@@ -523,7 +534,8 @@ class RightsForReplicas : public Rights {
     return c;
   }
 
-  redis_server const replica{{.arguments = {"--replicaof", "127.0.0.1 " + std::to_string(server().port()), "--repl-diskless-sync-delay", "0"}}};
+  redis_server const replica{{.arguments = {"--replicaof", "127.0.0.1 " + std::to_string(server().port()),
+                                            "--repl-diskless-sync-delay", "0"}}};
 };
 
 TEST_F(RightsForReplicas, OfTheGuideAndToWaitAreEnough) {

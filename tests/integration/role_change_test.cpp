@@ -1,4 +1,5 @@
-// A server and its replica change roles in good order, nothing is lost, and the clients stay connected to what is a replica now.
+// A server and its replica change roles in good order, nothing is lost, and the clients stay connected to what is a
+// replica now.
 
 #include "integration/fixture.hpp"
 
@@ -39,7 +40,8 @@ class pair_of_servers {
 
   bool by_hand = false;  // change_roles() by REPLICAOF, and not by FAILOVER
 
-  /// What an operator does by hand, or Kubernetes' does, ends no connection either, and loses what is written meanwhile.
+  /// What an operator does by hand, or Kubernetes' does, ends no connection either, and loses what is written
+  /// meanwhile.
   void demote_by_hand() {
     address_.retarget(second_.port());
     redis_probe first{first_}, second{second_};
@@ -82,9 +84,9 @@ struct grant_seen {
 
 class RoleChange : public testing::Test {
  protected:
-  /// A holder and the first in line are connected to the first server; the second in line comes when the roles have changed.
-  /// `lock(client)` makes the lock; the lease is long, so that nobody comes back by its safety check.
-  /// `others` are servers of a quorum, beside those that change roles.
+  /// A holder and the first in line are connected to the first server; the second in line comes when the roles have
+  /// changed. `lock(client)` makes the lock; the lease is long, so that nobody comes back by its safety check. `others`
+  /// are servers of a quorum, beside those that change roles.
   template <class Hold = hold, class Lock, class Acquire>
   void exactly_one_is_granted(Lock const& lock, Acquire const& acquire, std::span<redis_server const> others = {}) {
     auto const body = [&]() -> asio::awaitable<void> {
@@ -92,7 +94,8 @@ class RoleChange : public testing::Test {
       if (others.empty()) settings.url = servers.url();
       else settings.quorum.servers = {servers.url()};
       for (auto const& s : others) settings.quorum.servers.push_back(s.url());
-      client holds{w.ctx.get_executor(), settings}, waits{w.ctx.get_executor(), settings}, comes{w.ctx.get_executor(), settings};
+      client holds{w.ctx.get_executor(), settings}, waits{w.ctx.get_executor(), settings},
+          comes{w.ctx.get_executor(), settings};
       auto a = lock(holds), b = lock(waits), c = lock(comes);
       std::vector<grant_seen> grants;
       Hold first, second, third;
@@ -100,15 +103,17 @@ class RoleChange : public testing::Test {
         EXPECT_FALSE(ec) << ec.message();
         first = std::move(h);
       });
-      // Confirmed for its lease at every server: the change of roles stops this thread for longer than a vote is good for. The hold's own deadline
-      // covers a majority only, and where a vote expires the first in the queue is asked, is paused as well, and loses its place.
+      // Confirmed for its lease at every server: the change of roles stops this thread for longer than a vote is good
+      // for. The hold's own deadline covers a majority only, and where a vote expires the first in the queue is asked,
+      // is paused as well, and loses its place.
       std::vector<redis_probe> at_others(others.begin(), others.end());
       auto const is_long = [&](redis_probe& at) {
-        return others.empty() ||
-               at.integer({"PTTL", lock_key("role")}) > std::chrono::duration_cast<std::chrono::milliseconds>(settings.lease).count() / 2;
+        return others.empty() || at.integer({"PTTL", lock_key("role")}) >
+                                     std::chrono::duration_cast<std::chrono::milliseconds>(settings.lease).count() / 2;
       };
       auto const held = [&] {
-        return first.valid() && first.deadline() > clock::now() + settings.lease / 2 && is_long(at_first) && std::ranges::all_of(at_others, is_long);
+        return first.valid() && first.deadline() > clock::now() + settings.lease / 2 && is_long(at_first) &&
+               std::ranges::all_of(at_others, is_long);
       };
       co_await until(held, "the hold");
       auto const take = [&grants](int who, Hold& mine) {
@@ -121,7 +126,8 @@ class RoleChange : public testing::Test {
       acquire(b, take(1, second));
       // At every server: where one of a quorum does not know of it yet, the second in the queue is ahead of it there.
       auto const in_the_first = [&] {
-        return in_line(at_first, "role") == 1 && std::ranges::all_of(at_others, [](redis_probe& at) { return in_line(at, "role") == 1; });
+        return in_line(at_first, "role") == 1 &&
+               std::ranges::all_of(at_others, [](redis_probe& at) { return in_line(at, "role") == 1; });
       };
       co_await until(in_the_first, "the first in line");
       servers.change_roles();
@@ -193,7 +199,11 @@ TEST_F(RoleChange, P1ByReplicaOfGrantsAWriterOnce) {
 
 TEST_F(RoleChange, P1ByReplicaOfGrantsAReentrantMutexToOneOwner) {
   servers.by_hand = true;
-  exactly_one_is_granted<reentrant_hold>([](client& c) { return reentrant_mutex{c, "role"}.for_owner(owner{}); }, plainly);
+  exactly_one_is_granted<reentrant_hold>(
+      [](client& c) {
+        return reentrant_mutex{c, "role"}.for_owner(owner{});
+      },
+      plainly);
 }
 
 TEST_F(RoleChange, P1ByReplicaOfAtOneServerOfAQuorumGrantsAMutexOnce) {

@@ -88,15 +88,17 @@ TEST_P(Renew, ExtendsWhatIsMineAndShortensNothing) {
   }
 }
 
-// A place that came back with a copy of the server, and whose client knows nothing but the id: the text in line is not the one of the release.
+// A place that came back with a copy of the server, and whose client knows nothing but the id: the text in line is not
+// the one of the release.
 TEST(PermitRelease, P6GivesNothingToWhoeverReleases) {
   conch::test::redis_server server;
   conch::test::redis_probe probe(server), listener(server);
   listener.command({"SUBSCRIBE", "conch:c"});
   std::string const key = "conch:{stock}";
   probe.command({"ZADD", key + ":q", "1", "c.1 1 ,2,", "2", "d.1 1 -"});
-  auto const answer = probe.command({"EVAL", std::string{find_script("permit_release").source}, "4", key, key + ":q", key + ":f", key + ":e", "c.1",
-                                     "0!", "0", "3000", "600000", "g", "1", "1", "-", "0"});
+  auto const answer =
+      probe.command({"EVAL", std::string{find_script("permit_release").source}, "4", key, key + ":q", key + ":f",
+                     key + ":e", "c.1", "0!", "0", "3000", "600000", "g", "1", "1", "-", "0"});
   EXPECT_TRUE(answer.starts_with("[0, 0, 0, ")) << answer;
   EXPECT_EQ(probe.integer({"EXISTS", key, key + ":q"}), 0) << "c.1 has given back, and nobody hears for d";
 }

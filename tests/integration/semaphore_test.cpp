@@ -309,7 +309,8 @@ TEST_F(Semaphore, ACountThatNobodyCouldEverHaveIsRefusedAtOnceWithMemberAndNumbe
       auto result = co_await s.async_acquire(count, as_tuple);
       error_code const ec = std::get<0>(result);
       EXPECT_EQ(ec, errc::invalid_config) << ec.message();
-      EXPECT_TRUE(ec.message().starts_with("invalid configuration: count must be 1 to 1000000 permits, got " + std::to_string(count)))
+      EXPECT_TRUE(ec.message().starts_with("invalid configuration: count must be 1 to 1000000 permits, got " +
+                                           std::to_string(count)))
           << ec.message();
     }
     EXPECT_EQ(a.stats().scripts, 0u);

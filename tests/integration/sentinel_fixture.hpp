@@ -57,7 +57,9 @@ inline std::size_t connections(redis_server& at, std::string const& name) {
   redis_probe probe{at, 10s};
   std::string const all = probe.command({"CLIENT", "LIST"});
   std::size_t n = 0;
-  for (auto found = all.find(" name=" + name + " "); found != std::string::npos; found = all.find(" name=" + name + " ", found + 1)) ++n;
+  for (auto found = all.find(" name=" + name + " "); found != std::string::npos;
+       found = all.find(" name=" + name + " ", found + 1))
+    ++n;
   return n;
 }
 

@@ -16,10 +16,12 @@ std::vector<std::string> of_guide(std::string const& user) {
   std::string const guide{std::istreambuf_iterator<char>{file}, {}};
   auto const begin = guide.find("ACL SETUSER");
   auto const end = guide.find("```", begin);
-  if (begin == std::string::npos || end == std::string::npos) throw std::runtime_error{"no ACL SETUSER in docs/servers/sentinel.md"};
+  if (begin == std::string::npos || end == std::string::npos)
+    throw std::runtime_error{"no ACL SETUSER in docs/servers/sentinel.md"};
   std::istringstream words{guide.substr(begin, end - begin)};
   std::vector<std::string> command;
-  for (std::string word; words >> word;) command.push_back(word == "orders" ? user : word == ">PASSWORD" ? ">pw" : word);
+  for (std::string word; words >> word;)
+    command.push_back(word == "orders" ? user : word == ">PASSWORD" ? ">pw" : word);
   return command;
 }
 
@@ -59,7 +61,8 @@ seen look(sentinel_set& all, std::vector<std::string> const& rights, std::string
     mutex m{one, user};  // of its own: none before it is given back
     auto got = co_await m.async_acquire(as_tuple);
     found.ec = std::get<0>(got);
-    // It is asked for them before the master, so it has answered. What it was not allowed to be told it is not told later either.
+    // It is asked for them before the master, so it has answered. What it was not allowed to be told it is not told
+    // later either.
     found.others_known = log.contains("listens to");
     found.epoch_known = log.contains("(epoch ") && !log.contains("(epoch -1)");
   };

@@ -28,7 +28,9 @@ TEST(Sentinel, ALockIsAtTheMasterThatOneOfThemNames) {
     EXPECT_TRUE(h.valid());
     redis_probe probe{all.server(0)};
     EXPECT_EQ(probe.integer({"EXISTS", lock_key("m")}), 1);
-    auto const others = [&] { return connections(all.sentinel(0), "conch") == 1 && connections(all.sentinel(2), "conch") == 1; };
+    auto const others = [&] {
+      return connections(all.sentinel(0), "conch") == 1 && connections(all.sentinel(2), "conch") == 1;
+    };
     co_await until(others, "connections to the Sentinels that the first one named");
     EXPECT_TRUE(log.contains("the master 'm' is at 127.0.0.1:" + std::to_string(all.server(0).port()))) << *log.text;
     bool const was_held = co_await h.async_release();
@@ -92,7 +94,8 @@ TEST(Sentinel, D17AllAreOffALiveOldMasterAtOnceAndNoHoldIsLost) {
   w.run(body, 180s);
 }
 
-/// A Sentinel ends all connections to a server that it makes a replica, also those of a test. Then the answer is `otherwise`.
+/// A Sentinel ends all connections to a server that it makes a replica, also those of a test. Then the answer is
+/// `otherwise`.
 template <class Ask, class Answer>
 Answer in_spite_of_its_sentinels(Ask const& ask, Answer otherwise) {
   try {
@@ -136,13 +139,19 @@ TEST(Sentinel, D17NobodyGoesBackToAMasterThatStoodStillAndGoesOn) {
 
     all.server(0).cont();
     // What was in its buffers before this is done, whatever came of it.
-    auto const on_old = [&] { return in_spite_of_its_sentinels([&] { return connections(all.server(0), "locks"); }, std::size_t{0}); };
+    auto const on_old = [&] {
+      return in_spite_of_its_sentinels([&] { return connections(all.server(0), "locks"); }, std::size_t{0});
+    };
     in_spite_of_its_sentinels([&] { return at_old.command({"PING"}); }, std::string{});
     auto const off = [&] { return on_old() == 0; };
     co_await until(off, "the last connection off the old master", 30s);
     // It takes itself for the master until the Sentinels tell it: nobody asks it anything.
     auto const demoted = [&] {
-      return in_spite_of_its_sentinels([&] { return redis_probe{all.server(0), 10s}.command({"ROLE"}).starts_with("[slave"); }, false);
+      return in_spite_of_its_sentinels(
+          [&] {
+            return redis_probe{all.server(0), 10s}.command({"ROLE"}).starts_with("[slave");
+          },
+          false);
     };
     while (!demoted()) {
       EXPECT_EQ(on_old(), 0u);
@@ -205,16 +214,17 @@ void kill_the_master_and_serve(std::size_t waiters) {
     std::int64_t const before = held.fence();
     switch_watch watch{all};
     all.server(0).kill();
-    auto const released = co_await held.async_release(as_tuple);  // it waits for the new master, for command_timeout at most
+    // it waits for the new master, for command_timeout at most
+    auto const released = co_await held.async_release(as_tuple);
     error_code const ec = std::get<0>(released);
     EXPECT_TRUE(!ec || ec == errc::unreachable) << ec.message();
     auto const all_served = [&] { return served.size() == waiters; };
     co_await until(all_served, "all waiters served", 120s);
     auto const after = std::chrono::duration<double, std::milli>(*first_served - watch.first());
-    std::size_t const out_of_order = static_cast<std::size_t>(
-        std::count_if(served.begin(), served.end(), [&, n = std::size_t{0}](std::size_t who) mutable { return who != n++; }));
-    std::printf("A2: first grant %.0f ms after the first +switch-master; %zu waiters, %zu not at their own place\n", after.count(), waiters,
-                out_of_order);
+    std::size_t const out_of_order = static_cast<std::size_t>(std::count_if(
+        served.begin(), served.end(), [&, n = std::size_t{0}](std::size_t who) mutable { return who != n++; }));
+    std::printf("A2: first grant %.0f ms after the first +switch-master; %zu waiters, %zu not at their own place\n",
+                after.count(), waiters, out_of_order);
     EXPECT_TRUE(watch.seen());
     EXPECT_LT(after, 10s) << "at once, and not by a safety check";
     std::int64_t last = before;
@@ -298,9 +308,10 @@ TEST(SlowSentinel, P2TwentyFailoversWithALiveOldMasterLoseNoIncrement) {
     std::uint64_t losses = 0;
     for (auto const& c : each) losses += c->stats().losses;
     std::printf(
-        "A3: %zu failovers: nobody at the old master after %.0f ms at most; %lld increments written, counter %lld, %lld refused, %llu holds lost\n",
-        failovers, slowest, static_cast<long long>(written), static_cast<long long>(r.value), static_cast<long long>(r.refused),
-        static_cast<unsigned long long>(losses));
+        "A3: %zu failovers: nobody at the old master after %.0f ms at most; %lld increments written, counter %lld, "
+        "%lld refused, %llu holds lost\n",
+        failovers, slowest, static_cast<long long>(written), static_cast<long long>(r.value),
+        static_cast<long long>(r.refused), static_cast<unsigned long long>(losses));
     EXPECT_EQ(r.value, written);
     EXPECT_LT(slowest, 8000) << "by itself the old master would cut them after 10 s";
   };
@@ -395,7 +406,8 @@ TEST(Sentinel, SettingsThatDoNotFitAreRefusedByTheirNames) {
             [](config& c) {
               for (int i = 1; i < 1002; ++i) c.address_map["a:" + std::to_string(i)] = "b:1";
             }},
-           {"master_name is set, and the URL does not begin", [](config& c) { c.url = "redis://a", c.master_name = "m"; }},
+           {"master_name is set, and the URL does not begin",
+            [](config& c) { c.url = "redis://a", c.master_name = "m"; }},
            {"sentinel_password is set, and the URL", [](config& c) { c.url = "redis://a", c.sentinel_password = "p"; }},
            {"address_map is set, and the URL", [](config& c) { c.url = "redis://a", c.address_map["a:1"] = "b:1"; }},
            {"quorum.servers", [](config& c) { c.quorum.servers = {"redis-sentinel://a?sentinelMasterId=m"}; }},
@@ -446,7 +458,9 @@ TEST(Sentinel, ThatAreAllGoneChangeNothingWhileTheMasterAnswers) {
     client c{w.ctx.get_executor(), settings};
     mutex m{c, "m"};
     hold h = co_await m.async_acquire();
-    auto const both = [&] { return connections(all.sentinel(0), "conch") == 1 && connections(all.sentinel(1), "conch") == 1; };
+    auto const both = [&] {
+      return connections(all.sentinel(0), "conch") == 1 && connections(all.sentinel(1), "conch") == 1;
+    };
     co_await until(both, "connections to both");
     all.sentinel(0).kill();
     all.sentinel(1).kill();
@@ -481,7 +495,8 @@ TEST(Sentinel, ThatCannotBeReachedAreNamedInTheError) {
     auto got = co_await m.async_acquire(as_tuple);
     error_code const ec = std::get<0>(got);
     EXPECT_EQ(ec, errc::unreachable);
-    for (std::string const said : {"redis-sentinel://127.0.0.1:1: Connection refused", "redis-sentinel://127.0.0.1:2: Connection refused"}) {
+    for (std::string const said :
+         {"redis-sentinel://127.0.0.1:1: Connection refused", "redis-sentinel://127.0.0.1:2: Connection refused"}) {
       EXPECT_NE(ec.message().find(said), std::string::npos) << ec.message();
     }
   };

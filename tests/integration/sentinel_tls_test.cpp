@@ -1,4 +1,5 @@
-// D33: users, passwords and TLS of the Sentinels are not those of the servers; and Sentinels that are wrong, played by the test.
+// D33: users, passwords and TLS of the Sentinels are not those of the servers; and Sentinels that are wrong, played by
+// the test.
 
 #include "integration/sentinel_fixture.hpp"
 #include "integration/tls_fixture.hpp"
@@ -17,8 +18,8 @@ struct files_of_both : tls_files {
   }
 };
 
-/// A master of the authority "ca" and the user "app", and a Sentinel of the authority "other" and the user "watch", which has the rights of the
-/// guide.
+/// A master of the authority "ca" and the user "app", and a Sentinel of the authority "other" and the user "watch",
+/// which has the rights of the guide.
 struct SentinelAndServer : testing::TestWithParam<std::tuple<bool, bool>> {
   bool server_over_tls() const { return std::get<0>(GetParam()); }
   bool sentinel_over_tls() const { return std::get<1>(GetParam()); }
@@ -30,22 +31,24 @@ struct SentinelAndServer : testing::TestWithParam<std::tuple<bool, bool>> {
   redis_server_options of_sentinel(redis_server const& master) const {
     redis_server_options o;
     o.tls = sentinel_over_tls();
-    o.sentinel = {"sentinel monitor m 127.0.0.1 " + std::to_string(master.port()) + " 1",
-                  "sentinel auth-user m app",
-                  "sentinel auth-pass m of-servers",
-                  "tls-cert-file " + files.certificate("sentinel"),
-                  "tls-key-file " + files.key("sentinel"),
-                  "tls-ca-cert-file " + files.certificate("ca"),
-                  "tls-auth-clients no",
-                  std::string{"tls-replication "} + (server_over_tls() ? "yes" : "no"),
-                  "requirepass \"nobody knows it\"",
-                  "user watch on >of-sentinels resetkeys resetchannels &+switch-master -@all +hello +auth +ping +subscribe "
-                  "+sentinel|get-master-addr-by-name +sentinel|master +sentinel|sentinels +sentinel|myid"};
+    o.sentinel = {
+        "sentinel monitor m 127.0.0.1 " + std::to_string(master.port()) + " 1",
+        "sentinel auth-user m app",
+        "sentinel auth-pass m of-servers",
+        "tls-cert-file " + files.certificate("sentinel"),
+        "tls-key-file " + files.key("sentinel"),
+        "tls-ca-cert-file " + files.certificate("ca"),
+        "tls-auth-clients no",
+        std::string{"tls-replication "} + (server_over_tls() ? "yes" : "no"),
+        "requirepass \"nobody knows it\"",
+        "user watch on >of-sentinels resetkeys resetchannels &+switch-master -@all +hello +auth +ping +subscribe "
+        "+sentinel|get-master-addr-by-name +sentinel|master +sentinel|sentinels +sentinel|myid"};
     return o;
   }
   config settings() const {
-    config c = quick((server_over_tls() ? "rediss-sentinel" : "redis-sentinel") + std::string{"://app:of-servers@127.0.0.1:"} +
-                     std::to_string(sentinel.port()) + "?sentinelMasterId=m");
+    config c =
+        quick((server_over_tls() ? "rediss-sentinel" : "redis-sentinel") + std::string{"://app:of-servers@127.0.0.1:"} +
+              std::to_string(sentinel.port()) + "?sentinelMasterId=m");
     c.sentinel_username = "watch";
     c.sentinel_password = "of-sentinels";
     c.sentinels_over_tls = sentinel_over_tls();
@@ -78,10 +81,11 @@ TEST_P(SentinelAndServer, D33HaveUsersAndTlsOfTheirOwn) {
   EXPECT_EQ(unknown.ec, errc::tls_failed) << "the servers' authority has not signed the Sentinel's certificate";
 }
 
-INSTANTIATE_TEST_SUITE_P(With, SentinelAndServer, testing::Combine(testing::Bool(), testing::Bool()), [](auto const& all) {
-  return std::string{std::get<0>(all.param) ? "TlsToTheServer" : "PlainToTheServer"} +
-         (std::get<1>(all.param) ? "TlsToTheSentinel" : "PlainToTheSentinel");
-});
+INSTANTIATE_TEST_SUITE_P(With, SentinelAndServer, testing::Combine(testing::Bool(), testing::Bool()),
+                         [](auto const& all) {
+                           return std::string{std::get<0>(all.param) ? "TlsToTheServer" : "PlainToTheServer"} +
+                                  (std::get<1>(all.param) ? "TlsToTheSentinel" : "PlainToTheSentinel");
+                         });
 
 #endif  // CONCH_TLS
 
@@ -89,7 +93,8 @@ INSTANTIATE_TEST_SUITE_P(With, SentinelAndServer, testing::Combine(testing::Bool
 class fake_sentinel {
  public:
   fake_sentinel(asio::io_context& ctx, std::int64_t epoch, std::uint16_t master)
-      : now_{std::make_shared<state>()}, acceptor_{ctx, {asio::ip::address_v4::loopback(), 0}} {
+      : now_{std::make_shared<state>()},
+        acceptor_{ctx, {asio::ip::address_v4::loopback(), 0}} {
     say(epoch, master);
     asio::co_spawn(ctx, accept(now_, &acceptor_), asio::detached);
   }
@@ -116,8 +121,12 @@ class fake_sentinel {
     std::vector<std::shared_ptr<socket>> open;
   };
 
-  static std::string bulk(std::string const& text) { return "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n"; }
-  static std::string push(std::string const& event) { return ">3\r\n" + bulk("message") + bulk("+switch-master") + bulk(event); }
+  static std::string bulk(std::string const& text) {
+    return "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n";
+  }
+  static std::string push(std::string const& event) {
+    return ">3\r\n" + bulk("message") + bulk("+switch-master") + bulk(event);
+  }
 
   static asio::awaitable<void> accept(std::shared_ptr<state> s, asio::ip::tcp::acceptor* from) {
     for (;;) {
@@ -143,9 +152,11 @@ class fake_sentinel {
         ++s->asked;
         std::string out;
         if (!std::exchange(greeted, true)) {
-          out = "%1\r\n" + bulk("mode") + bulk("sentinel") + bulk("id") + ">3\r\n" + bulk("subscribe") + bulk("+switch-master") + ":1\r\n*0\r\n";
+          out = "%1\r\n" + bulk("mode") + bulk("sentinel") + bulk("id") + ">3\r\n" + bulk("subscribe") +
+                bulk("+switch-master") + ":1\r\n*0\r\n";
         }
-        out += "%1\r\n" + bulk("config-epoch") + bulk(std::to_string(s->epoch)) + "*2\r\n" + bulk("127.0.0.1") + bulk(std::to_string(s->master));
+        out += "%1\r\n" + bulk("config-epoch") + bulk(std::to_string(s->epoch)) + "*2\r\n" + bulk("127.0.0.1") +
+               bulk(std::to_string(s->master));
         co_await asio::async_write(*with, asio::buffer(out), asio::use_awaitable);
       }
     }

@@ -20,7 +20,9 @@ class redis_under_test final : public lock_server {
   void stop() override { server_.stop(); }
   void cont() override { server_.cont(); }
   void cut() override { probe_.command({"CLIENT", "KILL", "TYPE", "pubsub"}); }
-  std::int64_t listening() override { return probe_.integer({"EVAL", "return #redis.call('PUBSUB', 'CHANNELS', 'conch:*')", "0"}); }
+  std::int64_t listening() override {
+    return probe_.integer({"EVAL", "return #redis.call('PUBSUB', 'CHANNELS', 'conch:*')", "0"});
+  }
 
   void begin_to_count(std::vector<std::string> const&) override {
     for (redis::script const& s : redis::all_scripts()) probe_.command({"SCRIPT", "LOAD", s.source});
@@ -58,7 +60,8 @@ class memory_under_test final : public lock_server {
  private:
   engine::lock_report seen(std::string const& name) {
     auto const now = std::chrono::system_clock::now().time_since_epoch();
-    return store_->carry_out(protocol::inspect_command{name}, "nobody", std::chrono::duration_cast<std::chrono::microseconds>(now).count());
+    return store_->carry_out(protocol::inspect_command{name}, "nobody",
+                             std::chrono::duration_cast<std::chrono::microseconds>(now).count());
   }
 
   std::shared_ptr<memory::store> const store_ = memory::store::named("under test\nconch:");

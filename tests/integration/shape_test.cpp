@@ -13,9 +13,10 @@ namespace {
 
 static_assert(lock_hold<hold> && lock_hold<reentrant_hold> && lock_hold<multi_hold>);
 static_assert(!lock_hold<int> && !lock_hold<mutex>);
-static_assert(lockable<mutex> && lockable<semaphore> && lockable<shared_mutex> && lockable<shared_mutex::shared_view> && lockable<striped_mutex> &&
-              lockable<reentrant_mutex::owner_view> && lockable<reentrant_shared_mutex::owner_view> &&
-              lockable<reentrant_shared_mutex::reader_view> && lockable<multi_lock>);
+static_assert(lockable<mutex> && lockable<semaphore> && lockable<shared_mutex> && lockable<shared_mutex::shared_view> &&
+              lockable<striped_mutex> && lockable<reentrant_mutex::owner_view> &&
+              lockable<reentrant_shared_mutex::owner_view> && lockable<reentrant_shared_mutex::reader_view> &&
+              lockable<multi_lock>);
 
 /// What async_release says.
 struct told_of_release {
@@ -119,10 +120,12 @@ TEST_P(HowLong, AWrongOneIsRefusedWithoutAMessage) {
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), quick(server(), 30s)};
     auto const scripts = c.stats().scripts;
-    for (acquire_options const wrong : {acquire_options{.lease = 1ms}, acquire_options{.lease = 48h}, acquire_options{.max_hold = 0s}}) {
+    for (acquire_options const wrong :
+         {acquire_options{.lease = 1ms}, acquire_options{.lease = 48h}, acquire_options{.max_hold = 0s}}) {
       auto told = co_await kind().acquire(c, name("wrong"), wrong, lock_options{}, as_tuple);
       EXPECT_EQ(std::get<0>(told), errc::invalid_config);
-      EXPECT_NE(std::get<0>(told).message().find("acquire_options::"), std::string::npos) << std::get<0>(told).message();
+      EXPECT_NE(std::get<0>(told).message().find("acquire_options::"), std::string::npos)
+          << std::get<0>(told).message();
       EXPECT_FALSE(std::get<1>(told));
     }
     EXPECT_EQ(c.stats().scripts, scripts);
@@ -141,7 +144,8 @@ int threads_here() {
   return 0;
 }
 
-/// A thread of asio::system_executor would let go of the coroutine's io_context after the coroutine has ended, and the context with it.
+/// A thread of asio::system_executor would let go of the coroutine's io_context after the coroutine has ended, and the
+/// context with it.
 TEST(EmptyHold, EndsOnItsCoroutinesExecutorWithoutAnotherThread) {
   int const before = threads_here();
   ASSERT_GT(before, 0);

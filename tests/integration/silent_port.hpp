@@ -27,7 +27,8 @@ class silent_port {
     int const listener = open(0);
     int const yes = 1;
     ::setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    if (::bind(listener, any, sizeof where) != 0 || ::listen(listener, 0) != 0) throw std::runtime_error{"cannot listen at " + address};
+    if (::bind(listener, any, sizeof where) != 0 || ::listen(listener, 0) != 0)
+      throw std::runtime_error{"cannot listen at " + address};
     // Where the queue of a listener is full, Linux drops what comes.
     for (int unconnected = 0; unconnected < 2;) {
       int const s = open(SOCK_NONBLOCK);

@@ -1,4 +1,5 @@
-// What config::sync_replicas costs. The figures are printed; docs/design/decisions/synced-server.md says what they mean.
+// What config::sync_replicas costs. The figures are printed; docs/design/decisions/synced-server.md says what they
+// mean.
 
 #include "integration/replicas_fixture.hpp"
 #include "support/tcp_proxy.hpp"
@@ -25,7 +26,8 @@ steady::duration percentile(std::vector<steady::duration>& all, std::size_t perc
   return all[std::min(all.size() - 1, all.size() * percent / 100)];
 }
 
-/// Coroutines of one client. Each acquires a lock of its own, releases it at once, and rests, between 0 and twice this long.
+/// Coroutines of one client. Each acquires a lock of its own, releases it at once, and rests, between 0 and twice this
+/// long.
 struct load {
   std::uint16_t port = 0;
   std::size_t sync = 0;
@@ -47,7 +49,8 @@ struct under_way {
   int running = 0;
 };
 
-asio::awaitable<void> acquire_and_release(client& of, std::string name, std::chrono::milliseconds rest, unsigned seed, under_way& now) {
+asio::awaitable<void> acquire_and_release(client& of, std::string name, std::chrono::milliseconds rest, unsigned seed,
+                                          under_way& now) {
   ++now.running;
   mutex m{of, std::move(name)};
   std::minstd_rand random{seed};
@@ -92,7 +95,8 @@ figures measure(load const& of) {
     settings.sync_replicas = of.sync;
     client c{w.ctx.get_executor(), settings};
     for (int i = 0; i < of.coroutines; ++i) {
-      asio::co_spawn(w.ctx, acquire_and_release(c, "t" + std::to_string(i), of.rest, static_cast<unsigned>(i + 1), now), asio::detached);
+      asio::co_spawn(w.ctx, acquire_and_release(c, "t" + std::to_string(i), of.rest, static_cast<unsigned>(i + 1), now),
+                     asio::detached);
     }
     asio::co_spawn(w.ctx, ping(of.port, now), asio::detached);
     co_await pause_for(500ms + 2 * of.rest);
@@ -121,10 +125,12 @@ struct both {
     p50_with = percentile(with.acquires, 50);
     round_trip = percentile(with.round_trips, 50);
     std::printf(
-        "%4d coroutines, rest %3d ms: %6.0f a second without, %6.0f with; acquire p50 %.3f ms without, %.3f ms with; round trip %.3f and %.3f ms; "
+        "%4d coroutines, rest %3d ms: %6.0f a second without, %6.0f with; acquire p50 %.3f ms without, %.3f ms with; "
+        "round trip %.3f and %.3f ms; "
         "%.2f round trips more\n",
-        of.coroutines, static_cast<int>(of.rest.count()), without.a_second, with.a_second, ms(p50_without), ms(p50_with),
-        ms(percentile(without.round_trips, 50)), ms(round_trip), ms(p50_with - p50_without) / ms(round_trip));
+        of.coroutines, static_cast<int>(of.rest.count()), without.a_second, with.a_second, ms(p50_without),
+        ms(p50_with), ms(percentile(without.round_trips, 50)), ms(round_trip),
+        ms(p50_with - p50_without) / ms(round_trip));
   }
   figures without, with;
   steady::duration p50_without, p50_with, round_trip;
@@ -217,8 +223,8 @@ asio::awaitable<void> release_all(std::vector<hold>& holds, std::vector<steady::
   holds.clear();
 }
 
-// D23. The two p99 are of the same run, in turns. On a machine that is busy with something else they differ by more than 10 %, so what is
-// asserted is far below what one WAIT in front of a release would cost.
+// D23. The two p99 are of the same run, in turns. On a machine that is busy with something else they differ by more
+// than 10 %, so what is asserted is far below what one WAIT in front of a release would cost.
 TEST(SlowSyncCost, A10ReleasesAreAsQuickWhileAReplicaStandsStillAndAcquiresFailInTime) {
   replicated_server servers{1};
   world w;
@@ -232,7 +238,8 @@ TEST(SlowSyncCost, A10ReleasesAreAsQuickWhileAReplicaStandsStillAndAcquiresFailI
     settings.sync_timeout = 1s;
     client c{w.ctx.get_executor(), settings};
     constexpr int many = 20;
-    for (int i = 0; i < many; ++i) asio::co_spawn(w.ctx, acquire_now_and_then(c, "other" + std::to_string(i), others), asio::detached);
+    for (int i = 0; i < many; ++i)
+      asio::co_spawn(w.ctx, acquire_now_and_then(c, "other" + std::to_string(i), others), asio::detached);
     std::vector<hold> holds;
     for (int round = 0; round < 10; ++round) {
       co_await acquire_and_keep(c, 100, holds);
@@ -252,11 +259,14 @@ TEST(SlowSyncCost, A10ReleasesAreAsQuickWhileAReplicaStandsStillAndAcquiresFailI
     co_await until(ended, "the end of all coroutines");
   };
   w.run(body, 180s);
-  auto const p99 = percentile(runs, 99), p99_still = percentile(stands_still, 99), longest = percentile(others.failed, 100);
-  std::printf("releases: p50 %.3f ms, p99 %.3f ms with a replica that runs; p50 %.3f ms, p99 %.3f ms with a paused one: %.2f of it\n",
-              ms(percentile(runs, 50)), ms(p99), ms(percentile(stands_still, 50)), ms(p99_still), ms(p99_still) / ms(p99));
-  std::printf("%zu acquires with .wait = 1500 ms and sync_timeout = 1000 ms failed: p50 %.0f ms, the longest %.0f ms\n", others.failed.size(),
-              ms(percentile(others.failed, 50)), ms(longest));
+  auto const p99 = percentile(runs, 99), p99_still = percentile(stands_still, 99),
+             longest = percentile(others.failed, 100);
+  std::printf(
+      "releases: p50 %.3f ms, p99 %.3f ms with a replica that runs; p50 %.3f ms, p99 %.3f ms with a paused one: %.2f "
+      "of it\n",
+      ms(percentile(runs, 50)), ms(p99), ms(percentile(stands_still, 50)), ms(p99_still), ms(p99_still) / ms(p99));
+  std::printf("%zu acquires with .wait = 1500 ms and sync_timeout = 1000 ms failed: p50 %.0f ms, the longest %.0f ms\n",
+              others.failed.size(), ms(percentile(others.failed, 50)), ms(longest));
   EXPECT_LE(p99_still, 2 * p99 + 20ms);
   EXPECT_GE(percentile(others.failed, 0), 1500ms);
   EXPECT_LE(longest, 2500ms + 500ms) << "more than the WAIT that was under way at the end of .wait";

@@ -70,12 +70,14 @@ TEST(SyncReplicasWithSentinels, BothConnectionsFollowTheMasterAndNoHoldIsLost) {
     auto const served = [&] { return second.valid(); };
     co_await until(served, "the grant of the waiter", 60s);
     EXPECT_GT(second.fence(), fence);
-    for (std::size_t i = 0; i < all.servers(); ++i) EXPECT_TRUE(has(all.server(i), "kept", waits)) << i << " lacks it, and the master is " << master;
+    for (std::size_t i = 0; i < all.servers(); ++i)
+      EXPECT_TRUE(has(all.server(i), "kept", waits)) << i << " lacks it, and the master is " << master;
   };
   w.run(body, 300s);
 }
 
-// D26: with all replicas, whichever takes over knows the hold; then one of them is missing until the old master is back.
+// D26: with all replicas, whichever takes over knows the hold; then one of them is missing until the old master is
+// back.
 TEST(SyncReplicasWithSentinels, P1AMasterThatIsKilledTakesNoDeliveredHoldWithIt) {
   sentinel_set all{{.down_after = 1s}};
   world w;
@@ -166,7 +168,8 @@ class SyncReplicasAndCredentials : public testing::Test {
     std::istringstream lines{probe.command({"CLIENT", "LIST"})};
     std::size_t n = 0;
     for (std::string line; std::getline(lines, line);) {
-      if (line.find(" name=locks ") != std::string::npos && line.find(" cmd=" + command + " ") != std::string::npos) ++n;
+      if (line.find(" name=locks ") != std::string::npos && line.find(" cmd=" + command + " ") != std::string::npos)
+        ++n;
     }
     return n;
   }

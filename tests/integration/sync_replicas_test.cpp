@@ -239,7 +239,8 @@ struct seen_in_partitions {
   int holds = 0, overlaps = 0;
 };
 
-/// A11: the master is cut off with a client that holds the lock, and a replica takes over, where another client takes the lock.
+/// A11: the master is cut off with a client that holds the lock, and a replica takes over, where another client takes
+/// the lock.
 seen_in_partitions cut_off(world& w, int times, std::size_t sync) {
   seen_in_partitions seen;
   replicated_server servers{1};
@@ -286,7 +287,8 @@ class SlowSyncReplicas : public SyncReplicas {};
 TEST_F(SlowSyncReplicas, A11OverAHundredPartitionsNoTwoHoldsOverlap) {
   seen_in_partitions const without = cut_off(w, 20, 0), with = cut_off(w, 100, 1);
   RecordProperty("overlaps_without", without.overlaps);
-  std::printf("without sync_replicas: %d of %d overlap; with: %d of %d\n", without.overlaps, without.holds, with.overlaps, with.holds);
+  std::printf("without sync_replicas: %d of %d overlap; with: %d of %d\n", without.overlaps, without.holds,
+              with.overlaps, with.holds);
   EXPECT_GT(without.overlaps, 0) << "this test does not see what it is for";
   EXPECT_EQ(with.holds, 100);
   EXPECT_EQ(with.overlaps, 0);

@@ -23,7 +23,8 @@ class peer {
   using stream = ssl::stream<asio::ip::tcp::socket>;
 
   peer(tls_files const& files, std::function<void(stream&)> part, int receive_buffer = 0)
-      : context_{ssl::context::tls_server}, acceptor_{ctx_, asio::ip::tcp::endpoint{asio::ip::address_v4::loopback(), 0}} {
+      : context_{ssl::context::tls_server},
+        acceptor_{ctx_, asio::ip::tcp::endpoint{asio::ip::address_v4::loopback(), 0}} {
     context_.use_certificate_chain_file(files.certificate("server"));
     context_.use_private_key_file(files.key("server"), ssl::context::pem);
     if (receive_buffer != 0) acceptor_.set_option(asio::socket_base::receive_buffer_size{receive_buffer});
@@ -182,8 +183,8 @@ TEST_F(TlsStream, D32ACutIsAnOrdinaryEnd) {
 }
 
 TEST_F(TlsStream, D31TheNameIsSentAndAnAddressIsNot) {
-  for (auto const& [host, expected] :
-       std::vector<std::pair<std::string, std::string>>{{"a.test", "a.test"}, {"127.0.0.1", "none"}, {"::1%lo", "none"}}) {
+  for (auto const& [host, expected] : std::vector<std::pair<std::string, std::string>>{
+           {"a.test", "a.test"}, {"127.0.0.1", "none"}, {"::1%lo", "none"}}) {
     std::string heard;
     peer p{files, [&](peer::stream& s) {
              char const* const name = SSL_get_servername(s.native_handle(), TLSEXT_NAMETYPE_host_name);

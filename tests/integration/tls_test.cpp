@@ -1,4 +1,5 @@
-// rediss://: what is verified, what is said when it fails, and that a connection over TLS ends, renews itself and carries what it should.
+// rediss://: what is verified, what is said when it fails, and that a connection over TLS ends, renews itself and
+// carries what it should.
 
 #if CONCH_TLS
 
@@ -70,8 +71,8 @@ TEST_F(Tls, ValkeysIsTheSame) {
 
 TEST_F(Tls, FilesCanBeNamedByTheUrl) {
   redis_server server{files.options("server", "yes")};
-  std::string const url =
-      server.url() + "/1?cacert=" + files.certificate("ca") + "&cert=" + files.certificate("client") + "&key=" + files.key("client");
+  std::string const url = server.url() + "/1?cacert=" + files.certificate("ca") +
+                          "&cert=" + files.certificate("client") + "&key=" + files.key("client");
   attempt_result const r = acquire_once(quick(url));
   EXPECT_FALSE(r.ec) << r.words();
 }
@@ -95,8 +96,9 @@ TEST_F(Tls, AWrongCertificateIsAnErrorAtOnceWithOpenSslsWords) {
   struct row {
     std::string certificate, says;
   };
-  for (auto const& [certificate, says] : std::vector<row>{
-           {"stranger", "unable to get local issuer certificate"}, {"alone", "self-signed certificate"}, {"old", "certificate has expired"}}) {
+  for (auto const& [certificate, says] : std::vector<row>{{"stranger", "unable to get local issuer certificate"},
+                                                          {"alone", "self-signed certificate"},
+                                                          {"old", "certificate has expired"}}) {
     redis_server server{files.options(certificate)};
     std::string const words = refused(over_tls(server.url(), files), errc::tls_failed);
     EXPECT_SAYS(words, says);
@@ -141,7 +143,8 @@ TEST_F(Tls, WhatIsSetButNotUsedIsRefused) {
 TEST_F(Tls, AFileThatCannotBeUsedIsNamed) {
   redis_server server{files.options("server", "yes")};
   std::ofstream{files.path("nonsense")} << "no certificate\n";
-  std::ofstream{files.key("locked")} << "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIG=\n-----END ENCRYPTED PRIVATE KEY-----\n";
+  std::ofstream{files.key("locked")}
+      << "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIG=\n-----END ENCRYPTED PRIVATE KEY-----\n";
   ASSERT_EQ(::mkfifo(files.path("pipe").c_str(), 0600), 0);
   files.authority("other");
   struct row {
@@ -153,7 +156,8 @@ TEST_F(Tls, AFileThatCannotBeUsedIsNamed) {
            {"tls.ca_file", [&](tls_config& t) { t.ca_file = files.path("nonsense"); }},
            {"tls.ca_path '/no/such': No such file", [](tls_config& t) { t.ca_path = "/no/such"; }},
            {"it is not a folder", [&](tls_config& t) { t.ca_path = files.certificate("ca"); }},
-           {"it is not a file", [&](tls_config& t) { t.ca_file = files.path("pipe"); }},  // opening it would wait forever
+           // opening it would wait forever
+           {"it is not a file", [&](tls_config& t) { t.ca_file = files.path("pipe"); }},
            {"tls.cert_file '/no/such': No such file", [](tls_config& t) { t.cert_file = "/no/such"; }},
            {"tls.cert_file", [&](tls_config& t) { t.cert_file = files.path("nonsense"); }},
            {"the key in tls.cert_file", [&](tls_config& t) { t.cert_file = files.certificate("client"); }},
@@ -186,7 +190,8 @@ TEST_F(Tls, D32ACutConnectionIsLoggedOnceAndMadeAgain) {
   auto const body = [&]() -> asio::awaitable<void> {
     client one{w.ctx.get_executor(), c};
     mutex m{one, "m"};
-    for (auto const& cut : {std::function<void()>{[&] { between.drop(); }}, std::function<void()>{[&] { between.reset(); }}}) {
+    for (auto const& cut :
+         {std::function<void()>{[&] { between.drop(); }}, std::function<void()>{[&] { between.reset(); }}}) {
       hold h = co_await m.async_acquire();
       auto const seen = between.count().connections;
       cut();
@@ -232,7 +237,9 @@ TEST_F(Tls, D29ARefusedClientCertificateIsAnErrorAtOnce) {
     for (int round = 0; round < 5; ++round) {
       std::string const none = refused(c, errc::tls_failed);
       EXPECT_SAYS(none, "alert");
-      EXPECT_EQ(none.find("wants a certificate of the client: tls.cert_file") != std::string::npos, versions == std::string_view{"TLSv1.3"}) << none;
+      EXPECT_EQ(none.find("wants a certificate of the client: tls.cert_file") != std::string::npos,
+                versions == std::string_view{"TLSv1.3"})
+          << none;
     }
     c.tls.cert_file = files.certificate("stranger");
     c.tls.key_file = files.key("stranger");
@@ -248,7 +255,8 @@ TEST_F(Tls, D29ARefusedClientCertificateIsAnErrorAtOnce) {
 TEST_F(Tls, IsCountedAndTheEndOfTheCertificateIsTold) {
   files.authority("other");
   files.signed_by("other", "stranger", "IP:127.0.0.1");
-  redis_server server{files.options()}, wrong{files.options("stranger")}, wants_one{files.options("server", "yes")}, plain{{.tcp = true}};
+  redis_server server{files.options()}, wrong{files.options("stranger")}, wants_one{files.options("server", "yes")},
+      plain{{.tcp = true}};
   world w;
   auto const seen = [&](std::string const& url, int failures) {
     config c = over_tls(url, files);
@@ -274,7 +282,8 @@ TEST_F(Tls, IsCountedAndTheEndOfTheCertificateIsTold) {
   EXPECT_GT(left, 47h) << "made for two days";
   EXPECT_LE(left, 48h);
   EXPECT_SAYS(to_prometheus(good), "\nconch_tls_handshakes_total{result=\"ok\"} 1\n");
-  for (auto const& url : {wrong.url(), wants_one.url(), "rediss://127.0.0.1:" + std::to_string(plain.port()), server.url() + "?cacert=/no/such"}) {
+  for (auto const& url : {wrong.url(), wants_one.url(), "rediss://127.0.0.1:" + std::to_string(plain.port()),
+                          server.url() + "?cacert=/no/such"}) {
     statistics const bad = seen(url, 3);
     EXPECT_EQ(bad.tls_handshakes, 0u) << url;
   }
@@ -496,16 +505,17 @@ TEST_F(Tls, D33TlsAndPasswordsOfServersDoNotMix) {
   config c = quick("");
   c.url = config{}.url;
   c.tls.ca_file = files.certificate("ca");
-  c.quorum.servers = {url(one, "first-secret"), url(two, "second-secret") + "?cacert=" + files.certificate("other"), url(three, "third-secret")};
+  c.quorum.servers = {url(one, "first-secret"), url(two, "second-secret") + "?cacert=" + files.certificate("other"),
+                      url(three, "third-secret")};
   c.quorum.votes_needed = 3;
   attempt_result const all = acquire_once(c);
   EXPECT_FALSE(all.ec) << all.words();
   // Each of the other's is refused.
-  for (auto const& [at, wrong] :
-       std::vector<std::pair<std::size_t, std::string>>{{1, url(two, "second-secret")},
-                                                        {1, url(two, "first-secret") + "?cacert=" + files.certificate("other")},
-                                                        {2, url(three, "first-secret")},
-                                                        {0, url(one, "first-secret") + "?cacert=" + files.certificate("other")}}) {
+  for (auto const& [at, wrong] : std::vector<std::pair<std::size_t, std::string>>{
+           {1, url(two, "second-secret")},
+           {1, url(two, "first-secret") + "?cacert=" + files.certificate("other")},
+           {2, url(three, "first-secret")},
+           {0, url(one, "first-secret") + "?cacert=" + files.certificate("other")}}) {
     config mixed = c;
     mixed.quorum.servers[at] = wrong;
     mixed.offline_timeout = 500ms;
@@ -559,7 +569,9 @@ TEST_F(Tls, D35NoSecretIsInAnyWord) {
   std::string const secret = "pw-4711";
   redis_server server{with(files.options("server", "yes"), {"--requirepass", secret})};
   redis_server plain{{.tcp = true}};
-  auto const url = [&](std::uint16_t port, std::string const& scheme) { return scheme + "://:" + secret + "x@127.0.0.1:" + std::to_string(port); };
+  auto const url = [&](std::uint16_t port, std::string const& scheme) {
+    return scheme + "://:" + secret + "x@127.0.0.1:" + std::to_string(port);
+  };
   config c = over_tls(url(server.port(), "rediss"), files);
   collect(c);  // no certificate
   c.tls.cert_file = files.certificate("client");
@@ -595,7 +607,8 @@ TEST_F(Tls, D35NoSecretIsInAnyWord) {
     said += std::get<0>(got).message() + s.servers.at(0).last_trouble + s.servers.at(0).url + to_prometheus(s);
   };
   w.run(body);
-  for (std::string const& word : {secret, std::string{".key'"}, files.key("client"), files.key("ca"), std::string{"missing.key"}}) {
+  for (std::string const& word :
+       {secret, std::string{".key'"}, files.key("client"), files.key("ca"), std::string{"missing.key"}}) {
     EXPECT_EQ(said.find(word), std::string::npos) << said;
   }
 }

@@ -64,7 +64,8 @@ TEST_P(WaitFree, IsNotToldOfAHandOver) {
   auto const body = [&]() -> asio::awaitable<void> {
     for (std::string const& url : {server().url(), std::string{"memory://handed"}}) {
       SCOPED_TRACE(url);
-      client one{w.ctx.get_executor(), quick(url, 30s)}, two{w.ctx.get_executor(), quick(url, 30s)}, three{w.ctx.get_executor(), quick(url, 30s)};
+      client one{w.ctx.get_executor(), quick(url, 30s)}, two{w.ctx.get_executor(), quick(url, 30s)},
+          three{w.ctx.get_executor(), quick(url, 30s)};
       mutex const any{three, name("handed")};
       hold h = co_await kind().acquire(one, any.name());
       hold next;
@@ -142,7 +143,9 @@ TEST_F(WaitFreeOf, TellsThousandsAHundredInAScript) {
     std::int64_t const written = probe.integer({"ZCARD", "conch:{thousands}:w"});
     EXPECT_EQ(written, 2500);
     co_await h.async_release();
-    auto const told = [&] { return std::all_of(all.begin(), all.end(), [](watcher const& each) { return each.done && !each.why; }); };
+    auto const told = [&] {
+      return std::all_of(all.begin(), all.end(), [](watcher const& each) { return each.done && !each.why; });
+    };
     co_await until(told, "all are told");
     EXPECT_EQ(probe.integer({"EXISTS", "conch:{thousands}:w", "conch:{thousands}:a"}), 0);
   };

@@ -41,7 +41,9 @@ TEST_P(WithLock, RunsTheBodyUnderTheLockAndReturnsItsValue) {
     EXPECT_TRUE(ran);
     EXPECT_TRUE(is_free(server(), "value"));
 
-    auto text = [&](hold&) -> asio::awaitable<std::string> { co_return "a string that is too long to be stored inside"; };
+    auto text = [&](hold&) -> asio::awaitable<std::string> {
+      co_return "a string that is too long to be stored inside";
+    };
     std::string const words = co_await with_lock(m, {.wait = 2s}, text);
     EXPECT_EQ(words, "a string that is too long to be stored inside");
 

@@ -1,4 +1,5 @@
-// From a unified diff to an entry: the smallest whole expression or statement that the diff changes and that the file has only once.
+// From a unified diff to an entry: the smallest whole expression or statement that the diff changes and that the file
+// has only once.
 #include "overlay/overlay.hpp"
 #include "overlay/tokens.hpp"
 
@@ -79,7 +80,11 @@ place place_of(std::string_view diff) {
 class change {
  public:
   change(std::string_view before, std::string_view after)
-      : before_{before}, after_{after}, old_{tokens_of(before)}, new_{tokens_of(after)}, grows_{new_.size() - old_.size()} {}
+      : before_{before},
+        after_{after},
+        old_{tokens_of(before)},
+        new_{tokens_of(after)},
+        grows_{new_.size() - old_.size()} {}
 
   /// The entry for what differs.
   bool find(fault& f) {
@@ -100,7 +105,8 @@ class change {
   /// The same for whole statements that are only added, before the token `at`.
   bool find_added(fault& f, std::size_t at, std::size_t count, bool in_function) const {
     static constexpr std::string_view no_anchor[] = {"}", "else", "case", "default"};
-    bool const is_behind = at >= old_.size() || std::any_of(std::begin(no_anchor), std::end(no_anchor), [&](auto s) { return old_[at].is(s); });
+    bool const is_behind = at >= old_.size() || std::any_of(std::begin(no_anchor), std::end(no_anchor),
+                                                            [&](auto s) { return old_[at].is(s); });
     span anchor{at, at};
     for (int tries = 0; tries < 8; ++tries) {
       if (is_behind) anchor.from = start_of_statement(anchor.from - 1);
@@ -172,11 +178,15 @@ class change {
     f.function = in_function ? heading() : std::string{};
     f.text = text_of(s);
     span const n{s.from, s.to + grows_};
-    f.replacement = n.from == n.to ? std::string{} : std::string{after_.substr(new_[n.from].at, new_[n.to - 1].end() - new_[n.from].at)};
+    f.replacement = n.from == n.to
+                        ? std::string{}
+                        : std::string{after_.substr(new_[n.from].at, new_[n.to - 1].end() - new_[n.from].at)};
     return true;
   }
 
-  std::string text_of(span s) const { return std::string{before_.substr(old_[s.from].at, old_[s.to - 1].end() - old_[s.from].at)}; }
+  std::string text_of(span s) const {
+    return std::string{before_.substr(old_[s.from].at, old_[s.to - 1].end() - old_[s.from].at)};
+  }
   std::vector<token> olds(span s) const { return part(old_, s.from, s.to); }
   std::vector<token> news(span s) const { return part(new_, s.from, s.to + grows_); }
   static std::vector<token> part(std::vector<token> const& all, std::size_t from, std::size_t to) {
@@ -232,7 +242,9 @@ class change {
     return s;
   }
 
-  static bool is_keyword(token const& t) { return t.is("if") || t.is("while") || t.is("for") || t.is("switch") || t.is("catch"); }
+  static bool is_keyword(token const& t) {
+    return t.is("if") || t.is("while") || t.is("for") || t.is("switch") || t.is("catch");
+  }
 
   /// What an operand ends at: with a level of 0 `&&` and `||` too, with less than 2 the parts of `? :`.
   static bool ends_operand(token const& t, int level) {
@@ -278,7 +290,8 @@ class change {
   std::size_t start_of_statement(std::size_t at) const {
     while (at > 0) {
       token const& t = old_[at - 1];
-      if (t.is(";") || t.is("{") || (t.is(":") && !has_question(at - 1)) || (t.is("}") && is_block(opening(at - 1)))) break;
+      if (t.is(";") || t.is("{") || (t.is(":") && !has_question(at - 1)) || (t.is("}") && is_block(opening(at - 1))))
+        break;
       at = t.is(")") || t.is("]") || t.is("}") ? opening(at - 1) : at - 1;
     }
     return at;
@@ -298,7 +311,8 @@ class change {
       return end;
     }
     if (old_[at].is("{")) return closing(at) + 1;
-    while (at < old_.size() && !old_[at].is(";") && !old_[at].is("}")) at = old_[at].is("(") || old_[at].is("{") ? closing(at) + 1 : at + 1;
+    while (at < old_.size() && !old_[at].is(";") && !old_[at].is("}"))
+      at = old_[at].is("(") || old_[at].is("{") ? closing(at) + 1 : at + 1;
     return std::min(at + 1, old_.size());
   }
   std::size_t end_of_line_or_statement(std::size_t at) const {
@@ -313,17 +327,20 @@ class change {
     auto const before = olds(s), after = news(s);
     if (before.empty() || after.empty() || !is_balanced(before) || !is_balanced(after)) return false;
     if (before.front().is("{") || after.front().is("{")) return false;
-    if (has(before, ";") || has(after, ";") || is_keyword(before.front()) || s.from == 0 || s.to >= old_.size()) return false;
+    if (has(before, ";") || has(after, ";") || is_keyword(before.front()) || s.from == 0 || s.to >= old_.size())
+      return false;
     // One that is a statement by itself is none here, nor is what an assignment would take apart.
     if (begins_statement(s.from) && old_[s.to].is(";")) return false;
     if (old_[s.to].is("=") || old_[s.to].is("+=") || old_[s.to].is("{") || old_[s.to].is("-=")) return false;
-    bool const beside = old_[s.from - 1].is("&&") || old_[s.to].is("&&") || old_[s.from - 1].is("||") || old_[s.to].is("||");
+    bool const beside =
+        old_[s.from - 1].is("&&") || old_[s.to].is("&&") || old_[s.from - 1].is("||") || old_[s.to].is("||");
     if (level == 0 && beside && (has(before, "||") || has(after, "?") || has(before, "?"))) return false;
     return !(level < 2 && (has(before, "=") || has(after, "=")));
   }
   bool begins_statement(std::size_t at) const {
     token const& t = old_[at - 1];
-    return t.is(";") || t.is("{") || t.is("}") || t.is("else") || (t.is(")") && is_keyword(old_[std::max<std::size_t>(opening(at - 1), 1) - 1]));
+    return t.is(";") || t.is("{") || t.is("}") || t.is("else") ||
+           (t.is(")") && is_keyword(old_[std::max<std::size_t>(opening(at - 1), 1) - 1]));
   }
   /// Outside of brackets.
   static bool has(std::vector<token> const& all, std::string_view what) {
@@ -338,7 +355,9 @@ class change {
 
   bool are_whole(span s) const {
     auto const before = olds(s), after = news(s);
-    if (!are_statements(before) || (!after.empty() && !are_statements(after)) || !is_balanced(before) || !is_balanced(after)) return false;
+    if (!are_statements(before) || (!after.empty() && !are_statements(after)) || !is_balanced(before) ||
+        !is_balanced(after))
+      return false;
     for (std::size_t at = s.from; at < s.to; at = end_of_statement(at)) {
       if (is_declaration(at)) return false;
     }
@@ -352,9 +371,11 @@ class change {
     };
     static constexpr std::string_view others[] = {"return", "throw",    "delete",    "if",    "for",      "while",
                                                   "switch", "co_await", "co_return", "break", "continue", "else"};
-    if (!is_word(at) || std::any_of(std::begin(others), std::end(others), [&](auto s) { return old_[at].is(s); })) return false;
+    if (!is_word(at) || std::any_of(std::begin(others), std::end(others), [&](auto s) { return old_[at].is(s); }))
+      return false;
     for (std::size_t i = at + 1; i < old_.size() && !old_[i].is(";") && !old_[i].is("=") && !old_[i].is("("); ++i) {
-      if (is_word(i) && (is_word(i - 1) || old_[i - 1].is("&") || old_[i - 1].is("*") || old_[i - 1].is(">"))) return true;
+      if (is_word(i) && (is_word(i - 1) || old_[i - 1].is("&") || old_[i - 1].is("*") || old_[i - 1].is(">")))
+        return true;
     }
     return false;
   }
@@ -369,16 +390,19 @@ class change {
 
 }  // namespace
 
-fault fault_of_diff(std::string_view name, std::string_view diff, std::function<std::string(std::string const&)> const& source) {
+fault fault_of_diff(std::string_view name, std::string_view diff,
+                    std::function<std::string(std::string const&)> const& source) {
   place const p = place_of(diff);
   std::string const before = source(p.file);
   strings lines = lines_of(before);
   std::size_t const first = p.line - 1;
-  if (first + p.removed.size() > lines.size() || !std::equal(p.removed.begin(), p.removed.end(), lines.begin() + static_cast<std::ptrdiff_t>(first)))
+  if (first + p.removed.size() > lines.size() ||
+      !std::equal(p.removed.begin(), p.removed.end(), lines.begin() + static_cast<std::ptrdiff_t>(first)))
     fail("the diff does not fit " + p.file);
   std::size_t offset = 0;
   for (std::size_t i = 0; i < first; ++i) offset += lines[i].size() + 1;
-  lines.erase(lines.begin() + static_cast<std::ptrdiff_t>(first), lines.begin() + static_cast<std::ptrdiff_t>(first + p.removed.size()));
+  lines.erase(lines.begin() + static_cast<std::ptrdiff_t>(first),
+              lines.begin() + static_cast<std::ptrdiff_t>(first + p.removed.size()));
   lines.insert(lines.begin() + static_cast<std::ptrdiff_t>(first), p.added.begin(), p.added.end());
   std::string const after = joined(lines);
 
@@ -396,7 +420,9 @@ fault fault_of_diff(std::string_view name, std::string_view diff, std::function<
     if (added.empty() && whole(removed)) found = found || c.find_removed(f, at, removed.size(), in_function);
   }
   found = found || c.find(f);
-  if (!found) fail("no whole expression or statement of " + p.file + " that is there only once has this change; write the entry by hand");
+  if (!found)
+    fail("no whole expression or statement of " + p.file +
+         " that is there only once has this change; write the entry by hand");
   f.text = in_lines(f.text);
   f.replacement = in_lines(f.replacement);
   with_faults(before, {f}, p.file);

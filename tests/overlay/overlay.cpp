@@ -14,8 +14,9 @@ namespace {
 constexpr std::string_view always = "always";
 
 bool is_name(std::string_view s) {
-  return !s.empty() && s != "none" &&
-         std::all_of(s.begin(), s.end(), [](unsigned char c) { return std::islower(c) != 0 || std::isdigit(c) != 0 || c == '_'; });
+  return !s.empty() && s != "none" && std::all_of(s.begin(), s.end(), [](unsigned char c) {
+    return std::islower(c) != 0 || std::isdigit(c) != 0 || c == '_';
+  });
 }
 
 std::string condition(fault const& f) { return "CONCH_FAULT(" + f.name + ")"; }
@@ -33,19 +34,24 @@ struct change {
 };
 
 /// What the replacement has before the text, if it is that and the text.
-std::optional<std::string> added_before(std::vector<token> const& text, std::vector<token> const& all, std::string_view replacement) {
+std::optional<std::string> added_before(std::vector<token> const& text, std::vector<token> const& all,
+                                        std::string_view replacement) {
   if (all.size() <= text.size()) return std::nullopt;
   std::size_t const more = all.size() - text.size();
   auto const same = [](token const& a, token const& b) { return a.text == b.text; };
-  if (!ends_statement(all[more - 1]) || !std::equal(text.begin(), text.end(), all.end() - static_cast<std::ptrdiff_t>(text.size()), same))
+  if (!ends_statement(all[more - 1]) ||
+      !std::equal(text.begin(), text.end(), all.end() - static_cast<std::ptrdiff_t>(text.size()), same))
     return std::nullopt;
   return on_one_line(replacement.substr(0, all[more].at));
 }
 
-std::optional<std::string> added_behind(std::vector<token> const& text, std::vector<token> const& all, std::string_view replacement) {
+std::optional<std::string> added_behind(std::vector<token> const& text, std::vector<token> const& all,
+                                        std::string_view replacement) {
   if (all.size() <= text.size()) return std::nullopt;
   auto const same = [](token const& a, token const& b) { return a.text == b.text; };
-  if (!ends_statement(all.back()) || !ends_statement(text.back()) || !std::equal(text.begin(), text.end(), all.begin(), same)) return std::nullopt;
+  if (!ends_statement(all.back()) || !ends_statement(text.back()) ||
+      !std::equal(text.begin(), text.end(), all.begin(), same))
+    return std::nullopt;
   return on_one_line(replacement.substr(all[text.size()].at));
 }
 
@@ -68,9 +74,11 @@ class maker {
     std::erase_if(places, [&](std::size_t at) { return at < in.from || at + text.size() > in.to; });
     if (places.size() != 1) return "its text is " + how_often(places) + " in " + there;
     std::size_t const first = places[0];
-    change c{&f, form::expression, tokens_[first].at, tokens_[first + text.size() - 1].end(), on_one_line(f.replacement)};
+    change c{&f, form::expression, tokens_[first].at, tokens_[first + text.size() - 1].end(),
+             on_one_line(f.replacement)};
     // Else the text is all that an `if` or a loop without braces does, and what is added would not belong to it.
-    bool const begins = first == 0 || ends_statement(tokens_[first - 1]) || tokens_[first - 1].is("{") || tokens_[first - 1].is(":");
+    bool const begins =
+        first == 0 || ends_statement(tokens_[first - 1]) || tokens_[first - 1].is("{") || tokens_[first - 1].is(":");
     if (f.name == always) {
       c.as = form::instead;
     } else if (auto more = added_before(text, all, f.replacement); more && begins) {
@@ -87,7 +95,8 @@ class maker {
       return "its text is an expression, its replacement is not: " + on_one_line(f.text);
     }
     bool const whole = c.as == form::expression || c.as == form::statements;
-    if (whole && (!is_balanced(text) || !is_balanced(all))) return "its brackets are not closed: " + on_one_line(f.text);
+    if (whole && (!is_balanced(text) || !is_balanced(all)))
+      return "its brackets are not closed: " + on_one_line(f.text);
     changes_.push_back(std::move(c));
     return {};
   }
@@ -96,7 +105,8 @@ class maker {
   std::string how_often(std::vector<std::size_t> const& places) const {
     if (places.empty()) return "nowhere";
     std::string text = places.size() == 2 ? "twice" : std::to_string(places.size()) + " times";
-    for (std::size_t i = 0; i < places.size(); ++i) text += (i == 0 ? " (lines " : ", ") + std::to_string(line_of(source_, tokens_[places[i]].at));
+    for (std::size_t i = 0; i < places.size(); ++i)
+      text += (i == 0 ? " (lines " : ", ") + std::to_string(line_of(source_, tokens_[places[i]].at));
     return text + ")";
   }
 
@@ -108,7 +118,8 @@ class maker {
     for (std::size_t i = 0; i < changes_.size(); ++i) {
       for (std::size_t k = i + 1; k < changes_.size() && changes_[k].from < changes_[i].to; ++k) {
         if (changes_[k].to > changes_[i].to)
-          return changes_[i].of->name + " and " + changes_[k].of->name + " overlap: one text must be part of the other, or apart from it";
+          return changes_[i].of->name + " and " + changes_[k].of->name +
+                 " overlap: one text must be part of the other, or apart from it";
       }
     }
     return {};
@@ -238,7 +249,8 @@ std::string names_header(std::vector<fault> const& faults) {
     text += "  " + f.name + ",\n";
   }
   return text +
-         "};\n\n/// Of this thread.\nextern constinit thread_local engine_mutant active_engine_mutant;\n\n}  // namespace conch::sim\n\n"
+         "};\n\n/// Of this thread.\nextern constinit thread_local engine_mutant active_engine_mutant;\n\n}  // "
+         "namespace conch::sim\n\n"
          "#define CONCH_FAULT(name) (::conch::sim::active_engine_mutant == ::conch::sim::engine_mutant::name)\n";
 }
 

@@ -17,7 +17,8 @@ using namespace conch::overlay;
 
 namespace {
 
-constexpr char usage[] = R"(conch-overlay TREE TO ROOM... -- FAULTS...   copies src/ROOM of TREE to TO/src, with the faults in
+constexpr char usage[] =
+    R"(conch-overlay TREE TO ROOM... -- FAULTS...   copies src/ROOM of TREE to TO/src, with the faults in
 conch-overlay --import TREE NAME <DIFF       prints an entry for a unified diff that changes one place
 )";
 
@@ -36,7 +37,8 @@ void write(fs::path const& file, std::string const& content) {
   if (!out.flush()) throw errors{{"cannot write " + file.string()}};
 }
 
-void make(fs::path const& tree, fs::path const& to, std::vector<std::string> const& rooms, std::vector<fs::path> const& lists) {
+void make(fs::path const& tree, fs::path const& to, std::vector<std::string> const& rooms,
+          std::vector<fs::path> const& lists) {
   errors wrong;
   auto const noting = [&](auto const& what) {
     try {
@@ -62,13 +64,15 @@ void make(fs::path const& tree, fs::path const& to, std::vector<std::string> con
       std::string const name = fs::relative(one.path(), tree).generic_string();
       auto const faults = of.extract(name);
       noting([&] {
-        write(to / name, with_faults(content_of(one.path()), faults.empty() ? std::vector<fault>{} : faults.mapped(), one.path().string()));
+        write(to / name, with_faults(content_of(one.path()), faults.empty() ? std::vector<fault>{} : faults.mapped(),
+                                     one.path().string()));
       });
       made.insert(to / name);
     }
   }
   for (auto const& [file, faults] : of) {
-    for (fault const& f : faults) wrong.lines.push_back(f.where + ": " + f.name + ": the simulator has no file " + file);
+    for (fault const& f : faults)
+      wrong.lines.push_back(f.where + ": " + f.name + ": the simulator has no file " + file);
   }
   noting([&] { write(to / "engine_mutants.hpp", names_header(all)); });
   if (!wrong.lines.empty()) throw wrong;
@@ -87,7 +91,8 @@ int main(int argc, char** argv) {
   try {
     if (words.size() == 3 && words[0] == "--import") {
       std::string const diff{std::istreambuf_iterator<char>{std::cin}, {}};
-      std::cout << written(fault_of_diff(words[2], diff, [&](std::string const& file) { return content_of(fs::path{words[1]} / file); }));
+      std::cout << written(fault_of_diff(
+          words[2], diff, [&](std::string const& file) { return content_of(fs::path{words[1]} / file); }));
       return 0;
     }
     std::vector<std::string> rooms;

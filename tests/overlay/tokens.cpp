@@ -12,8 +12,8 @@ namespace {
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
 // Without `>>`, which also ends two lists of template arguments.
-constexpr std::array<std::string_view, 20> operators{
-    "<=>", "::", "->", "++", "--", "<<", "<=", ">=", "==", "!=", "&&", "||", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^="};
+constexpr std::array<std::string_view, 20> operators{"<=>", "::", "->", "++", "--", "<<", "<=", ">=", "==", "!=",
+                                                     "&&",  "||", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^="};
 
 /// The length of the blanks and comments that it begins with.
 std::size_t skipped(std::string_view rest) {
@@ -53,7 +53,8 @@ std::size_t length_of_token(std::string_view rest) {
     while (n < rest.size() && (is_word(rest[n]) || (is_number && (rest[n] == '\'' || rest[n] == '.')))) ++n;
     return n;
   }
-  auto const one = std::find_if(operators.begin(), operators.end(), [&](std::string_view s) { return rest.starts_with(s); });
+  auto const one =
+      std::find_if(operators.begin(), operators.end(), [&](std::string_view s) { return rest.starts_with(s); });
   return one == operators.end() ? 1 : one->size();
 }
 
@@ -133,7 +134,8 @@ std::string in_lines(std::string_view source) {
   std::string text;
   std::size_t end = 0;
   for (token const& t : tokens_of(source)) {
-    if (!text.empty() && t.at != end) text += source.substr(end, t.at - end).find('\n') == std::string_view::npos ? ' ' : '\n';
+    if (!text.empty() && t.at != end)
+      text += source.substr(end, t.at - end).find('\n') == std::string_view::npos ? ' ' : '\n';
     text += t.text;
     end = t.end();
   }
@@ -152,7 +154,8 @@ std::string on_one_line(std::string_view source) {
 }
 
 std::size_t line_of(std::string_view source, std::size_t at) {
-  return 1 + static_cast<std::size_t>(std::count(source.begin(), source.begin() + static_cast<std::ptrdiff_t>(std::min(at, source.size())), '\n'));
+  return 1 + static_cast<std::size_t>(std::count(
+                 source.begin(), source.begin() + static_cast<std::ptrdiff_t>(std::min(at, source.size())), '\n'));
 }
 
 }  // namespace conch::overlay

@@ -27,9 +27,11 @@ std::vector<std::string> values(statement const& s) {
 
 TEST(PostgresqlCodec, ANameOfAnyBytesIsSentAsBytes) {
   std::string const name{"a\0}'\\", 5};
-  statement const s = encode(protocol::acquire_command{.name = name, .id = 7, .lease = 30s, .claim = 3s, .retention = 600s}, who);
+  statement const s =
+      encode(protocol::acquire_command{.name = name, .id = 7, .lease = 30s, .claim = 3s, .retention = 600s}, who);
   EXPECT_STREQ(s.name(), "conch_acquire");
-  EXPECT_EQ(values(s), (std::vector<std::string>{"conch:{" + name + "}", client + ".7", "t", "f", "30000", "3000", "600000", "0", "0"}));
+  EXPECT_EQ(values(s), (std::vector<std::string>{"conch:{" + name + "}", client + ".7", "t", "f", "30000", "3000",
+                                                 "600000", "0", "0"}));
   EXPECT_EQ(s.format(0), 1);
   EXPECT_EQ(s.format(1), 0);
 }
@@ -39,9 +41,9 @@ TEST(PostgresqlCodec, ManyRenewalsAreOneStatement) {
   protocol::renewal const items[] = {{"a", {7, 1}, 30s, 0, 12}, {odd, 8, 1s}};
   statement const s = encode(protocol::renew_command{items, false, true}, who);
   EXPECT_STREQ(s.name(), "conch_renew_permits");
-  EXPECT_EQ(values(s),
-            (std::vector<std::string>{R"({"\\x636f6e63683a7b617d","\\x636f6e63683a7bff7d7d"})",
-                                      "{" + client + "." + engine::to_text({7, 1}) + "," + client + ".8}", "{12,NULL}", "{30000,1000}", "0"}));
+  EXPECT_EQ(values(s), (std::vector<std::string>{R"({"\\x636f6e63683a7b617d","\\x636f6e63683a7bff7d7d"})",
+                                                 "{" + client + "." + engine::to_text({7, 1}) + "," + client + ".8}",
+                                                 "{12,NULL}", "{30000,1000}", "0"}));
 }
 
 TEST(PostgresqlCodec, EveryStatementThatIsSentIsPrepared) {
@@ -49,26 +51,27 @@ TEST(PostgresqlCodec, EveryStatementThatIsSentIsPrepared) {
   engine::permit const share{engine::permit_kind::semaphore, 5, 2, 0, "-"};
   protocol::renewal const renewal[] = {{"a", 7, 1s}};
   protocol::attempt const attempt[] = {{"a", 7, 1s}};
-  std::vector<protocol::command> const commands{protocol::acquire_command{.name = "a", .id = 7},
-                                                protocol::acquire_command{.name = "a", .id = 7, .permit = &share},
-                                                protocol::acquire_command{.name = "a", .id = 7, .origin = "x.1 5"},
-                                                protocol::acquire_command{.name = "a", .id = 7, .permit = &share, .origin = "x.1 5"},
-                                                protocol::acquire_all_command{attempt},
-                                                protocol::release_command{.name = "a", .id = 7},
-                                                protocol::release_command{.name = "a", .id = 7, .permit = &share},
-                                                protocol::renew_command{renewal},
-                                                protocol::renew_command{renewal, false, true},
-                                                protocol::inspect_command{"a"},
-                                                protocol::force_command{"a"},
-                                                protocol::request_command{"a"},
-                                                protocol::requested_command{"a"},
-                                                protocol::watch_command{"a", 7},
-                                                protocol::unwatch_command{"a", 7},
-                                                protocol::limit_command{"a"},
-                                                protocol::kill_command{1, "2"},
-                                                protocol::subscribe_command{},
-                                                protocol::prove_publish_command{},
-                                                protocol::ping_command{}};
+  std::vector<protocol::command> const commands{
+      protocol::acquire_command{.name = "a", .id = 7},
+      protocol::acquire_command{.name = "a", .id = 7, .permit = &share},
+      protocol::acquire_command{.name = "a", .id = 7, .origin = "x.1 5"},
+      protocol::acquire_command{.name = "a", .id = 7, .permit = &share, .origin = "x.1 5"},
+      protocol::acquire_all_command{attempt},
+      protocol::release_command{.name = "a", .id = 7},
+      protocol::release_command{.name = "a", .id = 7, .permit = &share},
+      protocol::renew_command{renewal},
+      protocol::renew_command{renewal, false, true},
+      protocol::inspect_command{"a"},
+      protocol::force_command{"a"},
+      protocol::request_command{"a"},
+      protocol::requested_command{"a"},
+      protocol::watch_command{"a", 7},
+      protocol::unwatch_command{"a", 7},
+      protocol::limit_command{"a"},
+      protocol::kill_command{1, "2"},
+      protocol::subscribe_command{},
+      protocol::prove_publish_command{},
+      protocol::ping_command{}};
   for (protocol::command const& c : commands) {
     statement const s = encode(c, who);
     auto const at = all.find("prepare " + std::string{s.name()} + (s.size() == 0 ? " as" : "("));
@@ -93,8 +96,9 @@ TEST(PostgresqlCodec, AnAnswerIsAListOfNumbers) {
   EXPECT_EQ(read("{}"), fault::none);
   EXPECT_TRUE(numbers.empty());
   // A number with which the protocol could not reckon, as the greatest of 64 bits, is none that a function gives.
-  for (char const* wrong : {"", "{", "1", "{1,NULL}", "{a}", "{9223372036854775808}", "{1,}x", "{9223372036854775807}", "{-9223372036854775808}",
-                            "{1,0,9223372036854775807}", "{9007199254740992}", "{-9007199254740992}"})
+  for (char const* wrong :
+       {"", "{", "1", "{1,NULL}", "{a}", "{9223372036854775808}", "{1,}x", "{9223372036854775807}",
+        "{-9223372036854775808}", "{1,0,9223372036854775807}", "{9007199254740992}", "{-9007199254740992}"})
     EXPECT_EQ(read(wrong), fault::malformed) << wrong;
   EXPECT_EQ(to_answer({}, numbers).what, fault::malformed);
   EXPECT_EQ(to_answer({"40P01", "deadlock detected", {}}, numbers).what, fault::try_later);
@@ -162,17 +166,20 @@ TEST(PostgresqlCodec, BelievesNothingElse) {
 
 TEST(PostgresqlFaults, EachStateHasItsMeaning) {
   std::pair<char const*, fault> const all[] = {
-      {"CN001", fault::wrong_type},    {"40001", fault::try_later},     {"40P01", fault::try_later},     {"55P03", fault::try_later},
-      {"57014", fault::try_later},     {"57P03", fault::try_later},     {"53300", fault::try_later},     {"53200", fault::try_later},
-      {"57P01", fault::reconnect},     {"57P02", fault::reconnect},     {"57P05", fault::reconnect},     {"08006", fault::reconnect},
-      {"25006", fault::reconnect},     {"26000", fault::reconnect},     {"3F000", fault::reconnect},     {"42883", fault::reconnect},
-      {"42501", fault::access_denied}, {"28P01", fault::access_denied}, {"28000", fault::access_denied}, {"3D000", fault::refused},
-      {"22P02", fault::refused},       {"22012", fault::refused},       {"CN003", fault::refused},       {"", fault::try_later},
-      {"23505", fault::try_later},     {"42P06", fault::try_later},     {"42P07", fault::try_later},     {"42710", fault::try_later},
-      {"42723", fault::try_later},     {"55006", fault::try_later},     {"53400", fault::try_later},     {"58030", fault::try_later},
-      {"57P04", fault::reconnect},     {"25P03", fault::reconnect},     {"25P04", fault::reconnect},     {"42P01", fault::reconnect},
-      {"0A000", fault::reconnect},     {"XX000", fault::reconnect},     {"55000", fault::refused},       {"P0001", fault::refused},
-      {"99999", fault::refused}};
+      {"CN001", fault::wrong_type},    {"40001", fault::try_later},     {"40P01", fault::try_later},
+      {"55P03", fault::try_later},     {"57014", fault::try_later},     {"57P03", fault::try_later},
+      {"53300", fault::try_later},     {"53200", fault::try_later},     {"57P01", fault::reconnect},
+      {"57P02", fault::reconnect},     {"57P05", fault::reconnect},     {"08006", fault::reconnect},
+      {"25006", fault::reconnect},     {"26000", fault::reconnect},     {"3F000", fault::reconnect},
+      {"42883", fault::reconnect},     {"42501", fault::access_denied}, {"28P01", fault::access_denied},
+      {"28000", fault::access_denied}, {"3D000", fault::refused},       {"22P02", fault::refused},
+      {"22012", fault::refused},       {"CN003", fault::refused},       {"", fault::try_later},
+      {"23505", fault::try_later},     {"42P06", fault::try_later},     {"42P07", fault::try_later},
+      {"42710", fault::try_later},     {"42723", fault::try_later},     {"55006", fault::try_later},
+      {"53400", fault::try_later},     {"58030", fault::try_later},     {"57P04", fault::reconnect},
+      {"25P03", fault::reconnect},     {"25P04", fault::reconnect},     {"42P01", fault::reconnect},
+      {"0A000", fault::reconnect},     {"XX000", fault::reconnect},     {"55000", fault::refused},
+      {"P0001", fault::refused},       {"99999", fault::refused}};
   for (auto const& [state, what] : all) EXPECT_EQ(classify(state), what) << state;
 }
 
@@ -206,13 +213,16 @@ TEST(PostgresqlFaults, OneStateOfAPoolHasSeveralMeanings) {
 }
 
 TEST(PostgresqlFaults, TheStateOfARefusalIsFoundInItsWords) {
-  auto const one =
-      read_refusal("connection to server at \"10.0.0.1\", port 5432 failed: FATAL:  28P01: password authentication failed\nLOCATION:  x.c:1\n");
+  auto const one = read_refusal(
+      "connection to server at \"10.0.0.1\", port 5432 failed: FATAL:  28P01: password authentication "
+      "failed\nLOCATION:  x.c:1\n");
   EXPECT_EQ(one.sqlstate, "28P01");
   EXPECT_EQ(one.words, "password authentication failed");
-  auto const last = read_refusal("FATAL:  57P03: the database system is starting up\nconnection failed: FATAL:  3D000: no such database\n");
+  auto const last = read_refusal(
+      "FATAL:  57P03: the database system is starting up\nconnection failed: FATAL:  3D000: no such database\n");
   EXPECT_EQ(last.sqlstate, "3D000");
-  auto const none = read_refusal("connection to server at \"10.0.0.1\", port 1 failed: Connection refused\n\tIs the server running?\n");
+  auto const none = read_refusal(
+      "connection to server at \"10.0.0.1\", port 1 failed: Connection refused\n\tIs the server running?\n");
   EXPECT_EQ(none.sqlstate, "");
   EXPECT_EQ(none.words, "connection to server at \"10.0.0.1\", port 1 failed: Connection refused");
   EXPECT_EQ(read_refusal("").words, "");
@@ -221,7 +231,8 @@ TEST(PostgresqlFaults, TheStateOfARefusalIsFoundInItsWords) {
 /// `localhost` may be two addresses, and it is the second that says what is wrong.
 TEST(PostgresqlFaults, WhatTheLastAddressSaysIsNotCutOff) {
   std::string const first = "connection to server at \"::1\", port 5432 failed: Connection refused";
-  std::string const second = "connection to server at \"127.0.0.1\", port 5432 failed: SSL error: certificate verify failed";
+  std::string const second =
+      "connection to server at \"127.0.0.1\", port 5432 failed: SSL error: certificate verify failed";
   std::string const hint = "\n\tIs the server running on that host and accepting TCP/IP connections?\n";
   EXPECT_EQ(read_refusal(first + hint + second + '\n').words, first + "; " + second);
   EXPECT_EQ(read_refusal(first + hint + first + hint + second).words, first + "; " + second);

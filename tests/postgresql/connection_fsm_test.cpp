@@ -24,12 +24,16 @@ struct events final : protocol::wire_events {
     told += "failed " + std::to_string(static_cast<int>(what)) + " " + std::string{words} + ";";
   }
   void disconnected(std::string_view why, time_point) override { told += "down " + std::string{why} + ";"; }
-  void answered(protocol::answer const& a, time_point) override { told += "answer " + std::to_string(a.numbers().size()) + ";"; }
+  void answered(protocol::answer const& a, time_point) override {
+    told += "answer " + std::to_string(a.numbers().size()) + ";";
+  }
   void pushed(protocol::push const& p, time_point) override {
     std::visit(overloaded{[&](protocol::pushed_grant const& g) { told += "granted " + std::string{g.name} + ";"; },
                           [&](protocol::revocation const& r) { told += "revoked " + std::string{r.name} + ";"; },
-                          [&](protocol::request_to_let_go const&) { told += "requested;"; }, [&](protocol::end_of_hold const&) { told += "freed;"; },
-                          [&](protocol::missed_turn const&) { told += "missed;"; }, [&](protocol::end_of_lease const&) { told += "end;"; }},
+                          [&](protocol::request_to_let_go const&) { told += "requested;"; },
+                          [&](protocol::end_of_hold const&) { told += "freed;"; },
+                          [&](protocol::missed_turn const&) { told += "missed;"; },
+                          [&](protocol::end_of_lease const&) { told += "end;"; }},
                p);
   }
 
@@ -113,9 +117,10 @@ TEST_F(PostgresqlConnection, SaysWhatARoleLacks) {
   connect();
   fsm.queried(row({"77", "f", "f", ""}), now);
   fsm.queried({"42501", "permission denied for database d", {}}, now);
-  EXPECT_EQ(seen.take(), failed(fault::access_denied,
-                                "permission denied for database d; a role that may create a schema runs the schema script "
-                                "postgresql.sql once"));
+  EXPECT_EQ(seen.take(),
+            failed(fault::access_denied,
+                   "permission denied for database d; a role that may create a schema runs the schema script "
+                   "postgresql.sql once"));
   EXPECT_TRUE(fsm.life().take().close);
 }
 
@@ -149,7 +154,8 @@ TEST_F(PostgresqlConnection, RunsNothingOfASchemaThatOthersControl) {
   EXPECT_EQ(seen.take(), failed(fault::refused, "the table conch.lock is owned by mallory"));
 }
 
-/// Another's transaction may keep what the script needs. When this attempt is given up, nothing of it waits any longer at the server.
+/// Another's transaction may keep what the script needs. When this attempt is given up, nothing of it waits any longer
+/// at the server.
 TEST_F(PostgresqlConnection, NothingThatItAsksWaitsLongerThanTheAttemptLasts) {
   settings.connect_timeout = 4s;
   settings.command_timeout = 2s;
@@ -255,7 +261,8 @@ class PostgresqlHosts : public PostgresqlConnection {
     texts words;
     if (all.close) words.emplace_back("close");
     if (all.sleep && all.until != time_point::max()) {
-      words.push_back(std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(all.until - now).count()) + " ms");
+      words.push_back(std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(all.until - now).count()) +
+                      " ms");
     }
     if (all.resolve) words.emplace_back("resolve");
     if (all.connect) words.push_back("connect " + std::to_string(fsm.life().address_number()));
@@ -292,7 +299,9 @@ TEST_F(PostgresqlHosts, ThePrimaryIsFoundThoughTheMachineOfTheFirstSaysNothing) 
   EXPECT_EQ(seen.take(), "up 77@12345 5.6;");
   auto const log = fsm.life().take_log();
   ASSERT_EQ(log.size(), 1u);
-  EXPECT_EQ(log[0].words, "connected to db at c:1; passed over a:1: no connection within its share of connect_timeout; b:1: the server is a standby");
+  EXPECT_EQ(log[0].words,
+            "connected to db at c:1; passed over a:1: no connection within its share of connect_timeout; b:1: the "
+            "server is a standby");
   todo();
   now += 2s;
   fsm.failed("server closed the connection\n", now);
@@ -372,7 +381,8 @@ TEST_F(PostgresqlConnection, WhatTheServerRefusesForGoodIsTold) {
 TEST_F(PostgresqlConnection, WhatWasSentOnALostConnectionIsNotSentOnTheNext) {
   come_up();
   EXPECT_TRUE(fsm.take_statements().empty());  // those of the greeting
-  EXPECT_EQ(fsm.send(protocol::acquire_command{.name = "a", .id = 7, .lease = 30s}), connection_fsm::flush_due::at_once);
+  EXPECT_EQ(fsm.send(protocol::acquire_command{.name = "a", .id = 7, .lease = 30s}),
+            connection_fsm::flush_due::at_once);
   fsm.failed("server closed the connection\n", now);
   EXPECT_EQ(seen.take(), "down server closed the connection;");
   net::steps const todo = fsm.life().take();
@@ -386,8 +396,10 @@ TEST_F(PostgresqlConnection, WhatWasSentOnALostConnectionIsNotSentOnTheNext) {
   fsm.queried(row({std::to_string(schema_version), "1800000000000000", "5.6", "12346"}), now);
   EXPECT_EQ(seen.take(), "up 78@12346 5.6;");
   EXPECT_TRUE(fsm.life().take().flush);
-  EXPECT_TRUE(fsm.take_statements().empty()) << "the acquire was asked on a connection that has ended; the protocol repeats it if it still wants it";
-  EXPECT_EQ(fsm.send(protocol::ping_command{}), connection_fsm::flush_due::at_once) << "nobody owes an answer on this connection";
+  EXPECT_TRUE(fsm.take_statements().empty())
+      << "the acquire was asked on a connection that has ended; the protocol repeats it if it still wants it";
+  EXPECT_EQ(fsm.send(protocol::ping_command{}), connection_fsm::flush_due::at_once)
+      << "nobody owes an answer on this connection";
   auto const sent = fsm.take_statements();
   ASSERT_EQ(sent.size(), 1u);
   EXPECT_STREQ(sent[0].name(), "conch_ping");

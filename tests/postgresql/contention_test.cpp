@@ -14,9 +14,10 @@ class Postgresql : public testing::Test {
   static void TearDownTestSuite() { server_.reset(); }
   static postgresql_server& server() { return *server_; }
 
-  /// Two clients, `rounds` rounds each; the holder calls `inside` with the number of its round. No two are inside together, nothing is
-  /// lost, and tokens grow.
-  asio::awaitable<void> take_turns(mutex& a, mutex& b, int rounds, std::function<void(int)> inside, std::chrono::seconds bound) {
+  /// Two clients, `rounds` rounds each; the holder calls `inside` with the number of its round. No two are inside
+  /// together, nothing is lost, and tokens grow.
+  asio::awaitable<void> take_turns(mutex& a, mutex& b, int rounds, std::function<void(int)> inside,
+                                   std::chrono::seconds bound) {
     std::int64_t last = 0;
     int owners = 0, done = 0;
     auto const worker = [&](mutex& m) -> asio::awaitable<void> {
@@ -76,7 +77,9 @@ TEST_F(Postgresql, ALockGoesOnFromClientToClientWhenConnectionsAreEnded) {
     postgresql_probe operator_{server()};
     auto const end_connections = [&](int round) {
       if (round % 4 == 1)
-        operator_.ask("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'conch' and pid <> pg_backend_pid()");
+        operator_.ask(
+            "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'conch' and pid <> "
+            "pg_backend_pid()");
     };
     co_await take_turns(a, b, 40, end_connections, 60s);
     EXPECT_GT(one.stats().connects, 5u);

@@ -1,4 +1,5 @@
-// What a lock in PostgreSQL costs, beside what the database itself needs and beside a lock that polls. Prints figures; only ratios of one run count.
+// What a lock in PostgreSQL costs, beside what the database itself needs and beside a lock that polls. Prints figures;
+// only ratios of one run count.
 
 #include "integration/fixture.hpp"
 #include "support/postgresql_server.hpp"
@@ -48,8 +49,9 @@ class SlowPostgresqlCost : public testing::Test {
   world w;
 };
 
-/// Keeps this thread, and what it starts, on the processor that it has. Where two processes wait for each other, a wake-up across processors costs
-/// more than the statement, and the kernel decides who gets one: 13 us or 50 us for the same `select 1`.
+/// Keeps this thread, and what it starts, on the processor that it has. Where two processes wait for each other, a
+/// wake-up across processors costs more than the statement, and the kernel decides who gets one: 13 us or 50 us for the
+/// same `select 1`.
 class on_one_processor {
  public:
   on_one_processor() {
@@ -91,8 +93,8 @@ TEST_F(SlowPostgresqlCost, AnAcquireIsAtMostFourTimesASelect) {
     }
   };
   w.run(body, 300s);
-  std::cout << "select 1 " << p50(select) << " us, acquire " << p50(acquire) << " us, release " << p50(release) << " us, cycle " << p50(cycle)
-            << " us\n"
+  std::cout << "select 1 " << p50(select) << " us, acquire " << p50(acquire) << " us, release " << p50(release)
+            << " us, cycle " << p50(cycle) << " us\n"
             << "acquire / select 1: " << p50(acquire) / p50(select) << '\n';
   EXPECT_LT(p50(acquire), 4 * p50(select));
 }
@@ -100,13 +102,17 @@ TEST_F(SlowPostgresqlCost, AnAcquireIsAtMostFourTimesASelect) {
 /// A connection that is asked one thing and tells when something has come.
 class bare_connection {
  public:
-  explicit bare_connection(std::string const& url, std::string const& prepared) : connection_{PQconnectdb(url.c_str()), &PQfinish} { run(prepared); }
+  explicit bare_connection(std::string const& url, std::string const& prepared)
+      : connection_{PQconnectdb(url.c_str()), &PQfinish} {
+    run(prepared);
+  }
 
   void send(char const* name) { PQsendQueryPrepared(connection_.get(), name, 0, nullptr, nullptr, nullptr, 0); }
   void run(std::string const& statements) {
     std::unique_ptr<PGresult, decltype(&PQclear)> const r{PQexec(connection_.get(), statements.c_str()), &PQclear};
     auto const status = PQresultStatus(r.get());
-    if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) throw std::runtime_error{PQerrorMessage(connection_.get())};
+    if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK)
+      throw std::runtime_error{PQerrorMessage(connection_.get())};
   }
   /// Until the answer is there.
   void answered() {
@@ -139,7 +145,9 @@ void settle() { std::this_thread::sleep_for(500us); }
 /// A process of its own, as far as it matters here: a client and a thread that runs it.
 class party {
  public:
-  party(config const& settings, std::string const& name) : client_{context_.get_executor(), settings}, lock_{client_, name} {}
+  party(config const& settings, std::string const& name)
+      : client_{context_.get_executor(), settings},
+        lock_{client_, name} {}
   ~party() {
     work_.reset();
     in([this](auto done) {
@@ -189,19 +197,24 @@ class party {
   std::thread thread_{[this] { context_.run(); }};
 };
 
-/// Three ways of one database to wake a waiter, one after the other in each round: from the call that lets go to the moment at which the other
-/// knows. A blocked pg_advisory_lock; a NOTIFY in a transaction that changes a row; conch.
+/// Three ways of one database to wake a waiter, one after the other in each round: from the call that lets go to the
+/// moment at which the other knows. A blocked pg_advisory_lock; a NOTIFY in a transaction that changes a row; conch.
 TEST_F(SlowPostgresqlCost, AHandOverIsAtMostFourTimesThatOfAnAdvisoryLock) {
   int const rounds = 1000;
   postgresql_probe look{server};
-  look.ask("create unlogged table one_row (n int primary key, v bigint) with (fillfactor = 50); insert into one_row values (1, 0)");
+  look.ask(
+      "create unlogged table one_row (n int primary key, v bigint) with (fillfactor = 50); insert into one_row values "
+      "(1, 0)");
   std::string const advisory_statements =
       "prepare lock as select pg_advisory_lock(1); prepare unlock as select pg_advisory_unlock(1);"
-      "prepare bare as select pg_notify('bare', 'as long as the words of a grant of conch, which has an id, a token, a time and the name');"
+      "prepare bare as select pg_notify('bare', 'as long as the words of a grant of conch, which has an id, a token, a "
+      "time and the name');"
       "prepare one as select 1; set enable_seqscan = off;"
-      "prepare row as update one_row set v = v + 1 where n = 1 returning pg_notify('bare', 'as long as the words of a grant of conch, which has "
+      "prepare row as update one_row set v = v + 1 where n = 1 returning pg_notify('bare', 'as long as the words of a "
+      "grant of conch, which has "
       "...')";
-  bare_connection first{server.url(), advisory_statements}, second{server.url(), advisory_statements}, listener{server.url(), "listen bare"};
+  bare_connection first{server.url(), advisory_statements}, second{server.url(), advisory_statements},
+      listener{server.url(), "listen bare"};
   bare_connection* holder = &first;
   bare_connection* waiter = &second;
   holder->run("execute lock");
@@ -214,7 +227,8 @@ TEST_F(SlowPostgresqlCost, AHandOverIsAtMostFourTimesThatOfAnAdvisoryLock) {
     select.push_back(timed([&] { first.run("execute one"); }));
 
     waiter->send("lock");
-    while (look.number("select count(*) from pg_locks where locktype = 'advisory' and objid = 1 and not granted") == 0) {
+    while (look.number("select count(*) from pg_locks where locktype = 'advisory' and objid = 1 and not granted") ==
+           0) {
     }
     settle();
     advisory.push_back(timed([&] {
@@ -247,8 +261,8 @@ TEST_F(SlowPostgresqlCost, AHandOverIsAtMostFourTimesThatOfAnAdvisoryLock) {
   auto const show = [&](char const* what, std::vector<double> all) {
     std::sort(all.begin(), all.end());
     auto const at = [&](double part) { return all[static_cast<std::size_t>(part * static_cast<double>(all.size()))]; };
-    std::cout << what << ": p10 " << at(0.1) << ", p50 " << at(0.5) << ", p90 " << at(0.9) << " us, " << at(0.5) / p50(advisory)
-              << " times an advisory lock\n";
+    std::cout << what << ": p10 " << at(0.1) << ", p50 " << at(0.5) << ", p90 " << at(0.9) << " us, "
+              << at(0.5) / p50(advisory) << " times an advisory lock\n";
   };
   show("select 1", select);
   show("hand-over by pg_advisory_lock", advisory);
@@ -310,8 +324,9 @@ TEST_F(SlowPostgresqlCost, APollingLockBesideIt) {
     }
   };
   w.run(body, 300s);
-  std::cout << "polling every 100 ms: hand-over " << p50(polled) << " us, statements while waiting for half a second " << statements / 20.0
-            << "\nconch: hand-over " << p50(pushed) << " us, statements " << static_cast<double>(scripts) / 20 << '\n';
+  std::cout << "polling every 100 ms: hand-over " << p50(polled) << " us, statements while waiting for half a second "
+            << statements / 20.0 << "\nconch: hand-over " << p50(pushed) << " us, statements "
+            << static_cast<double>(scripts) / 20 << '\n';
   EXPECT_LT(p50(pushed), p50(polled));
 }
 
@@ -321,8 +336,9 @@ struct tenth {
   std::int64_t bytes = 0;
 };
 
-/// Every row version that this leaves is dead at once: names that nobody uses again, which are swept up; 100 locks that are used again and again;
-/// and a lock that two clients hand to each other, so that one is always in line. Autovacuum looks every second.
+/// Every row version that this leaves is dead at once: names that nobody uses again, which are swept up; 100 locks that
+/// are used again and again; and a lock that two clients hand to each other, so that one is always in line. Autovacuum
+/// looks every second.
 /// CONCH_CYCLES: how many.
 TEST_F(SlowPostgresqlCost, ManyCyclesWithAutovacuumLeaveTheTablesSmallAndTheLockQuick) {
   char const* const said = std::getenv("CONCH_CYCLES");
@@ -334,7 +350,9 @@ TEST_F(SlowPostgresqlCost, ManyCyclesWithAutovacuumLeaveTheTablesSmallAndTheLock
   c.fence_retention = 1s;
   postgresql_probe look{busy};
   look.ask("prepare one as select 1");
-  std::string const size = "select sum(pg_total_relation_size(c.oid)) from pg_class c where relnamespace = 'conch'::regnamespace and relkind = 'r'";
+  std::string const size =
+      "select sum(pg_total_relation_size(c.oid)) from pg_class c where relnamespace = 'conch'::regnamespace and "
+      "relkind = 'r'";
   std::array<tenth, 10> tenths;
   tenth* now = tenths.data();
   int done = 0, ended = 0, handed = 0;
@@ -355,7 +373,8 @@ TEST_F(SlowPostgresqlCost, ManyCyclesWithAutovacuumLeaveTheTablesSmallAndTheLock
     for (int i = 0; i < 100; ++i) again.emplace_back(one, "again " + std::to_string(i));
     for (int i = 0; done < cycles; ++i) {
       now = &tenths[static_cast<std::size_t>(done) * tenths.size() / static_cast<std::size_t>(cycles)];
-      mutex m = i % 2 == 0 ? again[static_cast<std::size_t>(i / 2) % again.size()] : mutex{one, "once " + std::to_string(i)};
+      mutex m =
+          i % 2 == 0 ? again[static_cast<std::size_t>(i / 2) % again.size()] : mutex{one, "once " + std::to_string(i)};
       auto const began = steady::now();
       hold h = co_await m.async_acquire();
       co_await h.async_release();
@@ -381,15 +400,17 @@ TEST_F(SlowPostgresqlCost, ManyCyclesWithAutovacuumLeaveTheTablesSmallAndTheLock
   };
   auto const began = steady::now();
   w.run(body, 7200s);
-  std::cout
-      << done << " cycles in " << std::chrono::duration_cast<std::chrono::seconds>(steady::now() - began).count() << " s, " << handed
-      << " of them handed on to somebody in line\ntenth: acquire and release alone, in line until granted, select 1 (p50, us); KiB of all tables\n";
+  std::cout << done << " cycles in " << std::chrono::duration_cast<std::chrono::seconds>(steady::now() - began).count()
+            << " s, " << handed
+            << " of them handed on to somebody in line\ntenth: acquire and release alone, in line until granted, "
+               "select 1 (p50, us); KiB of all tables\n";
   std::int64_t most = 0;
   for (tenth const& t : tenths) {
     std::cout << "  " << p50(t.alone) << ' ' << p50(t.handed) << ' ' << p50(t.select) << "; " << t.bytes / 1024 << '\n';
     most = std::max(most, t.bytes);
   }
-  // The end beside a beginning: a cycle here and a cycle at a new server in turns, since the load of the machine changes.
+  // The end beside a beginning: a cycle here and a cycle at a new server in turns, since the load of the machine
+  // changes.
   postgresql_server fresh{{.settings = {"autovacuum_naptime=1s"}}};
   std::vector<double> old, young;
   auto const compare = [&]() -> asio::awaitable<void> {
@@ -407,10 +428,11 @@ TEST_F(SlowPostgresqlCost, ManyCyclesWithAutovacuumLeaveTheTablesSmallAndTheLock
     }
   };
   w.run(compare, 600s);
-  std::cout << "then, in turns with a new server: " << p50(old) << " us, there " << p50(young) << " us, " << p50(old) / p50(young)
-            << " times\nautovacuums, dead rows, rows deleted, rows changed: "
+  std::cout << "then, in turns with a new server: " << p50(old) << " us, there " << p50(young) << " us, "
+            << p50(old) / p50(young) << " times\nautovacuums, dead rows, rows deleted, rows changed: "
             << look.ask(
-                   "select string_agg(relname || ' ' || autovacuum_count || ' ' || n_dead_tup || ' ' || n_tup_del || ' ' || n_tup_upd, ', ') "
+                   "select string_agg(relname || ' ' || autovacuum_count || ' ' || n_dead_tup || ' ' || n_tup_del || ' "
+                   "' || n_tup_upd, ', ') "
                    "from pg_stat_user_tables where schemaname = 'conch' and n_tup_ins > 1")
             << '\n';
   EXPECT_GT(look.number("select sum(autovacuum_count) from pg_stat_user_tables where schemaname = 'conch'"), 0);
@@ -418,7 +440,8 @@ TEST_F(SlowPostgresqlCost, ManyCyclesWithAutovacuumLeaveTheTablesSmallAndTheLock
   EXPECT_LT(p50(old), 1.5 * p50(young));
 }
 
-/// A report or a backup that takes long: dead rows stay for as long as it lasts. Shows the price, and that it ends with it.
+/// A report or a backup that takes long: dead rows stay for as long as it lasts. Shows the price, and that it ends with
+/// it.
 TEST_F(SlowPostgresqlCost, ABusyLockUnderAnOldSnapshot) {
   int const cycles = 8000;
   postgresql_probe report{server};
@@ -441,8 +464,9 @@ TEST_F(SlowPostgresqlCost, ABusyLockUnderAnOldSnapshot) {
     report.ask("commit");
     report.ask("vacuum conch.lock");
     double const after = co_await measure();
-    std::cout << "one lock, p50 of the last 1000 of " << cycles << " cycles: " << before << " us; under a snapshot that is as old as they are "
-              << under << " us; after its end and a vacuum " << after << " us\n";
+    std::cout << "one lock, p50 of the last 1000 of " << cycles << " cycles: " << before
+              << " us; under a snapshot that is as old as they are " << under << " us; after its end and a vacuum "
+              << after << " us\n";
   };
   w.run(body, 600s);
 }

@@ -13,7 +13,8 @@ namespace {
 
 class SlowPostgresqlCrashes : public testing::TestWithParam<bool> {
  protected:
-  /// A process of the server that serves clients: all others end with it, and come again. Or the first one, which nobody starts again.
+  /// A process of the server that serves clients: all others end with it, and come again. Or the first one, which
+  /// nobody starts again.
   void crash() {
     if (GetParam()) {
       server.end(SIGKILL);
@@ -21,7 +22,8 @@ class SlowPostgresqlCrashes : public testing::TestWithParam<bool> {
       return;
     }
     // One of those that hold, wait or hand on, which are all connected.
-    std::string const process = postgresql_probe{server}.ask("select pid from pg_stat_activity where application_name = 'conch' limit 1");
+    std::string const process =
+        postgresql_probe{server}.ask("select pid from pg_stat_activity where application_name = 'conch' limit 1");
     ASSERT_NE(process, "");
     ::kill(static_cast<pid_t>(std::stol(process)), SIGKILL);
   }
@@ -94,12 +96,14 @@ TEST_P(SlowPostgresqlCrashes, P1P2NoGrantWithinTheLastValidHoldAndTokensGrow) {
     for (contender& one : all) one.mine = {};
   };
   w.run(body, 3600s);
-  std::cout << wanted() << " crashes of " << (GetParam() ? "the first process" : "a process of a connection") << ": " << grants
-            << " grants, of which " << grants - kept << " were lost while held; tokens up to " << last << '\n';
+  std::cout << wanted() << " crashes of " << (GetParam() ? "the first process" : "a process of a connection") << ": "
+            << grants << " grants, of which " << grants - kept << " were lost while held; tokens up to " << last
+            << '\n';
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, SlowPostgresqlCrashes, testing::Bool(),
-                         [](testing::TestParamInfo<bool> const& of) { return of.param ? "TheFirstProcess" : "AProcessOfAConnection"; });
+INSTANTIATE_TEST_SUITE_P(Of, SlowPostgresqlCrashes, testing::Bool(), [](testing::TestParamInfo<bool> const& of) {
+  return of.param ? "TheFirstProcess" : "AProcessOfAConnection";
+});
 
 }  // namespace
 }  // namespace conch::test

@@ -24,7 +24,8 @@ server_facts good_server() {
 }
 
 verdict worst(std::vector<finding> const& all) {
-  return std::max_element(all.begin(), all.end(), [](finding const& a, finding const& b) { return a.how < b.how; })->how;
+  return std::max_element(all.begin(), all.end(), [](finding const& a, finding const& b) { return a.how < b.how; })
+      ->how;
 }
 
 TEST(PostgresqlExamination, OfAFitServerIsFine) { EXPECT_EQ(worst(judge_server(good_server())), verdict::ok); }
@@ -64,9 +65,15 @@ TEST(PostgresqlExamination, SaysWhatIsWrongWithTheSchema) {
   EXPECT_EQ(worst(judged([](schema_facts& f) { f.version.reset(); })), verdict::bad);
   EXPECT_EQ(worst(judged([](schema_facts& f) { f.is_there = false; })), verdict::bad);
   EXPECT_EQ(worst(judged([](schema_facts& f) { f.is_there = false, f.may_create = true; })), verdict::ok);
-  EXPECT_EQ(judged([](schema_facts& f) { f.owners_trouble = "owned by mallory\x1b"; }).front().words, "owned by mallory\\x1b");
+  EXPECT_EQ(judged([](schema_facts& f) { f.owners_trouble = "owned by mallory\x1b"; }).front().words,
+            "owned by mallory\\x1b");
   EXPECT_EQ(judged([](schema_facts& f) { f.may_use = false; }).front().advice, "grant usage on schema conch to app");
-  EXPECT_EQ(judged([](schema_facts& f) { f.no_execute = {"a", "b", "c", "d", "e"}; }).back().words, "EXECUTE is missing: a, b, c and 2 more");
+  EXPECT_EQ(judged([](schema_facts& f) {
+              f.no_execute = {"a", "b", "c", "d", "e"};
+            })
+                .back()
+                .words,
+            "EXECUTE is missing: a, b, c and 2 more");
   EXPECT_EQ(judged([](schema_facts& f) { f.no_access = {"lock"}; }).back().how, verdict::bad);
 }
 

@@ -1,4 +1,5 @@
-// The functions of sql/*.sql among several connections: which time they read, in which order they lock, what they leave behind.
+// The functions of sql/*.sql among several connections: which time they read, in which order they lock, what they leave
+// behind.
 
 #include <gtest/gtest.h>
 
@@ -25,10 +26,10 @@ class PostgresqlFunctions : public testing::Test {
   static void TearDownTestSuite() { server_.reset(); }
   static postgresql_server& server() { return *server_; }
 
-  static std::string acquire(std::string const& key, std::string const& id, int lease = 10'000, std::string const& not_after = "0",
-                             int retention = 2000) {
-    return "select conch.acquire('" + key + "', '" + id + "', true, false, " + std::to_string(lease) + ", 500, " + std::to_string(retention) +
-           ", 0, " + not_after + ")";
+  static std::string acquire(std::string const& key, std::string const& id, int lease = 10'000,
+                             std::string const& not_after = "0", int retention = 2000) {
+    return "select conch.acquire('" + key + "', '" + id + "', true, false, " + std::to_string(lease) + ", 500, " +
+           std::to_string(retention) + ", 0, " + not_after + ")";
   }
   static std::string release(std::string const& key, std::string const& id) {
     return "select conch.release('" + key + "', '" + id + "', false, false, 10000, 500, 2000, '')";
@@ -72,10 +73,12 @@ TEST_F(PostgresqlFunctions, BatchesInOppositeOrdersDoNotWaitForEachOther) {
       for (int i = 0; i < 8; ++i) all += (i > 0 ? ",'" : "'") + name + std::to_string(backwards ? 7 - i : i) + "'";
       return "array[" + all + "]::bytea[]";
     };
-    std::string const n = "array_fill(0::bigint, array[8]), array_fill(10000::bigint, array[8])", ids = "array_fill('a.1'::text, array[8])";
+    std::string const n = "array_fill(0::bigint, array[8]), array_fill(10000::bigint, array[8])",
+                      ids = "array_fill('a.1'::text, array[8])";
     for (int i = 0; i < 150; ++i) {
       with.ask("select conch.renew(" + keys("batch") + ", " + ids + ", " + n + ", 5000)");
-      with.ask("select conch.acquire_all(" + keys("new " + std::to_string(i) + " ") + ", " + ids + ", array_fill(1::bigint, array[8]), 1, 0)");
+      with.ask("select conch.acquire_all(" + keys("new " + std::to_string(i) + " ") + ", " + ids +
+               ", array_fill(1::bigint, array[8]), 1, 0)");
     }
   };
   std::string failed;
@@ -95,7 +98,8 @@ TEST_F(PostgresqlFunctions, BatchesInOppositeOrdersDoNotWaitForEachOther) {
 TEST_F(PostgresqlFunctions, ANewNameIsMadeWhereThereIsNoOther) {
   for (int i = 0; i < 3; ++i) {
     one.ask("delete from conch.lock");
-    EXPECT_TRUE(one.ask("set statement_timeout = '20s';" + acquire("alone " + std::to_string(i), "a.1")).starts_with("{1,"));
+    EXPECT_TRUE(
+        one.ask("set statement_timeout = '20s';" + acquire("alone " + std::to_string(i), "a.1")).starts_with("{1,"));
   }
 }
 
@@ -118,7 +122,8 @@ TEST_F(PostgresqlFunctions, AWaiterWithoutAConnectionIsPassedOver) {
   EXPECT_EQ(one.ask("select owner from conch.lock where key = 'passed'"), "c.1");
 }
 
-/// A release has read the queue, and waits for the row: a client with an earlier place comes back to the queue at that moment.
+/// A release has read the queue, and waits for the row: a client with an earlier place comes back to the queue at that
+/// moment.
 TEST_F(PostgresqlFunctions, P5AReleaseSeesWhoComesIntoTheLineWhileItWaitsForTheRow) {
   postgresql_probe b{server()}, c{server()}, look{server()};
   b.ask("select conch.hear('b')");
@@ -155,7 +160,8 @@ TEST_F(PostgresqlFunctions, P2ATokenThatIsHandedOnIsAboveTheOwnersAlsoWhereTheCl
   one.ask(acquire("handed", "a.1"));
   one.ask(acquire("handed", "f.1"));
   one.ask(
-      "update conch.lock set owner_fence = owner_fence + 3600000000, fence = fence + 3600000000, fence_until = fence_until + 3600000 where key = "
+      "update conch.lock set owner_fence = owner_fence + 3600000000, fence = fence + 3600000000, fence_until = "
+      "fence_until + 3600000 where key = "
       "'handed'");
   std::int64_t const before = one.number("select owner_fence from conch.lock where key = 'handed'");
   EXPECT_TRUE(one.ask(release("handed", "a.1")).starts_with("{1,1,"));
@@ -163,11 +169,12 @@ TEST_F(PostgresqlFunctions, P2ATokenThatIsHandedOnIsAboveTheOwnersAlsoWhereTheCl
   EXPECT_GT(one.number("select owner_fence from conch.lock where key = 'handed'"), before);
 }
 
-/// A lease has ended, and the first in line may be about to connect again: a keep, or an acquire by an owner, does not pass it over.
+/// A lease has ended, and the first in line may be about to connect again: a keep, or an acquire by an owner, does not
+/// pass it over.
 TEST_F(PostgresqlFunctions, P5APatientOwnerPassesNobodyOverWhoIsAboutToConnectAgain) {
   auto const ask = [](std::string const& id, bool patient, int lease) {
-    return "select conch.acquire_permit('patient', '" + id + "', true, " + (patient ? "true" : "false") + ", " + std::to_string(lease) +
-           ", 500, 2000, 0, 0, 115, 2, 1, '-', 0)";
+    return "select conch.acquire_permit('patient', '" + id + "', true, " + (patient ? "true" : "false") + ", " +
+           std::to_string(lease) + ", 500, 2000, 0, 0, 115, 2, 1, '-', 0)";
   };
   auto const keep = [](bool patient) {
     return std::string{"select conch.release_permit('patient', 'a.1', true, "} + (patient ? "true" : "false") +
@@ -177,7 +184,8 @@ TEST_F(PostgresqlFunctions, P5APatientOwnerPassesNobodyOverWhoIsAboutToConnectAg
   one.ask(ask("a.1", false, 10'000));
   EXPECT_TRUE(one.ask(ask("c.1", false, 300)).starts_with("{1,"));
   EXPECT_TRUE(one.ask(ask("gone.1", false, 10'000)).starts_with("{0,"));
-  while (one.number("select count(*) from conch.part where key = 'patient' and ends > conch.now_us()") == 2) std::this_thread::sleep_for(5ms);
+  while (one.number("select count(*) from conch.part where key = 'patient' and ends > conch.now_us()") == 2)
+    std::this_thread::sleep_for(5ms);
   EXPECT_TRUE(one.ask(keep(true)).starts_with("{2,"));
   EXPECT_EQ(one.number(line), 1);
   EXPECT_TRUE(one.ask(ask("a.1", true, 10'000)).starts_with("{1,"));
@@ -192,8 +200,9 @@ TEST_F(PostgresqlFunctions, P4NothingIsGrantedForNoLongerThanTheLongestLeaseWhat
   one.ask(release("ahead", "a.1"));
   for (char const* lost : {"7200", "86400"}) {
     std::string const until = "conch.now_us() + " + std::string{lost} + "000000";
-    one.ask("update conch.settings set longest_lease = 800; truncate conch.alive; insert into conch.alive values (true, " + until + ", " + until +
-            " + 800000, 800)");
+    one.ask(
+        "update conch.settings set longest_lease = 800; truncate conch.alive; insert into conch.alive values (true, " +
+        until + ", " + until + " + 800000, 800)");
     std::string const first = one.ask(acquire("ahead", "b.1", 800));
     EXPECT_TRUE(first.starts_with("{0,")) << first;
     EXPECT_LE(one.number("select (conch.acquire('ahead', 'b.2', false, false, 800, 500, 2000, 0, 0))[2]"), 800);
@@ -212,17 +221,21 @@ TEST_F(PostgresqlFunctions, P4NothingIsGrantedForNoLongerThanTheLongestLeaseWhat
 
 /// A copy of the schema without its rows, or a test suite that empties all tables.
 TEST_F(PostgresqlFunctions, LocksOfADatabaseWithoutTheRowsOfConchAreGranted) {
-  std::string const all = "select string_agg(oid::regclass::text, ',') from pg_class where relnamespace = 'conch'::regnamespace and relkind = 'r'";
+  std::string const all =
+      "select string_agg(oid::regclass::text, ',') from pg_class where relnamespace = 'conch'::regnamespace and "
+      "relkind = 'r'";
   for (int round = 0; round < 2; ++round) {
     one.ask("truncate " + one.ask(all));
     if (round == 1) one.ask("select * from conch.connect('c')");
     EXPECT_TRUE(one.ask(acquire("emptied", "a.1", 1500)).starts_with("{1,"));
-    EXPECT_TRUE(
-        one.ask("select conch.acquire_permit('emptied sem', 'a.4', false, false, 1000, 500, 2000, 0, 0, 115, 2, 1, '-', 0)").starts_with("{1,"));
+    EXPECT_TRUE(one.ask("select conch.acquire_permit('emptied sem', 'a.4', false, false, 1000, 500, 2000, 0, 0, 115, "
+                        "2, 1, '-', 0)")
+                    .starts_with("{1,"));
     EXPECT_TRUE(one.ask(release("emptied", "a.1")).starts_with("{1"));
     EXPECT_EQ(one.number("select longest_lease from conch.settings"), 1500);
   }
-  for (std::string const table : {"lock", "part", "line", "request", "watcher", "hearer", "swept", "alive", "settings"}) {
+  for (std::string const table :
+       {"lock", "part", "line", "request", "watcher", "hearer", "swept", "alive", "settings"}) {
     one.ask("update conch.alive set quiet_until = 0");
     one.ask("truncate conch." + table);
     std::string const said = one.ask(acquire("emptied " + table, "a.1", 10'000));
@@ -251,10 +264,14 @@ TEST_F(PostgresqlFunctions, NothingIsGrantedAfterTheTablesWereLost) {
   one.ask("truncate conch.lock, conch.alive");
   EXPECT_TRUE(one.ask(acquire("lost", "b.1", 1000)).starts_with("{0,"));
   EXPECT_TRUE(one.ask("select conch.acquire('other', 'b.2', false, false, 1000, 500, 2000, 0, 0)").starts_with("{2,"));
-  EXPECT_EQ(one.ask("select cardinality(conch.acquire_all(array['new']::bytea[], array['b.3'], array[1000], 2000, 0))"), "1")
+  EXPECT_EQ(one.ask("select cardinality(conch.acquire_all(array['new']::bytea[], array['b.3'], array[1000], 2000, 0))"),
+            "1")
       << "the time, and no token";
-  EXPECT_TRUE(one.ask("select conch.acquire_permit('sem', 'b.4', false, false, 1000, 500, 2000, 0, 0, 115, 2, 1, '-', 0)").starts_with("{2,"));
-  EXPECT_TRUE(one.ask("select conch.release('lost', 'b.9', false, false, 1000, 500, 2000, '')").starts_with("{0,0,0,")) << "a kick passes nothing on";
+  EXPECT_TRUE(
+      one.ask("select conch.acquire_permit('sem', 'b.4', false, false, 1000, 500, 2000, 0, 0, 115, 2, 1, '-', 0)")
+          .starts_with("{2,"));
+  EXPECT_TRUE(one.ask("select conch.release('lost', 'b.9', false, false, 1000, 500, 2000, '')").starts_with("{0,0,0,"))
+      << "a kick passes nothing on";
   EXPECT_TRUE(one.ask("select conch.watch('lost', 'b.5', 1000)").starts_with("{0,"));
   std::int64_t const left = one.number("select (quiet_until - conch.now_us()) / 1000 from conch.alive");
   EXPECT_GT(left, 8'000) << "the longest lease of this server was 10 s";

@@ -23,12 +23,15 @@ std::string number(std::uint32_t n, int bytes = 4) {
   return text;
 }
 
-std::string message(char kind, std::string const& content) { return kind + number(static_cast<std::uint32_t>(content.size() + 4)) + content; }
+std::string message(char kind, std::string const& content) {
+  return kind + number(static_cast<std::uint32_t>(content.size() + 4)) + content;
+}
 
 std::string columns(std::size_t count) {
   std::string all = number(static_cast<std::uint32_t>(count), 2);
   for (std::size_t i = 0; i < count; ++i)
-    all += std::string("x\0", 2) + number(0) + number(0, 2) + number(25) + number(0xffff, 2) + number(0xffffffff) + number(0, 2);
+    all += std::string("x\0", 2) + number(0) + number(0, 2) + number(25) + number(0xffff, 2) + number(0xffffffff) +
+           number(0, 2);
   return message('T', all);
 }
 
@@ -40,20 +43,27 @@ std::string row(std::vector<std::string> const& values) {
 
 std::string end_of_result() { return message('C', std::string("SELECT 1\0", 9)); }
 std::string ready() { return message('Z', "I"); }
-std::string result(std::vector<std::string> const& values) { return columns(values.size()) + row(values) + end_of_result(); }
+std::string result(std::vector<std::string> const& values) {
+  return columns(values.size()) + row(values) + end_of_result();
+}
 
 /// A setting that libpq keeps for good.
-std::string setting(std::string const& name, std::string const& value) { return message('S', name + '\0' + value + '\0'); }
+std::string setting(std::string const& name, std::string const& value) {
+  return message('S', name + '\0' + value + '\0');
+}
 
 /// Answers the two questions of a new connection as a server would, and each statement with what it is told to say.
 class hostile_postgresql {
  public:
-  /// What is sent again and again until the client ends the connection: instead of the answer to the first question, to the second, or to a
-  /// statement.
+  /// What is sent again and again until the client ends the connection: instead of the answer to the first question, to
+  /// the second, or to a statement.
   enum class endless { nothing, login, settings, greeting, statement };
 
   explicit hostile_postgresql(std::string answer, endless where = endless::nothing, std::string again = {})
-      : answer_{std::move(answer)}, again_{std::move(again)}, endless_{where}, port_{find_free_port()} {
+      : answer_{std::move(answer)},
+        again_{std::move(again)},
+        endless_{where},
+        port_{find_free_port()} {
     listening_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int const on = 1;
     ::setsockopt(listening_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -61,7 +71,8 @@ class hostile_postgresql {
     address.sin_family = AF_INET;
     address.sin_port = htons(port_);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (::bind(listening_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 || ::listen(listening_, 8) != 0) {
+    if (::bind(listening_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+        ::listen(listening_, 8) != 0) {
       throw std::system_error{errno, std::generic_category(), "listen"};
     }
     accepting_ = std::thread{[this] { accept(); }};
@@ -145,7 +156,10 @@ class hostile_postgresql {
       if (kind == 'Q') {
         bool const first = questions++ == 0;
         if (endless_ == (first ? endless::settings : endless::greeting)) return flood(s);
-        if (!say(s, (first ? result({"77", "f", "t", "", ""}) : result({"1000000", "1800000000000000", "1.1", "12345"})) + ready())) return;
+        if (!say(s,
+                 (first ? result({"77", "f", "t", "", ""}) : result({"1000000", "1800000000000000", "1.1", "12345"})) +
+                     ready()))
+          return;
       } else if (kind == 'B') {
         name = text.c_str() + 1;  // behind the name of the portal, which is empty
       } else if (kind == 'S') {
@@ -212,7 +226,8 @@ TEST_F(PostgresqlHostile, AnAnswerThatDoesNotEndIsCutOff) {
   }
 }
 
-/// libpq keeps all settings that a server reports, and goes through them for each: what is between two notifications counts, too.
+/// libpq keeps all settings that a server reports, and goes through them for each: what is between two notifications
+/// counts, too.
 TEST_F(PostgresqlHostile, SettingsThatDoNotEndAreCutOff) {
   using endless = hostile_postgresql::endless;
   std::string settings;
@@ -230,9 +245,10 @@ TEST_F(PostgresqlHostile, SettingsThatDoNotEndAreCutOff) {
 
 /// With these times and tokens one cannot reckon.
 TEST_F(PostgresqlHostile, NumbersThatNoFunctionAnswersGrantNothing) {
-  for (std::string const answer : {"{1,9223372036854775807,1800000000000000}", "{1,100,9223372036854775807}", "{1,100,-9223372036854775808}",
-                                   "{0,9223372036854775807,1800000000000000,1}", "{0,1000,1800000000000000,-9223372036854775808}",
-                                   "{2,9223372036854775807,9223372036854775807}", "{9223372036854775807}", "{-9223372036854775808}", "{1,2"}) {
+  for (std::string const answer :
+       {"{1,9223372036854775807,1800000000000000}", "{1,100,9223372036854775807}", "{1,100,-9223372036854775808}",
+        "{0,9223372036854775807,1800000000000000,1}", "{0,1000,1800000000000000,-9223372036854775808}",
+        "{2,9223372036854775807,9223372036854775807}", "{9223372036854775807}", "{-9223372036854775808}", "{1,2"}) {
     hostile_postgresql server{result({answer})};
     error_code const ec = error_at(server.url());
     EXPECT_TRUE(ec == errc::unreachable || ec == errc::protocol) << answer << ": " << ec.message();
@@ -242,8 +258,8 @@ TEST_F(PostgresqlHostile, NumbersThatNoFunctionAnswersGrantNothing) {
 
 TEST_F(PostgresqlHostile, RowsOfOtherShapesGrantNothing) {
   std::vector<std::string> const many(1600, "{1,100,1800000000000000}");
-  for (std::string const& answer :
-       {result(many), result({}), columns(1) + end_of_result(), message('C', std::string("SELECT 1\0", 9)), message('I', "")}) {
+  for (std::string const& answer : {result(many), result({}), columns(1) + end_of_result(),
+                                    message('C', std::string("SELECT 1\0", 9)), message('I', "")}) {
     hostile_postgresql server{answer};
     error_code const ec = error_at(server.url());
     EXPECT_TRUE(ec == errc::unreachable || ec == errc::protocol) << ec.message();

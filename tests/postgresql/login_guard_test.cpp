@@ -18,7 +18,9 @@ std::string number(std::uint32_t n) {
   return text;
 }
 
-std::string message(char letter, std::string const& rest) { return letter + number(static_cast<std::uint32_t>(rest.size() + 4)) + rest; }
+std::string message(char letter, std::string const& rest) {
+  return letter + number(static_cast<std::uint32_t>(rest.size() + 4)) + rest;
+}
 std::string question(std::uint32_t kind, std::string const& rest) { return message('R', number(kind) + rest); }
 
 std::string const mechanisms = question(10, std::string("SCRAM-SHA-256\0\0", 15));
@@ -30,8 +32,8 @@ TEST(PostgresqlLogin, AsManyRoundsAsAServerMayAskForAreBounded) {
     EXPECT_EQ(guard.look(mechanisms), step::pass);
     EXPECT_EQ(guard.look(rounds(good)), step::pass) << good;
   }
-  for (std::string const dear :
-       {"200001", "2147483647", "99999999999999999999999", "+2147483647", " 2147483647", "0x7fffffff", "4096,i=2147483647"}) {
+  for (std::string const dear : {"200001", "2147483647", "99999999999999999999999", "+2147483647", " 2147483647",
+                                 "0x7fffffff", "4096,i=2147483647"}) {
     login_guard guard;
     EXPECT_EQ(guard.look(mechanisms), step::pass);
     EXPECT_EQ(guard.look(rounds(dear)), step::too_dear) << dear;
@@ -53,8 +55,8 @@ TEST(PostgresqlLogin, NothingComesBehindAQuestion) {
   EXPECT_EQ(login_guard{}.look(mechanisms + "R"), step::too_much);
   EXPECT_EQ(login_guard{}.look(message('v', "12345678") + mechanisms + rounds("4096")), step::too_much);
   EXPECT_EQ(login_guard{}.look(message('v', "12345678") + mechanisms), step::pass);
-  for (std::string const& word :
-       {std::string{"nonce,s=MDEyMw==,i=2147483647"}, std::string{"Rnonce,s=MDEyMw==,i=2147483647"}, std::string{"Enonce,s=MDEy"}}) {
+  for (std::string const& word : {std::string{"nonce,s=MDEyMw==,i=2147483647"},
+                                  std::string{"Rnonce,s=MDEyMw==,i=2147483647"}, std::string{"Enonce,s=MDEy"}}) {
     login_guard guard;
     EXPECT_EQ(guard.look(mechanisms), step::pass);
     EXPECT_EQ(guard.look(word), step::too_much) << word;
@@ -63,8 +65,9 @@ TEST(PostgresqlLogin, NothingComesBehindAQuestion) {
 
 TEST(PostgresqlLogin, AllElseIsLeftToLibpq) {
   std::string const welcome = question(0, "") + message('S', "a") + message('Z', "I");
-  for (std::string const& other : {welcome, question(5, "salt"), question(3, ""), question(12, "v=abc") + welcome, message('E', "SFATAL"),
-                                   std::string{"HTTP/1.1 400"}, std::string{"E: no memory to fork, said by an old server"}}) {
+  for (std::string const& other :
+       {welcome, question(5, "salt"), question(3, ""), question(12, "v=abc") + welcome, message('E', "SFATAL"),
+        std::string{"HTTP/1.1 400"}, std::string{"E: no memory to fork, said by an old server"}}) {
     EXPECT_EQ(login_guard{}.look(other), step::pass) << other;
   }
   login_guard guard;

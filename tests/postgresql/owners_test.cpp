@@ -13,7 +13,8 @@ class PostgresqlOwners : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     server_ = std::make_unique<postgresql_server>(postgresql_options{.settings = {"fsync=off"}});
-    postgresql_probe{*server_}.ask("create role mallory login; create role shop login; create role boss login; create role other login");
+    postgresql_probe{*server_}.ask(
+        "create role mallory login; create role shop login; create role boss login; create role other login");
   }
   static void TearDownTestSuite() { server_.reset(); }
 
@@ -23,12 +24,19 @@ class PostgresqlOwners : public testing::Test {
     admin.ask("create database d owner " + owner);
   }
   static std::string url(std::string const& role) {
-    return "postgresql://" + role + "@/d?host=" + server_->directory().string() + "&port=" + std::to_string(server_->port());
+    return "postgresql://" + role + "@/d?host=" + server_->directory().string() +
+           "&port=" + std::to_string(server_->port());
   }
-  static void as(std::string const& role, std::string const& statements) { postgresql_probe{url(role)}.ask(statements); }
-  static std::string asked(std::string const& role, std::string const& statements) { return postgresql_probe{url(role)}.ask(statements); }
+  static void as(std::string const& role, std::string const& statements) {
+    postgresql_probe{url(role)}.ask(statements);
+  }
+  static std::string asked(std::string const& role, std::string const& statements) {
+    return postgresql_probe{url(role)}.ask(statements);
+  }
   /// Runs the script as psql does.
-  static void run_script(std::string const& role) { as(role, "begin;" + std::string{postgresql::schema()} + ";commit"); }
+  static void run_script(std::string const& role) {
+    as(role, "begin;" + std::string{postgresql::schema()} + ";commit");
+  }
 
   static config settings(std::string const& role) {
     config c;
@@ -56,7 +64,8 @@ class PostgresqlOwners : public testing::Test {
     auto const from = all.find(begin) + begin.size();
     std::string rights{all.substr(from, all.find(".\n", from) - from)};
     for (std::string_view const gone : {"\n-- "}) {
-      for (auto at = rights.find(gone); at != std::string::npos; at = rights.find(gone)) rights.replace(at, gone.size(), " ");
+      for (auto at = rights.find(gone); at != std::string::npos; at = rights.find(gone))
+        rights.replace(at, gone.size(), " ");
     }
     for (auto at = rights.find("ROLE"); at != std::string::npos; at = rights.find("ROLE")) rights.replace(at, 4, role);
     return rights;
@@ -70,7 +79,10 @@ class PostgresqlOwners : public testing::Test {
 /// Waits for an advisory lock until the end.
 class thief {
  public:
-  thief(std::string const& url, std::string const& key) : url_{url}, at_{url}, process_{at_.ask("select pg_backend_pid()")} {
+  thief(std::string const& url, std::string const& key)
+      : url_{url},
+        at_{url},
+        process_{at_.ask("select pg_backend_pid()")} {
     thread_ = std::thread{[this, key] {
       try {
         at_.ask("select pg_advisory_lock(" + key + "), pg_sleep(600)");
@@ -101,43 +113,52 @@ struct squatting {
 
 /// The trap records the role that ran into it.
 std::string trap(std::string const& create) {
-  return "create schema m; create table m.seen(who text); grant usage on schema m to public; grant insert on m.seen to public;" + create;
+  return "create schema m; create table m.seen(who text); grant usage on schema m to public; grant insert on m.seen to "
+         "public;" +
+         create;
 }
 
 TEST_F(PostgresqlOwners, NothingRunsThatAnotherRoleControls) {
   std::string const caught = "begin insert into m.seen values (current_user); return new; end";
   squatting const all[] = {
-      {"the schema", false, "grant create on database d to mallory", "create schema conch; grant all on schema conch to public", "",
-       "the schema conch is owned by mallory"},
+      {"the schema", false, "grant create on database d to mallory",
+       "create schema conch; grant all on schema conch to public", "", "the schema conch is owned by mallory"},
       {"a schema in which she has taken the place of everything", false, "grant create on database d to mallory",
        "create schema conch; create table conch.settings (one boolean primary key, longest_lease bigint not null);"
-       "create function conch.up() returns trigger language plpgsql as $$ begin insert into m.seen values (current_user); return new; end $$;"
+       "create function conch.up() returns trigger language plpgsql as $$ begin insert into m.seen values "
+       "(current_user); return new; end $$;"
        "create trigger up before insert on conch.settings for each row execute function conch.up();"
-       "create function conch.connect(client text, out version integer, out server_us bigint, out run text, out started text) language plpgsql as "
-       "$$ begin insert into m.seen values (current_user); end $$; grant all on schema conch to public; grant all on all tables in schema conch to "
+       "create function conch.connect(client text, out version integer, out server_us bigint, out run text, out "
+       "started text) language plpgsql as "
+       "$$ begin insert into m.seen values (current_user); end $$; grant all on schema conch to public; grant all on "
+       "all tables in schema conch to "
        "public",
        "", "the schema conch is owned by mallory"},
-      {"a table", true, "grant create on schema conch to mallory", "create table conch.x()", "revoke create on schema conch from mallory",
-       "table conch.x is owned by mallory"},
+      {"a table", true, "grant create on schema conch to mallory", "create table conch.x()",
+       "revoke create on schema conch from mallory", "table conch.x is owned by mallory"},
       {"a view", true, "grant create on schema conch to mallory", "create view conch.x as select 1 as a",
        "revoke create on schema conch from mallory", "view conch.x is owned by mallory"},
-      {"a type", true, "grant create on schema conch to mallory", "create type conch.x as enum ('a')", "revoke create on schema conch from mallory",
-       "type conch.x is owned by mallory"},
+      {"a type", true, "grant create on schema conch to mallory", "create type conch.x as enum ('a')",
+       "revoke create on schema conch from mallory", "type conch.x is owned by mallory"},
       {"an operator", true, "grant create on schema conch to mallory",
-       "create operator conch.=== (leftarg = text, rightarg = text, function = pg_catalog.texteq)", "revoke create on schema conch from mallory",
-       "is owned by mallory"},
+       "create operator conch.=== (leftarg = text, rightarg = text, function = pg_catalog.texteq)",
+       "revoke create on schema conch from mallory", "is owned by mallory"},
       {"a function that a call may mean instead of conch's own", true,
        "grant create on schema conch to mallory; grant usage on schema conch to public",
-       "create function conch.connect(varchar, out version integer, out server_us bigint, out run text, out started text) language plpgsql as "
+       "create function conch.connect(varchar, out version integer, out server_us bigint, out run text, out started "
+       "text) language plpgsql as "
        "$$ begin insert into m.seen values (current_user); end $$",
        "revoke create on schema conch from mallory", "function conch.connect(character varying) is owned by mallory"},
-      {"a function that was conch's own", true, "grant create on schema conch to mallory; alter function conch.now_us() owner to mallory", "select 1",
+      {"a function that was conch's own", true,
+       "grant create on schema conch to mallory; alter function conch.now_us() owner to mallory", "select 1",
        "revoke create on schema conch from mallory", "function conch.now_us() is owned by mallory"},
       {"a trigger", true, "grant trigger on conch.alive to mallory; grant usage on schema conch to mallory",
-       "create trigger \"a b\" before insert on conch.alive for each row execute function m.caught()", "revoke trigger on conch.alive from mallory",
-       "the trigger a b on conch.alive calls a function of mallory"},
-      {"a table that refers to one of conch's", true, "grant references on conch.lock to mallory; grant usage on schema conch to mallory",
-       "create unlogged table m.fk (k bytea references conch.lock on delete cascade)", "", "m.fk, a table of mallory, refers to conch.lock"},
+       "create trigger \"a b\" before insert on conch.alive for each row execute function m.caught()",
+       "revoke trigger on conch.alive from mallory", "the trigger a b on conch.alive calls a function of mallory"},
+      {"a table that refers to one of conch's", true,
+       "grant references on conch.lock to mallory; grant usage on schema conch to mallory",
+       "create unlogged table m.fk (k bytea references conch.lock on delete cascade)", "",
+       "m.fk, a table of mallory, refers to conch.lock"},
       {"the right to add to the schema", true, "grant create on schema conch to mallory", "select 1", "",
        "mallory may create objects in the schema conch"},
       {"the right of everybody to add to the schema", true, "grant all on schema conch to public", "select 1", "",
@@ -172,7 +193,8 @@ TEST_F(PostgresqlOwners, NothingRunsThatAnotherRoleControls) {
 TEST_F(PostgresqlOwners, TheErrorSaysWhatToDo) {
   make_database();
   run_script("conch");
-  as("conch", documented_rights("shop") + ";grant create on schema conch to mallory; grant all on all tables in schema conch to mallory");
+  as("conch", documented_rights("shop") +
+                  ";grant create on schema conch to mallory; grant all on all tables in schema conch to mallory");
   for (int i = 0; i < 2; ++i) {
     error_code const ec = error_at(settings("shop"));
     ASSERT_EQ(ec, errc::server_refused) << ec.message();
@@ -215,9 +237,11 @@ TEST_F(PostgresqlOwners, TheScriptMeansPostgresqlsOwnNames) {
   make_database();
   as("conch", "grant create on schema public to mallory; grant create on database d to mallory");
   as("mallory",
-     trap("create function public.to_regclass(text) returns regclass language plpgsql as $$ begin insert into m.seen values (current_user);"
+     trap("create function public.to_regclass(text) returns regclass language plpgsql as $$ begin insert into m.seen "
+          "values (current_user);"
           "return pg_catalog.to_regclass($1); end $$;"
-          "create function public.same(name, name) returns boolean language plpgsql as $$ begin insert into m.seen values (current_user);"
+          "create function public.same(name, name) returns boolean language plpgsql as $$ begin insert into m.seen "
+          "values (current_user);"
           "return true; end $$; create operator public.= (leftarg = name, rightarg = name, function = public.same)"));
   as("conch", "set search_path = public, pg_catalog; begin;" + std::string{postgresql::schema()} + ";commit");
   as("conch", "alter role shop set search_path = public, pg_catalog;" + documented_rights("shop"));
@@ -230,14 +254,16 @@ TEST_F(PostgresqlOwners, TheScriptMeansPostgresqlsOwnNames) {
 TEST_F(PostgresqlOwners, NoFunctionRunsWithAnythingButTheRightsOfItsCaller) {
   make_database();
   run_script("conch");
-  EXPECT_EQ(asked("conch", "select count(*) from pg_proc where pronamespace = 'conch'::regnamespace and prosecdef"), "0");
+  EXPECT_EQ(asked("conch", "select count(*) from pg_proc where pronamespace = 'conch'::regnamespace and prosecdef"),
+            "0");
   EXPECT_GT(std::stoi(asked("conch", "select count(*) from pg_proc where pronamespace = 'conch'::regnamespace")), 40);
 }
 
 /// Where a new function may be executed by nobody else.
 TEST_F(PostgresqlOwners, TheDocumentedRightsAreEnoughUnderHardenedDefaultPrivileges) {
   make_database("boss");
-  as("boss", "alter default privileges revoke execute on functions from public; revoke all on schema public from public");
+  as("boss",
+     "alter default privileges revoke execute on functions from public; revoke all on schema public from public");
   run_script("boss");
   error_code ec = error_at(settings("shop"));
   EXPECT_EQ(ec, errc::access_denied) << ec.message();
@@ -263,7 +289,8 @@ TEST_F(PostgresqlOwners, AStrangersAdvisoryLocksKeepNobodyFromMakingTheSchema) {
   EXPECT_NO_THROW(run_script("conch"));
 }
 
-/// A role that may create a schema has begun to make this one, and does not end. Attempts end by themselves at the server, too.
+/// A role that may create a schema has begun to make this one, and does not end. Attempts end by themselves at the
+/// server, too.
 TEST_F(PostgresqlOwners, AttemptsThatAreGivenUpLeaveNothingBehindAtTheServer) {
   make_database();
   as("conch", "grant create on database d to mallory");
@@ -288,10 +315,14 @@ TEST_F(PostgresqlOwners, AttemptsThatAreGivenUpLeaveNothingBehindAtTheServer) {
     }
     for (auto const until = clock::now() + 5s; clock::now() < until;) {
       co_await pause_for(50ms);
-      most = std::max(most, static_cast<int>(admin.number("select count(*) from pg_stat_activity where application_name = 'conch'")));
+      most = std::max(
+          most,
+          static_cast<int>(admin.number("select count(*) from pg_stat_activity where application_name = 'conch'")));
     }
     stranger.ask("rollback");
-    auto const granted = [&] { return std::all_of(holds.begin(), holds.end(), [](hold const& h) { return h.valid(); }); };
+    auto const granted = [&] {
+      return std::all_of(holds.begin(), holds.end(), [](hold const& h) { return h.valid(); });
+    };
     co_await until(granted, "all three when the stranger has gone", 60s);
   };
   w.run(body, 120s);
@@ -317,7 +348,8 @@ TEST_F(PostgresqlOwners, AStrangerWhoTakesTheKeyOfAClientKeepsItFromNothing) {
     co_await until(waits, "in line");
     std::vector<std::unique_ptr<thief>> thieves;
     std::string const keys =
-        "select (classid::bigint << 32) | objid::bigint from pg_locks where locktype = 'advisory' and granted and objsubid = 1 "
+        "select (classid::bigint << 32) | objid::bigint from pg_locks where locktype = 'advisory' and granted and "
+        "objsubid = 1 "
         "order by pid offset ";
     for (int n = 0; n < 2; ++n) {
       std::string const key = asked("mallory", keys + std::to_string(n));
@@ -325,7 +357,8 @@ TEST_F(PostgresqlOwners, AStrangerWhoTakesTheKeyOfAClientKeepsItFromNothing) {
       thieves.push_back(std::make_unique<thief>(url("mallory"), key));
     }
     std::string const stolen =
-        "select count(*) from pg_locks l join pg_stat_activity s using (pid) where l.locktype = 'advisory' and s.usename = 'mallory' and l.granted "
+        "select count(*) from pg_locks l join pg_stat_activity s using (pid) where l.locktype = 'advisory' and "
+        "s.usename = 'mallory' and l.granted "
         "= ";
     auto const queued = [&] { return look.number(stolen + "false") == 2; };
     co_await until(queued, "the stranger behind both");
@@ -339,7 +372,8 @@ TEST_F(PostgresqlOwners, AStrangerWhoTakesTheKeyOfAClientKeepsItFromNothing) {
     co_await until(has_them, "the stranger has both keys");
     auto const listens = [&] {
       return look.number(
-                 "select count(*) from pg_locks l join pg_stat_activity s using (pid) where l.locktype = 'advisory' and l.granted and "
+                 "select count(*) from pg_locks l join pg_stat_activity s using (pid) where l.locktype = 'advisory' "
+                 "and l.granted and "
                  "s.application_name = 'conch' and l.mode = 'ExclusiveLock'") == 2;
     };
     co_await until(listens, "both listen under other keys");

@@ -67,7 +67,8 @@ std::string programs() {
 
 postgresql_server::postgresql_server(postgresql_options options) : options_{std::move(options)}, programs_{programs()} {
   std::string pattern = (fs::temp_directory_path() / "conch-pg-XXXXXX").string();
-  if (::mkdtemp(pattern.data()) == nullptr) throw std::system_error{errno, std::generic_category(), "mkdtemp " + pattern};
+  if (::mkdtemp(pattern.data()) == nullptr)
+    throw std::system_error{errno, std::generic_category(), "mkdtemp " + pattern};
   directory_ = pattern;
   if (::geteuid() == 0 && ::chown(pattern.c_str(), whose().user, whose().group) != 0) {
     throw std::system_error{errno, std::generic_category(), "chown " + pattern};
@@ -75,7 +76,8 @@ postgresql_server::postgresql_server(postgresql_options options) : options_{std:
   try {
     if (options_.tcp) port_ = find_free_port();
     std::string const data = (directory_ / "data").string();
-    std::vector<std::string> line{programs_ + "initdb", "-D", data, "-A", "trust", "-U", "conch", "-E", "UTF8", "--locale=C", "--no-sync"};
+    std::vector<std::string> line{programs_ + "initdb", "-D",       data, "-A", "trust", "-U", "conch", "-E", "UTF8",
+                                  "--locale=C",         "--no-sync"};
     if (options_.standby_of != nullptr) {
       auto const& of = *options_.standby_of;
       line = {programs_ + "pg_basebackup",
@@ -100,7 +102,8 @@ postgresql_server::postgresql_server(postgresql_options options) : options_{std:
       more << "local replication all trust\n";
     }
     if (!options_.certificate.empty()) {
-      for (auto const& [file, name] : {std::pair{options_.certificate, "server.crt"}, std::pair{options_.key, "server.key"}}) {
+      for (auto const& [file, name] :
+           {std::pair{options_.certificate, "server.crt"}, std::pair{options_.key, "server.key"}}) {
         fs::path const mine = directory_ / "data" / name;
         fs::copy_file(file, mine);
         fs::permissions(mine, fs::perms::owner_read);
@@ -256,11 +259,13 @@ constexpr char const* pool_program = "/usr/sbin/pgbouncer";
 
 bool postgresql_pool::can_be_had() { return fs::exists(pool_program); }
 
-postgresql_pool::postgresql_pool(postgresql_server& before, std::string const& mode) : directory_{before.directory() / ("pool-" + mode)} {
+postgresql_pool::postgresql_pool(postgresql_server& before, std::string const& mode)
+    : directory_{before.directory() / ("pool-" + mode)} {
   fs::create_directory(directory_);
   fs::permissions(directory_, fs::perms::all);
   std::string const settings = (directory_ / "pgbouncer.ini").string();
-  std::ofstream{settings} << "[databases]\npostgres = host=" << before.directory().string() << " port=" << before.port() << " user=conch\n"
+  std::ofstream{settings} << "[databases]\npostgres = host=" << before.directory().string() << " port=" << before.port()
+                          << " user=conch\n"
                           << "[pgbouncer]\nauth_type = any\npool_mode = " << mode
                           << "\nlisten_addr =\nlisten_port = 6432\nunix_socket_dir = " << directory_.string() << '\n';
   pid_ = before.run({pool_program, settings}, mode + ".log");
@@ -286,7 +291,9 @@ postgresql_pool::~postgresql_pool() {
   }
 }
 
-std::string postgresql_pool::url() const { return "postgresql://conch@/postgres?host=" + directory_.string() + "&port=6432"; }
+std::string postgresql_pool::url() const {
+  return "postgresql://conch@/postgres?host=" + directory_.string() + "&port=6432";
+}
 
 postgresql_probe::postgresql_probe(std::string const& url) {
   PGconn* const c = PQconnectdb(url.c_str());

@@ -11,10 +11,14 @@ class postgresql_under_test final : public lock_server {
   postgresql_under_test() { client_.ask("select 1"); }
 
   std::string url() const override { return server_.url(); }
-  std::string url_of_none() const override { return "postgresql:///postgres?host=" + (server_.directory() / "data").string(); }
+  std::string url_of_none() const override {
+    return "postgresql:///postgres?host=" + (server_.directory() / "data").string();
+  }
   bool is_taken(std::string const& name) override { return number(name, 3) > 0; }
   std::int64_t in_line(std::string const& name) override { return number(name, 2); }
-  void forget(std::string const& name) override { client_.ask("update conch.lock set owner_until = -1 where key = " + key(name)); }
+  void forget(std::string const& name) override {
+    client_.ask("update conch.lock set owner_until = -1 where key = " + key(name));
+  }
   void stop() override { server_.stop(); }
   void cont() override { server_.cont(); }
   void cut() override {
@@ -22,11 +26,13 @@ class postgresql_under_test final : public lock_server {
     client_.ask(
         "do $$ declare all_ int[] := array(select pid from pg_stat_activity where application_name = 'conch'); begin"
         "  perform pg_terminate_backend(pid) from unnest(all_) pid;"
-        "  while exists (select from pg_stat_activity where pid = any (all_)) loop perform pg_sleep(0.001), pg_stat_clear_snapshot(); end loop;"
+        "  while exists (select from pg_stat_activity where pid = any (all_)) loop perform pg_sleep(0.001), "
+        "pg_stat_clear_snapshot(); end loop;"
         "end $$");
   }
   std::int64_t listening() override {
-    return client_.number("select count(*) from pg_locks where locktype = 'advisory' and mode = 'ExclusiveLock' and granted");
+    return client_.number(
+        "select count(*) from pg_locks where locktype = 'advisory' and mode = 'ExclusiveLock' and granted");
   }
 
   void begin_to_count(std::vector<std::string> const& clients) override {
@@ -65,7 +71,8 @@ class postgresql_under_test final : public lock_server {
 }  // namespace
 
 std::vector<kind_of_server> const& servers_under_test() {
-  static std::vector<kind_of_server> const all{{"postgresql", [] { return std::make_unique<postgresql_under_test>(); }}};
+  static std::vector<kind_of_server> const all{
+      {"postgresql", [] { return std::make_unique<postgresql_under_test>(); }}};
   return all;
 }
 

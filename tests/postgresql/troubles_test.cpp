@@ -109,14 +109,15 @@ TEST_F(PostgresqlTroubles, AUrlThatLeavesTheWayOpenIsWarnedOf) {
     w.run(body, 60s);
     return count;
   };
-  for (char const* open :
-       {"postgresql://u:secret@192.0.2.1/d", "postgresql://u:secret@192.0.2.1/d?sslmode=prefer", "postgresql://u@192.0.2.1/d?sslmode=allow",
-        "postgresql://u@127.0.0.1,192.0.2.1/d", "postgresql://u@localhost/d?hostaddr=192.0.2.1"}) {
+  for (char const* open : {"postgresql://u:secret@192.0.2.1/d", "postgresql://u:secret@192.0.2.1/d?sslmode=prefer",
+                           "postgresql://u@192.0.2.1/d?sslmode=allow", "postgresql://u@127.0.0.1,192.0.2.1/d",
+                           "postgresql://u@localhost/d?hostaddr=192.0.2.1"}) {
     EXPECT_EQ(warned(open), 1) << open;
   }
-  for (char const* said : {"postgresql://u:secret@192.0.2.1/d?sslmode=verify-full", "postgresql://u@192.0.2.1/d?sslmode=disable",
-                           "postgresql://u@192.0.2.1/d?sslmode=require", "postgresql://u:secret@127.0.0.1/d", "postgresql://u@localhost/d",
-                           "postgresql://u@[::1]/d", "postgresql:///d?host=/nowhere", "postgresql://db.far/d?hostaddr=127.0.0.1"}) {
+  for (char const* said :
+       {"postgresql://u:secret@192.0.2.1/d?sslmode=verify-full", "postgresql://u@192.0.2.1/d?sslmode=disable",
+        "postgresql://u@192.0.2.1/d?sslmode=require", "postgresql://u:secret@127.0.0.1/d", "postgresql://u@localhost/d",
+        "postgresql://u@[::1]/d", "postgresql:///d?host=/nowhere", "postgresql://db.far/d?hostaddr=127.0.0.1"}) {
     EXPECT_EQ(warned(said), 0) << said;
   }
   EXPECT_EQ(warned(server().url()), 0);
@@ -144,7 +145,8 @@ TEST_F(PostgresqlTroubles, WhatThisKindOfServerCannotDoIsSaid) {
 TEST_F(PostgresqlTroubles, ARoleThatMayNotMakeTheSchemaIsToldWhoMay) {
   admin.ask("create database fresh");
   admin.ask("create role plain login; revoke create on database fresh from public");
-  std::string const url = "postgresql://plain@/fresh?host=" + server().directory().string() + "&port=" + std::to_string(server().port());
+  std::string const url =
+      "postgresql://plain@/fresh?host=" + server().directory().string() + "&port=" + std::to_string(server().port());
   error_code const ec = error_at(settings(url), "schema");
   EXPECT_EQ(ec, errc::access_denied) << ec.message();
   EXPECT_NE(ec.message().find("postgresql.sql"), std::string::npos) << ec.message();
@@ -156,12 +158,14 @@ TEST_F(PostgresqlTroubles, ARoleWithTheRightsOfTheScriptsBeginningNeedsNoMore) {
   admin.ask("create role app login");
   error_code ec = error_at(settings(server().url("app")), "rights");
   EXPECT_EQ(ec, errc::access_denied) << ec.message();
-  admin.ask("grant usage on schema conch to app; grant select, insert, update, delete on all tables in schema conch to app");
+  admin.ask(
+      "grant usage on schema conch to app; grant select, insert, update, delete on all tables in schema conch to app");
   ec = error_at(settings(server().url("app")), "rights");
   EXPECT_FALSE(ec) << ec.message();
 }
 
-/// A new program comes to a database where others have locks in the schema of an earlier version. Their functions are replaced under them.
+/// A new program comes to a database where others have locks in the schema of an earlier version. Their functions are
+/// replaced under them.
 TEST_F(PostgresqlTroubles, AnOlderSchemaIsMadeNewerWhileOthersUseItAndTheirLocksStay) {
   auto const body = [&]() -> asio::awaitable<void> {
     client one{w.ctx.get_executor(), settings(server().url())}, two{w.ctx.get_executor(), settings(server().url())};
@@ -176,7 +180,8 @@ TEST_F(PostgresqlTroubles, AnOlderSchemaIsMadeNewerWhileOthersUseItAndTheirLocks
     auto const waits = [&] { return admin.number(line) == 1; };
     co_await until(waits, "in line");
     admin.ask(
-        "create or replace function conch.version() returns integer language sql immutable as 'select 0'; drop function conch.ask(bytea, boolean, "
+        "create or replace function conch.version() returns integer language sql immutable as 'select 0'; drop "
+        "function conch.ask(bytea, boolean, "
         "bigint, text), "
         "conch.asked");
     client three{w.ctx.get_executor(), settings(server().url())};
@@ -206,7 +211,8 @@ TEST_F(PostgresqlTroubles, ASchemaOfAnotherVersionIsUsedIfItIsNewerAndAnAdminist
       "create role reader login; grant usage on schema conch to reader;"
       "grant select, insert, update, delete on all tables in schema conch to reader");
   auto const is_version = [&](int n) {
-    admin.ask("create or replace function conch.version() returns integer language sql immutable as 'select " + std::to_string(n) + "'");
+    admin.ask("create or replace function conch.version() returns integer language sql immutable as 'select " +
+              std::to_string(n) + "'");
   };
   is_version(0);
   error_code ec = error_at(settings(server().url("reader")), "older");
@@ -219,7 +225,8 @@ TEST_F(PostgresqlTroubles, ASchemaOfAnotherVersionIsUsedIfItIsNewerAndAnAdminist
   is_version(postgresql::schema_version);
 }
 
-// The name of the connected one of several hosts means another server now. What becomes of the other names does not matter.
+// The name of the connected one of several hosts means another server now. What becomes of the other names does not
+// matter.
 TEST_F(PostgresqlTroubles, ANameThatMovesIsFollowedThoughAnotherNameOfTheUrlIsNotFound) {
   for (bool const hangs : {false, true}) {
     fake_names names;
@@ -251,7 +258,8 @@ TEST_F(PostgresqlTroubles, TlsIsThatOfLibpq) {
   files.signed_by("ours", "server", "DNS:localhost");
   postgresql_server own{{.tcp = true, .certificate = files.certificate("server"), .key = files.key("server")}};
   auto const url = [&](std::string const& authority) {
-    return "postgresql://conch@localhost:" + std::to_string(own.port()) + "/postgres?sslmode=verify-full&sslrootcert=" + files.certificate(authority);
+    return "postgresql://conch@localhost:" + std::to_string(own.port()) +
+           "/postgres?sslmode=verify-full&sslrootcert=" + files.certificate(authority);
   };
   auto const body = [&]() -> asio::awaitable<void> {
     client one{w.ctx.get_executor(), settings(url("ours"))}, two{w.ctx.get_executor(), settings(url("ours"))};
@@ -265,7 +273,9 @@ TEST_F(PostgresqlTroubles, TlsIsThatOfLibpq) {
     postgresql_probe look{own};
     auto const waits = [&] { return look.number("select count(*) from conch.line") == 1; };
     co_await until(waits, "in line");
-    EXPECT_EQ(look.number("select count(*) from pg_stat_ssl s join pg_stat_activity a using (pid) where s.ssl and a.application_name = 'conch'"), 2);
+    EXPECT_EQ(look.number("select count(*) from pg_stat_ssl s join pg_stat_activity a using (pid) where s.ssl and "
+                          "a.application_name = 'conch'"),
+              2);
     co_await h.async_release();
     auto const granted = [&] { return next.valid(); };
     co_await until(granted, "the next");
@@ -287,7 +297,8 @@ TEST_F(PostgresqlTroubles, SettingsOfARoleDoNotDisturb) {
       "alter role set_up set standard_conforming_strings = off; alter role set_up set bytea_output = 'escape';"
       "alter role set_up set extra_float_digits = 0; alter role set_up set lc_messages = 'C'");
   auto const body = [&]() -> asio::awaitable<void> {
-    client one{w.ctx.get_executor(), settings(server().url("set_up"))}, two{w.ctx.get_executor(), settings(server().url("set_up"))};
+    client one{w.ctx.get_executor(), settings(server().url("set_up"))},
+        two{w.ctx.get_executor(), settings(server().url("set_up"))};
     mutex a{one, "set up"}, b{two, "set up"};
     int done = 0;
     auto const worker = [&](mutex& m) -> asio::awaitable<void> {
@@ -354,8 +365,8 @@ TEST_F(PostgresqlTroubles, ASchemaThatIsDroppedIsMadeAnew) {
 
 TEST_F(PostgresqlTroubles, SeveralHostsAreTriedUntilOneIsNoStandby) {
   std::string const none = (server().directory() / "data").string();
-  std::string const url =
-      "postgresql://conch@/postgres?host=" + none + "," + server().directory().string() + "&port=1," + std::to_string(server().port());
+  std::string const url = "postgresql://conch@/postgres?host=" + none + "," + server().directory().string() +
+                          "&port=1," + std::to_string(server().port());
   EXPECT_FALSE(error_at(settings(url), "several"));
 }
 
@@ -413,7 +424,8 @@ TEST_F(PostgresqlTroubles, AnUncontendedLockNotifiesNobodyAndWaitsForNoDisk) {
       co_await h.async_release();
     }
     auto const after = admin.ask(written);
-    EXPECT_LT(std::stoll(after) - std::stoll(before), 100 * 100) << "bytes of WAL; a commit that waits for the disk would be in it";
+    EXPECT_LT(std::stoll(after) - std::stoll(before), 100 * 100)
+        << "bytes of WAL; a commit that waits for the disk would be in it";
     EXPECT_EQ(admin.number("select (pg_notification_queue_usage() * 1000000)::bigint"), 0);
     EXPECT_EQ(here.stats().pushes, 0u);
   };
@@ -435,7 +447,8 @@ TEST_F(PostgresqlTroubles, P1AfterACrashNothingIsGrantedWithinALeaseOfTheLastHol
       EXPECT_GT(h.fence(), last);
       auto const deadline = h.deadline();
       // A process of the server dies: all others end, and its unlogged tables are empty afterwards.
-      std::string const process = postgresql_probe{own}.ask("select pid from pg_stat_activity where application_name = 'conch' limit 1");
+      std::string const process =
+          postgresql_probe{own}.ask("select pid from pg_stat_activity where application_name = 'conch' limit 1");
       ::kill(static_cast<pid_t>(std::stol(process)), SIGKILL);
       hold next = co_await b.async_acquire({.wait = 30s});
       EXPECT_GT(clock::now(), deadline);

@@ -10,23 +10,27 @@
 namespace conch::test {
 namespace {
 
-/// The statements that a program of 0.2.0 sends, on a connection of its own. It prepares all of them when it connects: if one is refused, it makes
-/// the schema that it knows.
+/// The statements that a program of 0.2.0 sends, on a connection of its own. It prepares all of them when it connects:
+/// if one is refused, it makes the schema that it knows.
 class program_of_0_2_0 {
  public:
   program_of_0_2_0(postgresql_server& at, char letter) : id_(32, letter), to_{at} {
-    to_.ask("select set_config('conch.client', '" + id_ + "', false);listen conch_" + id_ + ";" + preparation() + "select * from conch.connect('" +
-            id_ + "')");
+    to_.ask("select set_config('conch.client', '" + id_ + "', false);listen conch_" + id_ + ";" + preparation() +
+            "select * from conch.connect('" + id_ + "')");
     run("hear('" + id_ + "')");
     EXPECT_EQ(run("proves('" + id_ + "')"), "{1}");
   }
 
   std::string run(std::string const& call) { return to_.ask("execute conch_" + call); }
-  std::string acquire(std::string const& key) { return run("acquire(" + key + ",'" + id_ + ".1',true,false,60000,3000,60000,0,0)"); }
+  std::string acquire(std::string const& key) {
+    return run("acquire(" + key + ",'" + id_ + ".1',true,false,60000,3000,60000,0,0)");
+  }
   std::string acquire_permit(std::string const& key) {
     return run("acquire_permit(" + key + ",'" + id_ + ".2',true,false,60000,3000,60000,0,0,115,2,1,'',0)");
   }
-  std::string release(std::string const& key) { return run("release(" + key + ",'" + id_ + ".1',false,false,60000,3000,60000,'')"); }
+  std::string release(std::string const& key) {
+    return run("release(" + key + ",'" + id_ + ".1',false,false,60000,3000,60000,'')");
+  }
   std::string renew(std::string const& key, std::string const& fence) {
     return run("renew(array[" + key + "],array['" + id_ + ".1'],array[" + fence + "],array[60000],60000)");
   }
@@ -94,8 +98,8 @@ class PostgresqlUpgrade : public testing::Test {
   std::string rows() {
     std::string all;
     for (char const* const table : {"lock", "part", "line"}) {
-      all +=
-          admin.ask(std::string{"select coalesce(string_agg(x::text, ' ' order by x::text), '') from conch."} + table + " x where key <> " + other);
+      all += admin.ask(std::string{"select coalesce(string_agg(x::text, ' ' order by x::text), '') from conch."} +
+                       table + " x where key <> " + other);
       all += '\n';
     }
     return all;
@@ -106,7 +110,8 @@ class PostgresqlUpgrade : public testing::Test {
     return array.substr(comma + 1, array.find_first_of(",}", comma + 1) - comma - 1);
   }
 
-  std::string const key = bytes_literal("conch:{kept}"), permits = bytes_literal("conch:{permits}"), other = bytes_literal("conch:{other}");
+  std::string const key = bytes_literal("conch:{kept}"), permits = bytes_literal("conch:{permits}"),
+                    other = bytes_literal("conch:{other}");
   postgresql_probe admin{server()};
   world w;
 
@@ -181,8 +186,8 @@ TEST(PostgresqlSchema, ChangesWithItsVersionOnly) {
     if (begin == std::string::npos || line.compare(begin, 2, "--") == 0) continue;
     for (char const c : line.substr(begin)) digest = (digest ^ static_cast<unsigned char>(c)) * 1099511628211u;
   }
-  EXPECT_EQ(digest, 4824150265008685418u)
-      << "raise conch.version() in sql/1_tables.sql and schema_version in src/servers/postgresql/schema.hpp, then write the digest here";
+  EXPECT_EQ(digest, 4824150265008685418u) << "raise conch.version() in sql/1_tables.sql and schema_version in "
+                                             "src/servers/postgresql/schema.hpp, then write the digest here";
   EXPECT_EQ(postgresql::schema_version, 4);
 }
 

@@ -34,8 +34,9 @@ TEST(PostgresqlUrl, ShowsNothingOfAPasswordThatStandsInTheWrongPlace) {
        {std::pair{"postgresql://user:sekret/db", "the port"}, std::pair{"postgresql://user:sekret", "the port"},
         std::pair{"postgresql://a,user:sekret/db", "the port"}, std::pair{"postgresql://[::1]:sekret", "the port"},
         std::pair{"postgresql://user:sek%ret@a", "'%'"}, std::pair{"postgresql://a:0/db", "the port"},
-        std::pair{"postgresql://a/db?password=sek@ret", "ambiguous: "}, std::pair{"postgres://user:sek/ret@a", "ambiguous: "},
-        std::pair{"postgresql://user:sek#ret@a", "ambiguous: "}, std::pair{"postgresql://user:@sekret@a", "ambiguous: "}}) {
+        std::pair{"postgresql://a/db?password=sek@ret", "ambiguous: "},
+        std::pair{"postgres://user:sek/ret@a", "ambiguous: "}, std::pair{"postgresql://user:sek#ret@a", "ambiguous: "},
+        std::pair{"postgresql://user:@sekret@a", "ambiguous: "}}) {
     std::string const said = refusal(url);
     EXPECT_NE(said.find(why), std::string::npos) << url << ": " << said;
     EXPECT_EQ(said.find("sek"), std::string::npos) << said;
@@ -49,7 +50,8 @@ TEST(PostgresqlUrl, ShowsNothingOfAPasswordThatStandsInTheWrongPlace) {
 
 TEST(PostgresqlUrl, IsTakenAsItIs) {
   for (std::string const url : {"postgresql://", "postgresql:///db", "postgresql://u:p@/db?host=/run",
-                                "postgresql://u@[::1]:5432,b:1/db?sslmode=verify-full", "postgres://%2Frun%2Fpg/db", "postgresql://u:p%40%2F@a,b"}) {
+                                "postgresql://u@[::1]:5432,b:1/db?sslmode=verify-full", "postgres://%2Frun%2Fpg/db",
+                                "postgresql://u:p%40%2F@a,b"}) {
     EXPECT_EQ(refusal(url), "nothing") << url;
   }
 }

@@ -10,8 +10,8 @@
 namespace boost {
 
 void assertion_failed_msg(char const* condition, char const* why, char const* function, char const* file, long line) {
-  throw conch::sim::violation{conch::sim::of_an_assertion,
-                              std::string{why} + " (" + condition + " in " + function + ", " + file + ':' + std::to_string(line) + ')'};
+  throw conch::sim::violation{conch::sim::of_an_assertion, std::string{why} + " (" + condition + " in " + function +
+                                                               ", " + file + ':' + std::to_string(line) + ')'};
 }
 
 void assertion_failed(char const* condition, char const* function, char const* file, long line) {

@@ -1,5 +1,5 @@
-// The simulation of a Cluster whose slots move and whose replicas take over: schedules that must break no promise, and deliberate faults that must be
-// found.
+// The simulation of a Cluster whose slots move and whose replicas take over: schedules that must break no promise, and
+// deliberate faults that must be found.
 #include "sim/runner.hpp"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,9 @@ namespace {
 
 TEST(ClusterSimulation, SchedulesBreakNoPromise) {
   auto const found = run_many(21, 0, share_of(2000), 1, nullptr, {}, make_cluster_plan);
-  if (found) FAIL() << found->what.words << "\nseed " << found->seed << "\n" << explain(found->seed, found->what, make_cluster_plan);
+  if (found)
+    FAIL() << found->what.words << "\nseed " << found->seed << "\n"
+           << explain(found->seed, found->what, make_cluster_plan);
 }
 
 TEST(ClusterSimulation, FindsWhatIsBrokenOnPurpose) {

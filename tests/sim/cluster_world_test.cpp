@@ -1,5 +1,5 @@
-// The simulated Cluster by itself: which node has a slot, what moves with it, and what a failover keeps. A client of a few lines asks there, and
-// follows what it is told.
+// The simulated Cluster by itself: which node has a slot, what moves with it, and what a failover keeps. A client of a
+// few lines asks there, and follows what it is told.
 #include "sim/mutants/mutants.hpp"
 #include "sim/worlds/world.hpp"
 
@@ -62,7 +62,8 @@ class visitor {
     return world_.ask_node(node, std::vector<std::string_view>{argv.begin(), argv.end()}, asking);
   }
 
-  /// Wherever it is sent to. What does not get better elsewhere is the answer; and "in circles" that it is sent on too often.
+  /// Wherever it is sent to. What does not get better elsewhere is the answer; and "in circles" that it is sent on too
+  /// often.
   value follow(std::size_t node, words const& argv) {
     bool asking = false;
     for (int hop = 0; hop < 5; ++hop) {
@@ -78,7 +79,8 @@ class visitor {
   static std::size_t named_in(value const& redirect) {
     auto const at = redirect.text.rfind("node");
     std::size_t number = nobody;
-    if (at != std::string::npos) std::from_chars(redirect.text.data() + at + 4, redirect.text.data() + redirect.text.size(), number);
+    if (at != std::string::npos)
+      std::from_chars(redirect.text.data() + at + 4, redirect.text.data() + redirect.text.size(), number);
     return number;
   }
 
@@ -98,14 +100,27 @@ class visitor {
             "0"};
   }
   static words release(int name, std::string const& id) {
-    return {
-        "EVAL", std::string{mutated_source("release")}, "3", key_of(name), key_of(name) + ":q", key_of(name) + ":f", id, "0", "400", "200", "30000",
-        ""};
+    return {"EVAL",
+            std::string{mutated_source("release")},
+            "3",
+            key_of(name),
+            key_of(name) + ":q",
+            key_of(name) + ":f",
+            id,
+            "0",
+            "400",
+            "200",
+            "30000",
+            ""};
   }
-  static words renew(int name, std::string const& id) { return {"EVAL", std::string{mutated_source("renew")}, "1", key_of(name), id, "400"}; }
+  static words renew(int name, std::string const& id) {
+    return {"EVAL", std::string{mutated_source("renew")}, "1", key_of(name), id, "400"};
+  }
 
   /// The fence of a grant: a number alone, or {1 fence now}.
-  static std::int64_t fence_of(value const& answer) { return answer.is(value::kind::integer) ? answer.integer : answer.items.at(1).integer; }
+  static std::int64_t fence_of(value const& answer) {
+    return answer.is(value::kind::integer) ? answer.integer : answer.items.at(1).integer;
+  }
   std::int64_t owner_fence(int name) {
     keys_of_lock const keys = world_.keys_of(name);
     value const lock = keys.with(key_of(name)).peek(key_of(name));
@@ -168,7 +183,8 @@ TEST(ClusterWorld, ASlotThatMovesKeyByKeyTakesItsFenceAndItsLineAlong) {
   v.at(80 * millisecond, [&] {
     for (std::size_t node = 0; node < v.in().nodes(); ++node) {
       value const said = v.ask(node, {"GET", key_of(0)});
-      EXPECT_EQ(visitor::named_in(said), node == in_shard ? visitor::nobody : in_shard) << node << ": " << describe(said);
+      EXPECT_EQ(visitor::named_in(said), node == in_shard ? visitor::nobody : in_shard)
+          << node << ": " << describe(said);
     }
     EXPECT_FALSE(v.follow(0, visitor::release(0, "a.1")).is_error());
     value const next = v.follow(0, visitor::acquire(0, "b.2", "try"));
@@ -220,7 +236,8 @@ TEST(ClusterWorld, AFailoverInGoodOrderKeepsAll) {
   v.at(40 * millisecond, [&] {
     for (std::size_t node = 0; node < v.in().nodes(); ++node) {
       value const said = v.ask(node, {"GET", key_of(0)});
-      EXPECT_EQ(visitor::named_in(said), node == in_shard + 1 ? visitor::nobody : in_shard + 1) << node << ": " << describe(said);
+      EXPECT_EQ(visitor::named_in(said), node == in_shard + 1 ? visitor::nobody : in_shard + 1)
+          << node << ": " << describe(said);
     }
   });
   v.run();

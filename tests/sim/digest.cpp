@@ -45,8 +45,10 @@ std::vector<kind_of_world> make_every_world() {
                                    {permit_kind::shared, "shared"},
                                    {permit_kind::segments, "striped"},
                                    {permit_kind::reentrant, "reentrant"}}) {
-    all.push_back(of_plans(std::string{"one server, "} + name, [kind = kind](std::uint64_t seed) { return make_permits_plan(seed, kind); }));
-    all.push_back(of_plans(std::string{"synced, "} + name, [kind = kind](std::uint64_t seed) { return make_synced_permits_plan(seed, kind); }));
+    all.push_back(of_plans(std::string{"one server, "} + name,
+                           [kind = kind](std::uint64_t seed) { return make_permits_plan(seed, kind); }));
+    all.push_back(of_plans(std::string{"synced, "} + name,
+                           [kind = kind](std::uint64_t seed) { return make_synced_permits_plan(seed, kind); }));
   }
   all.push_back(of_plans("synced, mutex", make_synced_plan));
   all.push_back(of_plans("replicas", make_replicas_plan));

@@ -22,7 +22,8 @@ class digest {
   std::uint64_t value_ = 0xcbf29ce484222325U;
 };
 
-// A world reports each write, of clients and of servers, with its time. For this thread; nothing while no digest is taken.
+// A world reports each write, of clients and of servers, with its time. For this thread; nothing while no digest is
+// taken.
 void note_sent(std::int64_t now, std::string_view bytes);
 bool notes_sent();  // whether a digest is taken
 

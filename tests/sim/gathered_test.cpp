@@ -1,4 +1,5 @@
-// lua/gathered.lua against lua/acquire.lua and lua/release.lua: whatever lies there, several locks in one script are done and answered as each alone.
+// lua/gathered.lua against lua/acquire.lua and lua/release.lua: whatever lies there, several locks in one script are
+// done and answered as each alone.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -83,7 +84,8 @@ class one_server {
   std::string content() const {
     std::string out;
     for (auto const& key : model_.keys()) {
-      out += key.name + "=" + describe(model_.peek(key.name)) + " until " + std::to_string(key.expires_at_ms.value_or(0)) + "\n";
+      out += key.name + "=" + describe(model_.peek(key.name)) + " until " +
+             std::to_string(key.expires_at_ms.value_or(0)) + "\n";
     }
     return out;
   }
@@ -119,7 +121,8 @@ comparison compare(std::uint64_t seed, int steps) {
   use_small_steps(false);
   for (int step = 0; step < steps; ++step) {
     auto const differs = [&](std::string const& what, std::string const& is, std::string const& must_be) {
-      if (is != must_be) result.difference = "step " + std::to_string(step) + ", " + what + ": " + is + ", alone: " + must_be;
+      if (is != must_be)
+        result.difference = "step " + std::to_string(step) + ", " + what + ": " + is + ", alone: " + must_be;
       return is != must_be;
     };
     side.step();
@@ -142,7 +145,8 @@ comparison compare(std::uint64_t seed, int steps) {
       if (auto* const r = std::get_if<release_command>(&with_source)) r->with_source = true;
       redis::encode(with_source, client, bytes);
       expected.push_back(read(c, alone.carry_out(bytes)));
-      for (char const* const what : states) result.happened[what] += expected.back().find(what) != std::string::npos ? 1 : 0;
+      for (char const* const what : states)
+        result.happened[what] += expected.back().find(what) != std::string::npos ? 1 : 0;
     }
     std::string bytes;
     redis::encode(all, client, true, bytes);
@@ -150,9 +154,11 @@ comparison compare(std::uint64_t seed, int steps) {
     bool const is_list = reply.is(value::kind::array) && reply.items.size() == commands.size();
     if (differs("the answers", is_list ? "a list" : describe(reply), "a list")) return result;
     for (std::size_t i = 0; i < commands.size(); ++i) {
-      if (differs("command " + std::to_string(i), read(commands[i], reply.items[all.places()[i]]), expected[i])) return result;
+      if (differs("command " + std::to_string(i), read(commands[i], reply.items[all.places()[i]]), expected[i]))
+        return result;
     }
-    if (differs("pushes", ::testing::PrintToString(together.pushes()), ::testing::PrintToString(alone.pushes()))) return result;
+    if (differs("pushes", ::testing::PrintToString(together.pushes()), ::testing::PrintToString(alone.pushes())))
+      return result;
     if (differs("keys", together.content(), alone.content())) return result;
   }
   return result;
@@ -187,12 +193,16 @@ TEST(GatheredMistakes, EachShowsAsADifference) {
       {"the floor of a vote is forgotten", "(tonumber(fences[i] or 0) or 0) < least", "false"},
       {"the new id of a release is forgotten", "not ids_alone and ARGV[at + 1] ~= '' and ARGV[at + 1] or nil", "nil"},
       {"a release with a new id is taken for a plain one", "(ids_alone or ARGV[at + 1] == '')", "true"},
-      {"a lock takes the place of another", "answers[asked + i] = alone(release, values[i])", "answers[asked + i] = alone(release, values[1])"},
-      {"an error ends the script", "local fine, answer = pcall(work, argument)", "local fine, answer = true, work(argument)"},
-      {"alerts are left", "both_keys[i], both_keys[returned + i] = key, key .. ':a'", "both_keys[i], both_keys[returned + i] = key, key"},
+      {"a lock takes the place of another", "answers[asked + i] = alone(release, values[i])",
+       "answers[asked + i] = alone(release, values[1])"},
+      {"an error ends the script", "local fine, answer = pcall(work, argument)",
+       "local fine, answer = true, work(argument)"},
+      {"alerts are left", "both_keys[i], both_keys[returned + i] = key, key .. ':a'",
+       "both_keys[i], both_keys[returned + i] = key, key"},
   };
   for (mistake const& one : all) {
-    mutant const m{.name = one.what, .words = one.what, .rule = "", .script = "gathered", .from = one.from, .to = one.to};
+    mutant const m{
+        .name = one.what, .words = one.what, .rule = "", .script = "gathered", .from = one.from, .to = one.to};
     activate(&m);
     EXPECT_NE(mutated_source("gathered").find(one.to), std::string_view::npos) << one.what;
     bool shows = false;

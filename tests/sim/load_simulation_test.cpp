@@ -1,6 +1,7 @@
-// More to do than the server can do within a lease, in many ways: how long a request takes it, how far away it is, how many are asked for and held,
-// and with which leases. All that is promised is progress: every wait ends in a grant that is still valid, as soon as such a server can have answered
-// it, and no hold is lost. Where more is held than can be renewed in time, the first holds stay. One seed decides everything.
+// More to do than the server can do within a lease, in many ways: how long a request takes it, how far away it is, how
+// many are asked for and held, and with which leases. All that is promised is progress: every wait ends in a grant that
+// is still valid, as soon as such a server can have answered it, and no hold is lost. Where more is held than can be
+// renewed in time, the first holds stay. One seed decides everything.
 #include "engine_mutants.hpp"
 #include "unit/engine_fixture.hpp"
 
@@ -19,13 +20,15 @@ class LoadSimulation : public engine_test {
   std::string run(std::uint64_t seed) {
     random_.seed(seed);
     lease_ = milliseconds{pick(300, 3'000)};
-    // So slow that what may be in flight at first is not granted in time: the client learns it by that. Otherwise nothing comes too late.
+    // So slow that what may be in flight at first is not granted in time: the client learns it by that. Otherwise
+    // nothing comes too late.
     bool const slow = pick(0, 3) == 0;
     each_ = slow ? lease_ / pick(8, 50) : std::chrono::microseconds{pick(20, static_cast<int>(lease_.count()))};
     way_ = std::chrono::microseconds{pick(50, static_cast<int>(lease_.count()) * 50)};  // up to 1/20
     int const held = pick(0, 20);
     begin_holding(held);
-    int const burst = slow ? pick(300, 400) : static_cast<int>(std::clamp<std::int64_t>(lease_ * pick(1, 10) / each_, 300, 4'000));
+    int const burst =
+        slow ? pick(300, 400) : static_cast<int>(std::clamp<std::int64_t>(lease_ * pick(1, 10) / each_, 300, 4'000));
     milliseconds const lease_of_burst = lease_ * (pick(0, 1) == 0 ? 1 : 10);
     ask_burst(burst, {.fixed = true, .lease = lease_of_burst});
     if (pick(0, 1) == 0) {
@@ -38,13 +41,14 @@ class LoadSimulation : public engine_test {
       return "P4: " + std::to_string(granted) + " of " + std::to_string(burst) + " are granted";
     }
     if (slow) return {};
-    if (auto const lost = told("kept lost"); lost != 0) return "P9: " + std::to_string(lost) + " of " + std::to_string(held) + " holds are lost";
+    if (auto const lost = told("kept lost"); lost != 0)
+      return "P9: " + std::to_string(lost) + " of " + std::to_string(held) + " holds are lost";
     if (answered_ != burst) return "P4: " + std::to_string(answered_ - burst) + " grants came too late";
     return {};
   }
 
-  /// Far more is asked for at once than can be granted in a lease, all that is granted is kept, and the client is about as busy as the server, which
-  /// now and then has no processor. What went wrong; empty: nothing.
+  /// Far more is asked for at once than can be granted in a lease, all that is granted is kept, and the client is about
+  /// as busy as the server, which now and then has no processor. What went wrong; empty: nothing.
   std::string run_flood(std::uint64_t seed) {
     random_.seed(seed);
     lease_ = milliseconds{pick(900, 1'500)};
@@ -59,7 +63,8 @@ class LoadSimulation : public engine_test {
     stalls_ = true;
     serve(12 * lease_);
     if (told("kept lost") != 0) return "P9: " + std::to_string(told("kept lost")) + " of the first holds are lost";
-    if (told("burst granted") < burst) return "P4: " + std::to_string(told("burst granted")) + " of " + std::to_string(burst) + " are granted";
+    if (told("burst granted") < burst)
+      return "P4: " + std::to_string(told("burst granted")) + " of " + std::to_string(burst) + " are granted";
     return {};
   }
 
@@ -104,7 +109,8 @@ class LoadSimulation : public engine_test {
 
   /// How often the callers have received an error that begins like this.
   int told(std::string_view what) const {
-    return static_cast<int>(std::count_if(told_.begin(), told_.end(), [&](std::string const& one) { return one.starts_with(what); }));
+    return static_cast<int>(
+        std::count_if(told_.begin(), told_.end(), [&](std::string const& one) { return one.starts_with(what); }));
   }
 
   /// The server takes one request after another.
@@ -193,26 +199,31 @@ std::string first_violation(std::string (LoadSimulation::*run)(std::uint64_t), s
 }
 
 /// The same with a deliberate fault.
-std::string first_violation(std::string (LoadSimulation::*run)(std::uint64_t), std::uint64_t seeds, sim::engine_mutant with) {
+std::string first_violation(std::string (LoadSimulation::*run)(std::uint64_t), std::uint64_t seeds,
+                            sim::engine_mutant with) {
   sim::active_engine_mutant = with;
   std::string const wrong = first_violation(run, seeds);
   sim::active_engine_mutant = sim::engine_mutant::none;
   return wrong;
 }
 
-TEST(LoadSimulations, EveryWaitEndsInAGrantAndNoHoldIsLost) { EXPECT_EQ(first_violation(&LoadSimulation::run, 60), ""); }  // P4, P9
+TEST(LoadSimulations, EveryWaitEndsInAGrantAndNoHoldIsLost) {
+  EXPECT_EQ(first_violation(&LoadSimulation::run, 60), "");
+}  // P4, P9
 
 TEST(LoadSimulations, InAFloodOfNewHoldsTheFirstStay) {  // P4, P9
   EXPECT_EQ(first_violation(&LoadSimulation::run_flood, 8), "");
-  for (sim::engine_mutant const one : {sim::engine_mutant::later_holds_renewed_first, sim::engine_mutant::later_renewals_ahead,
-                                       sim::engine_mutant::later_renewals_unbounded, sim::engine_mutant::window_doubles_too_long}) {
+  for (sim::engine_mutant const one :
+       {sim::engine_mutant::later_holds_renewed_first, sim::engine_mutant::later_renewals_ahead,
+        sim::engine_mutant::later_renewals_unbounded, sim::engine_mutant::window_doubles_too_long}) {
     EXPECT_NE(first_violation(&LoadSimulation::run_flood, 8, one), "") << static_cast<int>(one);
   }
 }
 
 TEST(LoadSimulations, WhereTooManyAreHeldTheFirstStay) {  // P9
   EXPECT_EQ(first_violation(&LoadSimulation::run_held, 4), "");
-  for (sim::engine_mutant const one : {sim::engine_mutant::later_holds_renewed_first, sim::engine_mutant::later_renewals_ahead}) {
+  for (sim::engine_mutant const one :
+       {sim::engine_mutant::later_holds_renewed_first, sim::engine_mutant::later_renewals_ahead}) {
     EXPECT_NE(first_violation(&LoadSimulation::run_held, 1, one), "") << static_cast<int>(one);
   }
 }
@@ -224,14 +235,17 @@ struct fault_of_load {
 
 class LoadMutants : public testing::TestWithParam<fault_of_load> {};
 
-TEST_P(LoadMutants, IsFound) { EXPECT_NE(first_violation(&LoadSimulation::run, 60, GetParam().point), "") << GetParam().what; }
+TEST_P(LoadMutants, IsFound) {
+  EXPECT_NE(first_violation(&LoadSimulation::run, 60, GetParam().point), "") << GetParam().what;
+}
 
-INSTANTIATE_TEST_SUITE_P(All, LoadMutants,
-                         testing::Values(fault_of_load{"what is in flight is not bounded", sim::engine_mutant::window_ignored},
-                                         fault_of_load{"the window does not shrink", sim::engine_mutant::window_never_shrinks},
-                                         fault_of_load{"renewals wait for room", sim::engine_mutant::renewals_wait_for_room},
-                                         fault_of_load{"what waits for room is not gone on with", sim::engine_mutant::room_not_used}),
-                         [](auto const& one) { return "N" + std::to_string(static_cast<int>(one.param.point)); });
+INSTANTIATE_TEST_SUITE_P(
+    All, LoadMutants,
+    testing::Values(fault_of_load{"what is in flight is not bounded", sim::engine_mutant::window_ignored},
+                    fault_of_load{"the window does not shrink", sim::engine_mutant::window_never_shrinks},
+                    fault_of_load{"renewals wait for room", sim::engine_mutant::renewals_wait_for_room},
+                    fault_of_load{"what waits for room is not gone on with", sim::engine_mutant::room_not_used}),
+    [](auto const& one) { return "N" + std::to_string(static_cast<int>(one.param.point)); });
 
 }  // namespace
 }  // namespace conch::engine

@@ -1,4 +1,5 @@
-// The simulation of several locks at once: schedules that must break no promise, and deliberate faults that must be found.
+// The simulation of several locks at once: schedules that must break no promise, and deliberate faults that must be
+// found.
 #include "sim/runner.hpp"
 
 #include <gtest/gtest.h>
@@ -10,7 +11,9 @@ namespace {
 
 TEST(MultiSimulation, SchedulesBreakNoPromise) {
   auto const found = run_many(11, 0, share_of(5000), 1, nullptr, {}, make_multi_plan);
-  if (found) FAIL() << found->what.words << "\nseed " << found->seed << "\n" << explain(found->seed, found->what, make_multi_plan);
+  if (found)
+    FAIL() << found->what.words << "\nseed " << found->seed << "\n"
+           << explain(found->seed, found->what, make_multi_plan);
 }
 
 TEST(MultiSimulation, FindsWhatIsBrokenOnPurpose) {

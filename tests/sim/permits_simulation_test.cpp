@@ -1,5 +1,5 @@
-// The simulation of locks with several owners, kind by kind: schedules that must break no promise, and deliberate faults
-// that must be found.
+// The simulation of locks with several owners, kind by kind: schedules that must break no promise, and deliberate
+// faults that must be found.
 #include "sim/runner.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,8 @@ class PermitsSchedules : public testing::TestWithParam<permit_kind> {
 
 TEST_P(PermitsSchedules, BreakNoPromise) {
   auto const found = run_many(11, 0, share_of(3000), 1, nullptr, {}, maker());
-  if (found) FAIL() << found->what.words << "\nseed " << found->seed << "\n" << explain(found->seed, found->what, maker());
+  if (found)
+    FAIL() << found->what.words << "\nseed " << found->seed << "\n" << explain(found->seed, found->what, maker());
 }
 
 TEST_P(PermitsSchedules, FindWhatIsBrokenOnPurpose) {
@@ -30,14 +31,16 @@ TEST_P(PermitsSchedules, FindWhatIsBrokenOnPurpose) {
   for (mutant const& m : permits_mutants()) {
     if (m.rule.substr(0, m.rule.find(' ')).find(static_cast<char>(GetParam())) == std::string_view::npos) continue;
     ++tried;
-    if (!find_broken("permits " + std::string{static_cast<char>(GetParam())}, m, 1, 30000, maker())) missed += " " + std::string{m.name};
+    if (!find_broken("permits " + std::string{static_cast<char>(GetParam())}, m, 1, 30000, maker()))
+      missed += " " + std::string{m.name};
   }
   EXPECT_GE(tried, 5u);
   EXPECT_EQ(missed, "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Kind, PermitsSchedules,
-                         testing::Values(permit_kind::semaphore, permit_kind::shared, permit_kind::segments, permit_kind::reentrant),
+                         testing::Values(permit_kind::semaphore, permit_kind::shared, permit_kind::segments,
+                                         permit_kind::reentrant),
                          [](testing::TestParamInfo<permit_kind> const& of) {
                            switch (of.param) {
                              case permit_kind::semaphore: return "Semaphore";

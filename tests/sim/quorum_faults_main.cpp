@@ -1,4 +1,5 @@
-// For each fault of src/quorum that no judge of the simulator shows: the unit test that notices it. Without a fault all of them pass.
+// For each fault of src/quorum that no judge of the simulator shows: the unit test that notices it. Without a fault all
+// of them pass.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -22,12 +23,14 @@ struct noticed_fault {
 };
 
 constexpr noticed_fault all[] = {
-    {engine_mutant::equal_tickets_tie, "of equal tickets none is first", "QuorumDetails.OfEqualTicketsTheLesserClientIsFirst"},
+    {engine_mutant::equal_tickets_tie, "of equal tickets none is first",
+     "QuorumDetails.OfEqualTicketsTheLesserClientIsFirst"},
     {engine_mutant::tickets_of_a_client_together, "votes for two tickets of a client are a majority",
      "QuorumDetails.VotesOfOneClientForTwoOfItsTicketsAreNoMajority"},
     {engine_mutant::own_earlier_attempt_is_a_rival, "a vote is given back for an earlier attempt of the same client",
      "QuorumDetails.AVoteIsNotGivenBackForAnEarlierAttemptOfTheSameClient"},
-    {engine_mutant::push_not_counted, "a grant by a push counts as one by an answer", "QuorumDetails.AGrantByAPushIsCountedAsOne"},
+    {engine_mutant::push_not_counted, "a grant by a push counts as one by an answer",
+     "QuorumDetails.AGrantByAPushIsCountedAsOne"},
     {engine_mutant::agreement_begins_with_the_wait, "the time for an agreement counts from the begin of the wait",
      "QuorumDetails.P4AFenceHasAClaimToBeAgreedOnHoweverLongTheWaitWas"},
     {engine_mutant::agreement_goes_on, "a fence that was not agreed on is asked for again with the next votes",
@@ -36,7 +39,8 @@ constexpr noticed_fault all[] = {
      "QuorumDetails.ATryThatHasWaitedForConnectionsGivesEachServerItsTime"},
     {engine_mutant::patience_begins_before_the_majority, "the time for answers begins before a majority is connected",
      "QuorumDetails.ATryWhoseMajorityIsBackGivesThoseServersTheirTime"},
-    {engine_mutant::ticket_of_one_clock, "a ticket is what one server's clock shows", "QuorumDetails.NobodyIsAskedBeforeAMajorityHasToldTheTime"},
+    {engine_mutant::ticket_of_one_clock, "a ticket is what one server's clock shows",
+     "QuorumDetails.NobodyIsAskedBeforeAMajorityHasToldTheTime"},
     {engine_mutant::fence_without_slack, "a proposed fence is what the latest clock shows",
      "QuorumDetails.TheProposedFenceIsAheadOfTheServersClocksSoThatAllGiveTheSame"},
     {engine_mutant::next_fence_not_ahead, "a release does not say what the next fence should be above",
@@ -47,7 +51,8 @@ constexpr noticed_fault all[] = {
      "QuorumDetails.AServerThatRefusedAfterTheOthersWereAskedIsAskedWhenTheyHaveRenewedSince"},
     {engine_mutant::lease_of_the_grant, "a server is given a hold again for the lease that it began with",
      "QuorumDetails.AServerIsGivenAHoldAgainForTheLeaseOfItsLastRenewal"},
-    {engine_mutant::late_vote_confirms_all, "with a late vote all others are confirmed again", "QuorumDetails.P10ALateVoteIsConfirmedAlone"},
+    {engine_mutant::late_vote_confirms_all, "with a late vote all others are confirmed again",
+     "QuorumDetails.P10ALateVoteIsConfirmedAlone"},
     {engine_mutant::answers_wake_nobody, "answers make no room for the locks that wait for it",
      "QuorumDetails.LocksThatWaitForRoomAreAskedForWhenOthersHaveTheirAnswers"},
     {engine_mutant::refused_by_a_majority_waits, "a wait goes on although a majority refuses the client",

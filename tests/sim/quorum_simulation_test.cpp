@@ -23,8 +23,8 @@ TEST_P(QuorumSchedules, BreakNoPromise) {
     sum.grants += o.grants;
   }
   EXPECT_GT(sum.grants, share_of(10'000));
-  // With nobody ill, also where all ask at the same moment, one vote in ten grants is given back at most; in a small share of the schedules a
-  // few more.
+  // With nobody ill, also where all ask at the same moment, one vote in ten grants is given back at most; in a small
+  // share of the schedules a few more.
   constexpr std::uint64_t few = 10;
   EXPECT_LT(sum.calm_given_back * 10, sum.calm_grants + few * 10);
   RecordProperty("grants", std::to_string(sum.grants));
@@ -62,7 +62,8 @@ TEST_P(QuorumMutants, FindsWhatIsBrokenOnPurpose) {
       quorum_outcome const o = run_quorum(seed);
       return outcome{o.promise, o.words, {}, 0};
     });
-    EXPECT_TRUE(found.has_value()) << m.name << ": " << m.words << ", and nothing was found in " << most << " schedules";
+    EXPECT_TRUE(found.has_value()) << m.name << ": " << m.words << ", and nothing was found in " << most
+                                   << " schedules";
   }
 }
 

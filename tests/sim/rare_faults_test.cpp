@@ -11,7 +11,8 @@ class RareFaults : public engine_test {
   ~RareFaults() override { sim::active_engine_mutant = sim::engine_mutant::none; }
 
  protected:
-  /// What a wait is told that is cancelled after its time-out, when the server has said that another client has the lock.
+  /// What a wait is told that is cancelled after its time-out, when the server has said that another client has the
+  /// lock.
   texts cancelled_after_a_time_out(cancel_type type) {
     start_connected();
     caller& a = ask("a", "L", {.wait = 1s});

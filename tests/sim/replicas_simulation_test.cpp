@@ -1,4 +1,5 @@
-// The simulation of a master with replicas that lag and take over: schedules that must break no promise, and deliberate faults that must be found.
+// The simulation of a master with replicas that lag and take over: schedules that must break no promise, and deliberate
+// faults that must be found.
 #include "sim/runner.hpp"
 #include "sim/worlds/clocks.hpp"
 
@@ -11,10 +12,13 @@ namespace {
 
 TEST(ReplicasSimulation, SchedulesBreakNoPromise) {
   auto const found = run_many(21, 0, share_of(5000), 1, nullptr, {}, make_replicas_plan);
-  if (found) FAIL() << found->what.words << "\nseed " << found->seed << "\n" << explain(found->seed, found->what, make_replicas_plan);
+  if (found)
+    FAIL() << found->what.words << "\nseed " << found->seed << "\n"
+           << explain(found->seed, found->what, make_replicas_plan);
 }
 
-/// Its time had passed when the server had been silent for 119 ms, and it was cancelled 1 ms later. The answer came before that was reported.
+/// Its time had passed when the server had been silent for 119 ms, and it was cancelled 1 ms later. The answer came
+/// before that was reported.
 TEST(ReplicasSimulation, P11AWaitThatIsCancelledAfterASilenceIsToldOfThatSilence) {
   outcome const o = run_plan(make_replicas_plan(16120787969124422707U));
   EXPECT_FALSE(o.failed()) << o.words;
@@ -39,14 +43,17 @@ TEST(ReplicasSimulation, FindsWhatIsBrokenOnPurpose) {
 
 TEST(SyncedSimulation, SchedulesBreakNoPromise) {
   auto const found = run_many(21, 0, share_of(5000), 1, nullptr, {}, make_synced_plan);
-  if (found) FAIL() << found->what.words << "\nseed " << found->seed << "\n" << explain(found->seed, found->what, make_synced_plan);
+  if (found)
+    FAIL() << found->what.words << "\nseed " << found->seed << "\n"
+           << explain(found->seed, found->what, make_synced_plan);
 }
 
 TEST(SyncedSimulation, SchedulesOfLocksWithSeveralOwnersBreakNoPromise) {
   for (engine::permit_kind const kind : {engine::permit_kind::semaphore, engine::permit_kind::shared}) {
     auto const make = [kind](std::uint64_t seed) { return make_synced_permits_plan(seed, kind); };
     auto const found = run_many(23, 0, share_of(1000), 1, nullptr, {}, make);
-    if (found) FAIL() << found->what.words << "\nseed " << found->seed << "\n" << explain(found->seed, found->what, make);
+    if (found)
+      FAIL() << found->what.words << "\nseed " << found->seed << "\n" << explain(found->seed, found->what, make);
   }
 }
 
@@ -65,7 +72,8 @@ TEST(SyncedSimulation, D27ClocksThatDifferByTheDriftAllowanceBreakNoPromise) {
   if (found) FAIL() << found->what.words << "\nseed " << found->seed << "\n" << explain(found->seed, found->what, make);
 }
 
-/// What is noticed first is mostly that a hold is believed in for longer than the new master keeps it (P3), and sometimes that another has it (P1).
+/// What is noticed first is mostly that a hold is believed in for longer than the new master keeps it (P3), and
+/// sometimes that another has it (P1).
 TEST(SyncedSimulation, D27ClocksThatDifferByMoreBreakMutualExclusionOnPurpose) {
   bool two_holders = false;
   for (std::uint64_t i = 0; i < 20000 && !two_holders; ++i) {

@@ -1,5 +1,5 @@
-// Breaks each rule of src/rules, L1 to L7, on purpose: it must be noticed from what a lock is after a request, and from what clients
-// are told. Without a fault nothing may be.
+// Breaks each rule of src/rules, L1 to L7, on purpose: it must be noticed from what a lock is after a request, and from
+// what clients are told. Without a fault nothing may be.
 
 #include <gtest/gtest.h>
 
@@ -26,12 +26,16 @@ using owner_fences = std::map<std::string, std::int64_t>;
 /// Looks at one lock before and after a command.
 class judge_of_rules {
  public:
-  judge_of_rules(rules::lock const& l, std::int64_t now) : owners_before_{fences_of(l)}, fence_before_{l.fence}, now_{now} {
+  judge_of_rules(rules::lock const& l, std::int64_t now)
+      : owners_before_{fences_of(l)},
+        fence_before_{l.fence},
+        now_{now} {
     if (!l.owners.empty() && l.kind == engine::permit_kind::reentrant) whose_before_ = l.whose;
   }
 
   /// Which rule is broken now. Empty: none.
-  std::string broken(rules::lock const& l, protocol::command const& c, std::string const& client, rules_server::outcome const& seen) const {
+  std::string broken(rules::lock const& l, protocol::command const& c, std::string const& client,
+                     rules_server::outcome const& seen) const {
     std::string found = rules::broken_rule(l, now_, passes_on(c, seen.reply));
     if (found.empty() && !is_adoption(c)) found = of_new_owners(l, c, client, seen);
     if (found.empty()) found = of_line(l, c, seen.reply);
@@ -57,7 +61,8 @@ class judge_of_rules {
   }
 
   /// The clients that the answer, or a push, tells that they have the lock.
-  static std::set<std::string> told(protocol::command const& c, std::string const& client, rules_server::outcome const& seen) {
+  static std::set<std::string> told(protocol::command const& c, std::string const& client,
+                                    rules_server::outcome const& seen) {
     std::set<std::string> all;
     for (seen_grant const& g : seen.pushes) {
       if (g.fence > 0) all.insert(g.client + '.' + engine::to_text(g.id));
@@ -66,7 +71,8 @@ class judge_of_rules {
     auto const* const acquired = std::get_if<protocol::acquire_reply>(&seen.reply);
     auto const* const released = std::get_if<protocol::release_reply>(&seen.reply);
     auto const* const tried = std::get_if<protocol::tries_reply>(&seen.reply);
-    if (acquired != nullptr && acquired->what == kind::granted) all.insert(client + '.' + engine::to_text(std::get<protocol::acquire_command>(c).id));
+    if (acquired != nullptr && acquired->what == kind::granted)
+      all.insert(client + '.' + engine::to_text(std::get<protocol::acquire_command>(c).id));
     if (released != nullptr && released->again.what == kind::granted)
       all.insert(client + '.' + engine::to_text(std::get<protocol::release_command>(c).new_id));
     for (std::size_t i = 0; tried != nullptr && i < tried->fences.size(); ++i)
@@ -74,7 +80,8 @@ class judge_of_rules {
     return all;
   }
 
-  std::string of_new_owners(rules::lock const& l, protocol::command const& c, std::string const& client, rules_server::outcome const& seen) const {
+  std::string of_new_owners(rules::lock const& l, protocol::command const& c, std::string const& client,
+                            rules_server::outcome const& seen) const {
     auto const were_told = told(c, client, seen);
     std::int64_t retention = 0;
     std::visit(
@@ -174,14 +181,19 @@ TEST_P(RulesFaults, AreNoticedOnPurpose) {
   EXPECT_EQ(found.substr(0, 2), GetParam().rule) << found;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    OfEachRule, RulesFaults,
-    testing::Values(fault_of_rules{"L1", engine_mutant::l1_more_than_there_is}, fault_of_rules{"L2", engine_mutant::l2_segment_counts_as_free},
-                    fault_of_rules{"L2", engine_mutant::l2_owner_joins_another}, fault_of_rules{"L3", engine_mutant::l3_fence_by_the_clock},
-                    fault_of_rules{"L3", engine_mutant::l3_same_fence_again}, fault_of_rules{"L4", engine_mutant::l4_deaf_owner},
-                    fault_of_rules{"L5", engine_mutant::l5_nothing_passed_on}, fault_of_rules{"L5", engine_mutant::l5_last_one_stays_free},
-                    fault_of_rules{"L6", engine_mutant::l6_line_kept_without_need}, fault_of_rules{"L6", engine_mutant::l6_line_kept_too_short},
-                    fault_of_rules{"L7", engine_mutant::l7_fence_kept_too_short}, fault_of_rules{"L7", engine_mutant::l7_fence_behind_the_clock}));
+INSTANTIATE_TEST_SUITE_P(OfEachRule, RulesFaults,
+                         testing::Values(fault_of_rules{"L1", engine_mutant::l1_more_than_there_is},
+                                         fault_of_rules{"L2", engine_mutant::l2_segment_counts_as_free},
+                                         fault_of_rules{"L2", engine_mutant::l2_owner_joins_another},
+                                         fault_of_rules{"L3", engine_mutant::l3_fence_by_the_clock},
+                                         fault_of_rules{"L3", engine_mutant::l3_same_fence_again},
+                                         fault_of_rules{"L4", engine_mutant::l4_deaf_owner},
+                                         fault_of_rules{"L5", engine_mutant::l5_nothing_passed_on},
+                                         fault_of_rules{"L5", engine_mutant::l5_last_one_stays_free},
+                                         fault_of_rules{"L6", engine_mutant::l6_line_kept_without_need},
+                                         fault_of_rules{"L6", engine_mutant::l6_line_kept_too_short},
+                                         fault_of_rules{"L7", engine_mutant::l7_fence_kept_too_short},
+                                         fault_of_rules{"L7", engine_mutant::l7_fence_behind_the_clock}));
 
 TEST(RulesWithoutFaults, BreakNoRule) { EXPECT_EQ(first_noticed(), ""); }
 

@@ -62,7 +62,8 @@ plan minimize(plan p, int promise, int attempts) {
     for (std::size_t c = 0; c < p.clients.size(); ++c) {
       // A client without actors stays: the others keep their numbers.
       for (std::size_t a = p.clients[c].actors.size(); a-- > 0;) {
-        attempt([&](plan& q) { q.clients[c].actors.erase(q.clients[c].actors.begin() + static_cast<std::ptrdiff_t>(a)); });
+        attempt(
+            [&](plan& q) { q.clients[c].actors.erase(q.clients[c].actors.begin() + static_cast<std::ptrdiff_t>(a)); });
       }
       for (std::size_t a = 0; a < p.clients[c].actors.size(); ++a) {
         for (std::size_t o = p.clients[c].actors[a].work.size(); o-- > 0;) {
@@ -99,14 +100,16 @@ std::string explain(std::uint64_t seed, outcome const& found, plan_maker const& 
   return text;
 }
 
-std::optional<finding> run_many(std::uint64_t seed, std::uint64_t first, std::uint64_t count, unsigned threads, mutant const* broken,
-                                std::function<void(std::uint64_t)> const& progress, plan_maker const& make) {
+std::optional<finding> run_many(std::uint64_t seed, std::uint64_t first, std::uint64_t count, unsigned threads,
+                                mutant const* broken, std::function<void(std::uint64_t)> const& progress,
+                                plan_maker const& make) {
   return run_schedules(
       seed, first, count, threads, broken, [&](std::uint64_t one) { return run_plan(make(one)); }, progress);
 }
 
-std::optional<finding> run_schedules(std::uint64_t seed, std::uint64_t first, std::uint64_t count, unsigned threads, mutant const* broken,
-                                     std::function<outcome(std::uint64_t)> const& run, std::function<void(std::uint64_t)> const& progress) {
+std::optional<finding> run_schedules(std::uint64_t seed, std::uint64_t first, std::uint64_t count, unsigned threads,
+                                     mutant const* broken, std::function<outcome(std::uint64_t)> const& run,
+                                     std::function<void(std::uint64_t)> const& progress) {
   std::atomic<std::uint64_t> next{0}, done{0};
   std::atomic<bool> stop{false};
   std::mutex guard;
@@ -155,8 +158,10 @@ constexpr seen_in table[] = {
 
 }  // namespace
 
-std::optional<finding> find_where_seen(std::string_view world, mutant const& m, std::function<outcome(std::uint64_t)> const& run) {
-  auto const line = std::find_if(std::begin(table), std::end(table), [&](seen_in const& l) { return l.world == world && l.mutant == m.name; });
+std::optional<finding> find_where_seen(std::string_view world, mutant const& m,
+                                       std::function<outcome(std::uint64_t)> const& run) {
+  auto const line = std::find_if(std::begin(table), std::end(table),
+                                 [&](seen_in const& l) { return l.world == world && l.mutant == m.name; });
   if (line == std::end(table)) return std::nullopt;
   activate(&m);
   outcome result = run(line->seed);
@@ -173,7 +178,8 @@ std::optional<finding> find_broken(std::string_view world, mutant const& m, std:
   return found;
 }
 
-std::optional<finding> find_broken(std::string_view world, mutant const& m, std::uint64_t seed, std::uint64_t most, plan_maker const& make) {
+std::optional<finding> find_broken(std::string_view world, mutant const& m, std::uint64_t seed, std::uint64_t most,
+                                   plan_maker const& make) {
   return find_broken(world, m, seed, most, [&](std::uint64_t one) { return run_plan(make(one)); });
 }
 

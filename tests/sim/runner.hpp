@@ -40,7 +40,8 @@ std::uint64_t seed_at(std::uint64_t first, std::uint64_t index);
 // How many of a test's schedules this build runs (CONCH_SIM_SHARE).
 constexpr std::uint64_t share_of(std::uint64_t schedules) { return schedules / CONCH_SIM_SHARE; }
 
-// Whether this build runs all of them. Only then a test asks how often what it looks for happened: in a few schedules that is chance.
+// Whether this build runs all of them. Only then a test asks how often what it looks for happened: in a few schedules
+// that is chance.
 constexpr bool all_schedules = CONCH_SIM_SHARE == 1;
 
 struct finding {
@@ -50,18 +51,23 @@ struct finding {
   bool seen_before = false;  // in the schedule that the table names
 };
 
-// Runs schedules from `first` on, each from its seed; stops at a violation. If several are found at the same time, at the first one.
-std::optional<finding> run_schedules(std::uint64_t seed, std::uint64_t first, std::uint64_t count, unsigned threads, mutant const* broken,
-                                     std::function<outcome(std::uint64_t)> const& run, std::function<void(std::uint64_t)> const& progress = {});
-std::optional<finding> run_many(std::uint64_t seed, std::uint64_t first, std::uint64_t count, unsigned threads, mutant const* broken,
-                                std::function<void(std::uint64_t)> const& progress = {}, plan_maker const& make = make_plan);
+// Runs schedules from `first` on, each from its seed; stops at a violation. If several are found at the same time, at
+// the first one.
+std::optional<finding> run_schedules(std::uint64_t seed, std::uint64_t first, std::uint64_t count, unsigned threads,
+                                     mutant const* broken, std::function<outcome(std::uint64_t)> const& run,
+                                     std::function<void(std::uint64_t)> const& progress = {});
+std::optional<finding> run_many(std::uint64_t seed, std::uint64_t first, std::uint64_t count, unsigned threads,
+                                mutant const* broken, std::function<void(std::uint64_t)> const& progress = {},
+                                plan_maker const& make = make_plan);
 
-// The schedule in which a mutant of that world was seen before, by the table mutants/seen_in.inc. None: it does not show there any more, since a
-// change of the plans changes the schedules, and is searched for.
-std::optional<finding> find_where_seen(std::string_view world, mutant const& m, std::function<outcome(std::uint64_t)> const& run);
+// The schedule in which a mutant of that world was seen before, by the table mutants/seen_in.inc. None: it does not
+// show there any more, since a change of the plans changes the schedules, and is searched for.
+std::optional<finding> find_where_seen(std::string_view world, mutant const& m,
+                                       std::function<outcome(std::uint64_t)> const& run);
 
-// The schedule in which a mutant breaks a promise: the one in which it was seen before, or of `most` from `seed` on. Prints the line of the table for
-// one that it had to search for. A few take more schedules than a test has time for: `conch-sim --mutant NAME --schedules 500000` finds them.
+// The schedule in which a mutant breaks a promise: the one in which it was seen before, or of `most` from `seed` on.
+// Prints the line of the table for one that it had to search for. A few take more schedules than a test has time for:
+// `conch-sim --mutant NAME --schedules 500000` finds them.
 std::optional<finding> find_broken(std::string_view world, mutant const& m, std::uint64_t seed, std::uint64_t most,
                                    std::function<outcome(std::uint64_t)> const& run, unsigned threads = 1);
 std::optional<finding> find_broken(std::string_view world, mutant const& m, std::uint64_t seed, std::uint64_t most,

@@ -1,5 +1,5 @@
-// No script does more than a bounded number of steps, whatever the numbers: the commands that each one calls are counted at 10,
-// 1000 and (Slow) 100,000 owners and waiters, and what one script leaves the next ones must do.
+// No script does more than a bounded number of steps, whatever the numbers: the commands that each one calls are
+// counted at 10, 1000 and (Slow) 100,000 owners and waiters, and what one script leaves the next ones must do.
 
 #include <gtest/gtest.h>
 
@@ -22,8 +22,8 @@ namespace {
 constexpr std::int64_t start_us = 1'700'000'000'000'000;
 constexpr std::int64_t fence_epoch_us = 1'577'836'800'000'000;
 
-/// 100 steps of five commands: admitting a client counts as three and calls ten, an order takes it from 100 and may let others in as well.
-/// What belongs to no step is less than 60.
+/// 100 steps of five commands: admitting a client counts as three and calls ten, an order takes it from 100 and may let
+/// others in as well. What belongs to no step is less than 60.
 constexpr std::uint64_t most_commands = 100 * 5 + 100 / 3 * 10 + 60;
 
 std::string text(std::int64_t n) { return std::to_string(n); }
@@ -50,8 +50,12 @@ class ScriptSteps : public testing::TestWithParam<std::int64_t> {
 
   /// Runs one script and returns its answer, counting the commands that it called.
   value script(std::string_view name, std::vector<std::string> const& argv) {
-    std::vector<std::string> words{
-        "EVAL", std::string{redis::find_script(name).source}, name == "release" || name == "acquire" ? "3" : "4", key_, key_ + ":q", key_ + ":f"};
+    std::vector<std::string> words{"EVAL",
+                                   std::string{redis::find_script(name).source},
+                                   name == "release" || name == "acquire" ? "3" : "4",
+                                   key_,
+                                   key_ + ":q",
+                                   key_ + ":f"};
     if (words[2] == "4") words.push_back(key_ + ":e");
     words.insert(words.end(), argv.begin(), argv.end());
     std::int64_t const fields = length("HLEN", key_);
@@ -62,7 +66,8 @@ class ScriptSteps : public testing::TestWithParam<std::int64_t> {
     for (auto const& [what, times] : model_.calls()) commands += times;
     longest_ = std::max(longest_, commands);
     ++scripts_;
-    if (fields > 202 && !may_look_at_all_ && model_.calls("hgetall") != 0) ADD_FAILURE() << name << " looks at all owners";
+    if (fields > 202 && !may_look_at_all_ && model_.calls("hgetall") != 0)
+      ADD_FAILURE() << name << " looks at all owners";
     return reply;
   }
 
@@ -72,21 +77,25 @@ class ScriptSteps : public testing::TestWithParam<std::int64_t> {
   bool to_the_end() const { return GetParam() <= 10'000; }
   bool goes_on() const { return to_the_end() || scripts_ < 20; }
 
-  static bool says_more(value const& reply, std::size_t where) { return reply.items.size() > where && (reply.items[where].integer & 2) != 0; }
+  static bool says_more(value const& reply, std::size_t where) {
+    return reply.items.size() > where && (reply.items[where].integer & 2) != 0;
+  }
 
   void release_all(std::string const& id) {
     while (goes_on() && says_more(script("release", {id, "0", "30000", "3000", "60000", ""}), 1)) continue;
   }
 
   void release_permit(std::string const& id, char kind, std::int64_t limit, std::int64_t weight = 1) {
-    while (goes_on() &&
-           says_more(script("permit_release", {id, "0", "30000", "3000", "60000", std::string(1, kind), text(limit), text(weight), "-", "0"}), 1))
+    while (goes_on() && says_more(script("permit_release", {id, "0", "30000", "3000", "60000", std::string(1, kind),
+                                                            text(limit), text(weight), "-", "0"}),
+                                  1))
       continue;
   }
 
-  std::vector<std::string> asks(std::string const& id, char kind, std::int64_t limit, std::int64_t weight = 1, std::string const& visited = "-",
-                                std::string const& mode = "wait") {
-    return {id, mode, "30000", "3000", "60000", "0", "0", std::string(1, kind), text(limit), text(weight), visited, "0"};
+  std::vector<std::string> asks(std::string const& id, char kind, std::int64_t limit, std::int64_t weight = 1,
+                                std::string const& visited = "-", std::string const& mode = "wait") {
+    return {id,          mode,         "30000", "3000", "60000", "0", "0", std::string(1, kind),
+            text(limit), text(weight), visited, "0"};
   }
 
   /// `text_of(i)`, one for each in line.
@@ -96,26 +105,33 @@ class ScriptSteps : public testing::TestWithParam<std::int64_t> {
     run(me_, {"PEXPIRE", key_ + ":q", "3600000"});
   }
 
-  /// As the scripts leave a semaphore with that many owners: the first `over` of them expire in 3 s, the others in an hour.
+  /// As the scripts leave a semaphore with that many owners: the first `over` of them expire in 3 s, the others in an
+  /// hour.
   void owners(std::int64_t over) {
     std::int64_t const count = GetParam();
     for (std::int64_t i = 0; i < count; ++i) {
-      std::string const id = "o" + in_order(i) + ".1", ends = text(start_us + (i < over ? 3'000'000 : 3'600'000'000) + i);
+      std::string const id = "o" + in_order(i) + ".1",
+                        ends = text(start_us + (i < over ? 3'000'000 : 3'600'000'000) + i);
       run(me_, {"HSET", key_, id, "1 " + text(start_us - fence_epoch_us - count + i) + " h " + ends + " 0"});
       if (many()) run(me_, {"ZADD", key_ + ":e", ends, id});
     }
     run(me_, {"HSET", key_, "sums",
-              "s " + text(2 * count) + " " + text(count) + (many() ? " 0" : " ") + text(start_us + (over > 0 ? 3'000'000 : 3'600'000'000)) + " 0 "});
+              "s " + text(2 * count) + " " + text(count) + (many() ? " 0" : " ") +
+                  text(start_us + (over > 0 ? 3'000'000 : 3'600'000'000)) + " 0 "});
     for (char const* suffix : {"", ":e"}) run(me_, {"PEXPIRE", key_ + suffix, "7200000"});
   }
 
-  std::int64_t length(std::string_view command, std::string const& of) { return run(me_, {std::string{command}, of}).integer; }
+  std::int64_t length(std::string_view command, std::string const& of) {
+    return run(me_, {std::string{command}, of}).integer;
+  }
 
   void expect_bounded(std::string const& what) {
     RecordProperty(what, static_cast<int>(longest_));
     std::printf("%s, %lld: %llu scripts, at most %llu commands\n", what.c_str(), static_cast<long long>(GetParam()),
                 static_cast<unsigned long long>(scripts_), static_cast<unsigned long long>(longest_));
-    EXPECT_LE(longest_, GetParam() <= 200 && what.find("owner") != std::string::npos ? 200 * 4 + most_commands : most_commands) << what;
+    EXPECT_LE(longest_,
+              GetParam() <= 200 && what.find("owner") != std::string::npos ? 200 * 4 + most_commands : most_commands)
+        << what;
     scripts_ = longest_ = 0;
   }
 
@@ -170,7 +186,8 @@ TEST_P(ScriptSteps, AWritersReleaseLetsReadersInInBoundedScripts) {
   std::int64_t const in_line = length("ZCARD", key_ + ":q");
   EXPECT_TRUE(in_line == 0 || !to_the_end());
   std::string const sums = run(me_, {"HGET", key_, "sums"}).text;
-  EXPECT_EQ(sums.substr(0, sums.find(' ', 10)), "r 1000000 " + text(GetParam() - in_line)) << "each reader is counted once";
+  EXPECT_EQ(sums.substr(0, sums.find(' ', 10)), "r 1000000 " + text(GetParam() - in_line))
+      << "each reader is counted once";
   EXPECT_EQ(length("ZCARD", key_ + ":e"), many() ? GetParam() - in_line : 0);
   expect_bounded("a writer's release to readers, who are the owners then");
 }
@@ -187,7 +204,8 @@ TEST_P(ScriptSteps, AJoinDoesNotWalkTheLine) {
     }
     scripts_ = 0;
     expect_bounded(std::string{"a walk, kind "} + kind);
-    for (int i = 0; i < 20; ++i) script("permit_acquire", asks("live." + text(9'000'000 + i), kind, 2, 1, kind == 'e' ? "796f75" : ",2,"));
+    for (int i = 0; i < 20; ++i)
+      script("permit_acquire", asks("live." + text(9'000'000 + i), kind, 2, 1, kind == 'e' ? "796f75" : ",2,"));
     EXPECT_LE(longest_, 20u) << "kind " << kind;
     expect_bounded(std::string{"joins of the line, kind "} + kind);
   }
@@ -247,7 +265,8 @@ TEST_P(ScriptSteps, AnOrderTakesItFromAllInBoundedScripts) {
 
 TEST_P(ScriptSteps, AnOrderFindsOneOwnerInBoundedScripts) {
   owners(0);
-  std::int64_t const which = std::min<std::int64_t>(GetParam(), 1500) - 1, fence = start_us - fence_epoch_us - GetParam() + which;
+  std::int64_t const which = std::min<std::int64_t>(GetParam(), 1500) - 1,
+                     fence = start_us - fence_epoch_us - GetParam() + which;
   std::vector<std::string> argv{"3000", "60000", text(fence)};
   std::int64_t taken = 0;
   while (true) {
@@ -282,7 +301,8 @@ TEST_P(ScriptSteps, AnOrderThatNamesTheFenceOfNobodyEnds) {
 INSTANTIATE_TEST_SUITE_P(Numbers, ScriptSteps, testing::Values(10, 1000));
 INSTANTIATE_TEST_SUITE_P(Slow, ScriptSteps, testing::Values(100'000));
 
-// ---- the set of ends --------------------------------------------------------------------------------------------------
+// ---- the set of ends
+// --------------------------------------------------------------------------------------------------
 
 class SetOfEnds : public ScriptSteps {};
 
@@ -307,7 +327,8 @@ TEST_P(SetOfEnds, IsMadeAnewAfterAScriptOfAnEarlierVersionHasWritten) {
   script("permit_acquire", asks("late.1", 's', 100'000));
   EXPECT_EQ(run(me_, {"HEXISTS", key_, "old.1"}).integer, 0) << "it was over";
   EXPECT_EQ(length("ZCARD", key_ + ":e"), GetParam() + 1);
-  EXPECT_EQ(run(me_, {"HGET", key_, "sums"}).text, "s 100000 " + text(GetParam() + 1) + " 0" + text(start_us + 30'000'000) + " 0 ");
+  EXPECT_EQ(run(me_, {"HGET", key_, "sums"}).text,
+            "s 100000 " + text(GetParam() + 1) + " 0" + text(start_us + 30'000'000) + " 0 ");
 }
 
 TEST_P(SetOfEnds, IsMadeAnewWhenItIsGone) {

@@ -1,8 +1,8 @@
-// lua/*.lua by tables: what lies there, a call, and what must come of it, from docs/protocol.md. The differential tests compare the
-// scripts with src/rules, and would not notice a mistake that both make.
+// lua/*.lua by tables: what lies there, a call, and what must come of it, from docs/protocol.md. The differential tests
+// compare the scripts with src/rules, and would not notice a mistake that both make.
 //
-// Keys are L, L:q, L:f (and M, N). {now} is the server's time in µs, {clock} the same as fences count it; {now+5} and the like.
-// A client is called a, b ...: its id in a key or push is "a.1".
+// Keys are L, L:q, L:f (and M, N). {now} is the server's time in µs, {clock} the same as fences count it; {now+5} and
+// the like. A client is called a, b ...: its id in a key or push is "a.1".
 
 #pragma once
 
@@ -49,7 +49,8 @@ inline std::string expanded(std::string_view text) {
 }
 
 inline std::string full_key(std::string const& word) {
-  bool const is_key = !word.empty() && (word[0] == 'L' || word[0] == 'M' || word[0] == 'N') && (word.size() == 1 || word[1] == ':');
+  bool const is_key =
+      !word.empty() && (word[0] == 'L' || word[0] == 'M' || word[0] == 'N') && (word.size() == 1 || word[1] == ':');
   return is_key ? "conch:{" + word.substr(0, 1) + "}" + word.substr(1) : word;
 }
 
@@ -84,7 +85,8 @@ inline std::string shown(value const& v) {
     }
     case value::kind::map: {
       std::vector<std::string> fields;
-      for (std::size_t i = 0; i + 1 < v.items.size(); i += 2) fields.push_back(v.items[i].text + "=" + v.items[i + 1].text);
+      for (std::size_t i = 0; i + 1 < v.items.size(); i += 2)
+        fields.push_back(v.items[i].text + "=" + v.items[i + 1].text);
       std::sort(fields.begin(), fields.end());
       std::string out = "{";
       for (std::string const& field : fields) out += (out.size() > 1 ? ", " : "") + field;
@@ -160,7 +162,8 @@ class server_of_row {
       value const content = model_.peek(key.name);
       std::string text;
       if (key.type == "zset") {
-        for (value const& item : content.items) text += (text.empty() ? "" : " ") + item.items[0].text + "@" + item.items[1].text;
+        for (value const& item : content.items)
+          text += (text.empty() ? "" : " ") + item.items[0].text + "@" + item.items[1].text;
         text = "[" + text + "]";
       } else {
         text = shown(content);
@@ -213,7 +216,8 @@ inline std::string difference(row const& r) {
 // ---- calls ----
 
 inline acquire_command take(std::string_view name, bool wait = true, std::int64_t ticket = 0) {
-  return {.name = name, .id = 1, .wait = wait, .lease = lease, .claim = claim, .retention = retention, .ticket = ticket};
+  return {
+      .name = name, .id = 1, .wait = wait, .lease = lease, .claim = claim, .retention = retention, .ticket = ticket};
 }
 
 inline acquire_command vote(std::int64_t proposal, bool wait = true) {
@@ -261,7 +265,9 @@ inline release_command give_permit_back(permit const& had, bool keep = false, st
   return c;
 }
 
-inline force_command force(std::optional<std::int64_t> fence = {}) { return {.name = "L", .claim = claim, .retention = retention, .fence = fence}; }
+inline force_command force(std::optional<std::int64_t> fence = {}) {
+  return {.name = "L", .claim = claim, .retention = retention, .fence = fence};
+}
 
 // ---- tables ----
 

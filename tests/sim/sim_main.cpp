@@ -60,8 +60,8 @@ The exit code is 0 if nothing was found (with --mutants: if each was found), els
 struct options {
   std::uint64_t schedules = 0, seed = 1, replay = 0, digested = 0;
   unsigned threads = std::max(1U, std::thread::hardware_concurrency());
-  bool mutants = false, list = false, full = false, replays = false, quorum = false, replicas = false, synced = false, cluster = false,
-       zookeeper = false;
+  bool mutants = false, list = false, full = false, replays = false, quorum = false, replicas = false, synced = false,
+       cluster = false, zookeeper = false;
   mutant const* broken = nullptr;
   bool history_only = false;
   std::string edn;  // where to write histories; empty: nowhere
@@ -72,7 +72,8 @@ struct options {
 
   outcome run(std::uint64_t of, bool traced = false) const {
     if (zookeeper) {
-      zookeeper_outcome const o = run_zookeeper(of, traced, all_kinds ? zookeeper_locks::of_all_kinds : zookeeper_locks::mutexes);
+      zookeeper_outcome const o =
+          run_zookeeper(of, traced, all_kinds ? zookeeper_locks::of_all_kinds : zookeeper_locks::mutexes);
       return {o.promise, o.words, o.trace, o.grants};
     }
     if (!quorum && history_only) return run_for_history(make(of), true).alone();
@@ -238,8 +239,9 @@ int report(std::uint64_t seed, outcome const& found, options const& o) {
     std::fputs(explain(seed, found, o.maker()).c_str(), stdout);
   }
   std::string const mutant_option = o.broken == nullptr ? std::string{} : " --mutant " + std::string{o.broken->name};
-  static char const* const kinds[] = {"",           " --kind semaphore", " --kind shared", " --kind striped", " --kind reentrant", " --kind multi",
-                                      " --kind all"};
+  static char const* const kinds[] = {
+      "",           " --kind semaphore", " --kind shared", " --kind striped", " --kind reentrant", " --kind multi",
+      " --kind all"};
   char const* const kind = kinds[o.all_kinds                        ? 6
                                  : o.multi                          ? 5
                                  : o.kind == permit_kind::semaphore ? 1
@@ -247,7 +249,8 @@ int report(std::uint64_t seed, outcome const& found, options const& o) {
                                  : o.kind == permit_kind::segments  ? 3
                                  : o.kind == permit_kind::reentrant ? 4
                                                                     : 0];
-  std::printf("\nreplay:    scripts/sim --replay %llu%s%s%s\n", static_cast<unsigned long long>(seed), mutant_option.c_str(), kind,
+  std::printf("\nreplay:    scripts/sim --replay %llu%s%s%s\n", static_cast<unsigned long long>(seed),
+              mutant_option.c_str(), kind,
               o.quorum      ? " --quorum"
               : o.zookeeper ? " --zookeeper"
               : o.cluster   ? " --cluster"
@@ -300,15 +303,16 @@ int run_mutants(options const& o) {
     auto const found = find_broken(
         o.world(), m, o.seed, o.schedules, [&](std::uint64_t of) { return o.run(of); }, o.threads);
     if (found && found->seen_before) {
-      std::printf("%-34s P%-2d where it was seen before  seed %llu  %s\n", std::string{m.name}.c_str(), found->what.promise,
-                  static_cast<unsigned long long>(found->seed), found->what.words.c_str());
+      std::printf("%-34s P%-2d where it was seen before  seed %llu  %s\n", std::string{m.name}.c_str(),
+                  found->what.promise, static_cast<unsigned long long>(found->seed), found->what.words.c_str());
     } else if (found) {
-      std::printf("%-34s P%-2d after %6llu schedules  seed %llu  %s\n", std::string{m.name}.c_str(), found->what.promise,
-                  static_cast<unsigned long long>(found->index + 1), static_cast<unsigned long long>(found->seed), found->what.words.c_str());
+      std::printf("%-34s P%-2d after %6llu schedules  seed %llu  %s\n", std::string{m.name}.c_str(),
+                  found->what.promise, static_cast<unsigned long long>(found->index + 1),
+                  static_cast<unsigned long long>(found->seed), found->what.words.c_str());
     } else {
       ++survivors;
-      std::printf("%-34s SURVIVED %llu schedules (%.1f s): %s\n", std::string{m.name}.c_str(), static_cast<unsigned long long>(o.schedules),
-                  seconds_since(begin), std::string{m.words}.c_str());
+      std::printf("%-34s SURVIVED %llu schedules (%.1f s): %s\n", std::string{m.name}.c_str(),
+                  static_cast<unsigned long long>(o.schedules), seconds_since(begin), std::string{m.words}.c_str());
     }
     std::fflush(stdout);
   }
@@ -333,7 +337,8 @@ int main(int argc, char** argv) {
   options const o = parse(argc, argv);
   if (o.list) {
     for (mutant const& m : o.mutants_of_kind())
-      std::printf("%-34s %-8s %s\n", std::string{m.name}.c_str(), std::string{m.rule}.c_str(), std::string{m.words}.c_str());
+      std::printf("%-34s %-8s %s\n", std::string{m.name}.c_str(), std::string{m.rule}.c_str(),
+                  std::string{m.words}.c_str());
     return 0;
   }
   if (o.digested != 0) return print_digest(o);
@@ -355,14 +360,16 @@ int main(int argc, char** argv) {
   auto const run = [&](std::uint64_t of) { return o.run(of); };
   auto const found = run_schedules(o.seed, 0, o.schedules, o.threads, o.broken, run, [&](std::uint64_t done) {
     double const taken = seconds_since(begin);
-    std::printf("%llu schedules, %.0f s, %.0f/s\n", static_cast<unsigned long long>(done), taken, static_cast<double>(done) / taken);
+    std::printf("%llu schedules, %.0f s, %.0f/s\n", static_cast<unsigned long long>(done), taken,
+                static_cast<double>(done) / taken);
     std::fflush(stdout);
   });
   if (found) return report(found->seed, found->what, o);
   double const taken = seconds_since(begin);
-  if (undecided_histories() != 0) std::printf("%llu histories were too large to judge\n", static_cast<unsigned long long>(undecided_histories()));
+  if (undecided_histories() != 0)
+    std::printf("%llu histories were too large to judge\n", static_cast<unsigned long long>(undecided_histories()));
   std::printf("%llu schedules from seed %llu without a violation in %.1f s: %.0f per second on %u threads\n",
-              static_cast<unsigned long long>(o.schedules), static_cast<unsigned long long>(o.seed), taken, static_cast<double>(o.schedules) / taken,
-              o.threads);
+              static_cast<unsigned long long>(o.schedules), static_cast<unsigned long long>(o.seed), taken,
+              static_cast<double>(o.schedules) / taken, o.threads);
   return 0;
 }

@@ -1,4 +1,5 @@
-// The judge of a line in ZooKeeper, with each of its rules broken once by hand: one that does not notice would be worth nothing.
+// The judge of a line in ZooKeeper, with each of its rules broken once by hand: one that does not notice would be worth
+// nothing.
 #include "sim/judges/zookeeper_line_judge.hpp"
 #include "sim/judges/observer.hpp"
 
@@ -39,7 +40,9 @@ class ZookeeperLineJudge : public testing::Test {
   static std::string node(std::int64_t created) { return "n" + std::to_string(created); }
 
   void stands(std::string client, std::int64_t created, zookeeper_share share, std::int64_t session = 1) {
-    judge.made({node(created), std::move(client), static_cast<std::uint64_t>(created), std::move(share), session, created}, now);
+    judge.made(
+        {node(created), std::move(client), static_cast<std::uint64_t>(created), std::move(share), session, created},
+        now);
   }
   void goes(std::int64_t created) { judge.gone(node(created), false, now); }
   zookeeper_line_hold hold(std::string client, std::int64_t created, zookeeper_share share) const {
@@ -66,7 +69,8 @@ class ZookeeperLineJudge : public testing::Test {
   std::int64_t birth = 5000;
 };
 
-// ---------------------------------------------------------------------------------------------- what is as it should be
+// ---------------------------------------------------------------------------------------------- what is as it should
+// be
 
 TEST_F(ZookeeperLineJudge, LetsASemaphoreBeGivenOutUpToItsLimit) {
   stands("a", 1, some(2, 3));
@@ -144,10 +148,12 @@ TEST_F(ZookeeperLineJudge, LetsAnAcquireBeRefusedWhoseNodeHasNoPlace) {
   EXPECT_EQ(of([&] { judge.told_of_no_place(hold("b", 2, {}), 0); }).promise, 0);
 }
 
-// --------------------------------------------------------------------------------------------- each rule, broken by hand
+// --------------------------------------------------------------------------------------------- each rule, broken by
+// hand
 
 TEST_F(ZookeeperLineJudge, NoticesNamesThatSayNothing) {
-  for (char const* name : {"c0ffee", "c0ffee.x-1", "c0ffee.17", "c0ffee~.17-1", "c0ffee~s3.17-1", "c0ffee~q.17-1", "c0ffee~sof10.17-1"})
+  for (char const* name :
+       {"c0ffee", "c0ffee.x-1", "c0ffee.17", "c0ffee~.17-1", "c0ffee~s3.17-1", "c0ffee~q.17-1", "c0ffee~sof10.17-1"})
     EXPECT_EQ(of([&] { read_line_node(name); }).promise, 10) << name;
 }
 

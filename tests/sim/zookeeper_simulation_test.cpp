@@ -16,10 +16,12 @@ void run_share(std::uint64_t seeds, zookeeper_locks locks, zookeeper_outcome& su
     std::uint64_t const seed = seed_at(seeds, i);
     zookeeper_outcome const o = run_zookeeper(seed, false, locks);
     ASSERT_EQ(o.promise, 0) << o.words << "\nseed " << seed;
-    for (auto const count : {&zookeeper_outcome::grants, &zookeeper_outcome::losses, &zookeeper_outcome::expired, &zookeeper_outcome::built_anew,
-                             &zookeeper_outcome::no_place_told, &zookeeper_outcome::calm_remote_grants, &zookeeper_outcome::calm_lists,
-                             &zookeeper_outcome::calm_creations, &zookeeper_outcome::beside_others, &zookeeper_outcome::in_one_node,
-                             &zookeeper_outcome::other_kind_told, &zookeeper_outcome::owner_elsewhere_told}) {
+    for (auto const count :
+         {&zookeeper_outcome::grants, &zookeeper_outcome::losses, &zookeeper_outcome::expired,
+          &zookeeper_outcome::built_anew, &zookeeper_outcome::no_place_told, &zookeeper_outcome::calm_remote_grants,
+          &zookeeper_outcome::calm_lists, &zookeeper_outcome::calm_creations, &zookeeper_outcome::beside_others,
+          &zookeeper_outcome::in_one_node, &zookeeper_outcome::other_kind_told,
+          &zookeeper_outcome::owner_elsewhere_told}) {
       sum.*count += o.*count;
     }
   }
@@ -83,19 +85,22 @@ class ZookeeperMutants : public testing::TestWithParam<std::size_t> {
       mutant const& m = all[i];
       EXPECT_TRUE(names.insert(m.name).second) << m.name;
       if (i % 4 != GetParam()) continue;
-      auto const found =
-          find_broken(locks == zookeeper_locks::mutexes ? "zookeeper" : "zookeeper of all kinds", m, 1, most, [locks](std::uint64_t seed) {
-            zookeeper_outcome const o = run_zookeeper(seed, false, locks);
-            return outcome{o.promise, o.words, {}, 0};
-          });
-      EXPECT_TRUE(found.has_value()) << m.name << ": " << m.words << ", and nothing was found in " << most << " schedules";
+      auto const found = find_broken(locks == zookeeper_locks::mutexes ? "zookeeper" : "zookeeper of all kinds", m, 1,
+                                     most, [locks](std::uint64_t seed) {
+                                       zookeeper_outcome const o = run_zookeeper(seed, false, locks);
+                                       return outcome{o.promise, o.words, {}, 0};
+                                     });
+      EXPECT_TRUE(found.has_value()) << m.name << ": " << m.words << ", and nothing was found in " << most
+                                     << " schedules";
     }
   }
 };
 
 TEST_P(ZookeeperMutants, FindsWhatIsBrokenOnPurpose) { must_be_found(zookeeper_mutants(), zookeeper_locks::mutexes); }
 
-TEST_P(ZookeeperMutants, OfAllKindsFindsWhatIsBrokenOnPurpose) { must_be_found(zookeeper_kinds_mutants(), zookeeper_locks::of_all_kinds); }
+TEST_P(ZookeeperMutants, OfAllKindsFindsWhatIsBrokenOnPurpose) {
+  must_be_found(zookeeper_kinds_mutants(), zookeeper_locks::of_all_kinds);
+}
 
 INSTANTIATE_TEST_SUITE_P(Quarter, ZookeeperMutants, testing::Range<std::size_t>(0, 4));
 

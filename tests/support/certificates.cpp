@@ -18,7 +18,8 @@ constexpr char const* new_key = " -newkey ec -pkeyopt ec_paramgen_curve:P-256 -n
 
 certificates::certificates() {
   std::string pattern = (fs::temp_directory_path() / "conch-tls-XXXXXX").string();
-  if (::mkdtemp(pattern.data()) == nullptr) throw std::system_error(errno, std::generic_category(), "mkdtemp " + pattern);
+  if (::mkdtemp(pattern.data()) == nullptr)
+    throw std::system_error(errno, std::generic_category(), "mkdtemp " + pattern);
   directory_ = pattern;
 }
 
@@ -36,25 +37,30 @@ void certificates::run(std::string const& arguments) {
 }
 
 void certificates::authority(std::string const& name) {
-  run("req -x509 -days 2 -subj '/CN=" + name + "' -addext keyUsage=critical,keyCertSign -keyout " + name + ".key -out " + name + ".crt" + new_key);
+  run("req -x509 -days 2 -subj '/CN=" + name + "' -addext keyUsage=critical,keyCertSign -keyout " + name +
+      ".key -out " + name + ".crt" + new_key);
 }
 
 void certificates::signed_by(std::string const& authority, std::string const& name, std::string const& names) {
-  run("req -x509 -days 2 -CA " + authority + ".crt -CAkey " + authority + ".key -subj '/CN=" + name + "' -addext basicConstraints=critical,CA:FALSE" +
-      (names.empty() ? "" : " -addext subjectAltName=" + names) + " -keyout " + name + ".key -out " + name + ".crt" + new_key);
+  run("req -x509 -days 2 -CA " + authority + ".crt -CAkey " + authority + ".key -subj '/CN=" + name +
+      "' -addext basicConstraints=critical,CA:FALSE" + (names.empty() ? "" : " -addext subjectAltName=" + names) +
+      " -keyout " + name + ".key -out " + name + ".crt" + new_key);
 }
 
 void certificates::expired(std::string const& authority, std::string const& name, std::string const& names) {
-  run("req -new -subj '/CN=" + name + "' -addext subjectAltName=" + names + " -keyout " + name + ".key -out " + name + ".csr" + new_key);
+  run("req -new -subj '/CN=" + name + "' -addext subjectAltName=" + names + " -keyout " + name + ".key -out " + name +
+      ".csr" + new_key);
   std::ofstream{path("index")};
-  std::ofstream{path("ca.conf")} << "[ca]\ndefault_ca=d\n[d]\ndatabase=index\nnew_certs_dir=.\nrand_serial=yes\ndefault_md=sha256\npolicy=p\n"
-                                    "copy_extensions=copy\nunique_subject=no\n[p]\ncommonName=supplied\n";
+  std::ofstream{path("ca.conf")}
+      << "[ca]\ndefault_ca=d\n[d]\ndatabase=index\nnew_certs_dir=.\nrand_serial=yes\ndefault_md=sha256\npolicy=p\n"
+         "copy_extensions=copy\nunique_subject=no\n[p]\ncommonName=supplied\n";
   run("ca -batch -config ca.conf -cert " + authority + ".crt -keyfile " + authority +
       ".key -startdate 20200101000000Z -enddate 20210101000000Z -in " + name + ".csr -out " + name + ".crt");
 }
 
 void certificates::self_signed(std::string const& name, std::string const& names) {
-  run("req -x509 -days 2 -subj '/CN=" + name + "' -addext subjectAltName=" + names + " -keyout " + name + ".key -out " + name + ".crt" + new_key);
+  run("req -x509 -days 2 -subj '/CN=" + name + "' -addext subjectAltName=" + names + " -keyout " + name + ".key -out " +
+      name + ".crt" + new_key);
 }
 
 void certificates::replace(std::string const& file, std::string const& by) {

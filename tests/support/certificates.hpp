@@ -18,7 +18,8 @@ class certificates {
   /// An authority, signed by itself.
   void authority(std::string const& name);
 
-  /// A certificate of that authority. `names` as in openssl: "DNS:a.test,IP:127.0.0.1"; empty: it has only its common name, `name`.
+  /// A certificate of that authority. `names` as in openssl: "DNS:a.test,IP:127.0.0.1"; empty: it has only its common
+  /// name, `name`.
   void signed_by(std::string const& authority, std::string const& name, std::string const& names);
 
   /// The same, but expired.

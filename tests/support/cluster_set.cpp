@@ -29,12 +29,15 @@ cluster_set::cluster_set(cluster_set_options const& o) {
     // A configuration of its own each: nothing needs to be agreed on.
     must_be_ok(probe(i).command({"CLUSTER", "SET-CONFIG-EPOCH", std::to_string(i + 1)}), "SET-CONFIG-EPOCH");
     if (i >= o.masters) continue;
-    auto const first = static_cast<unsigned>(slots * i / o.masters), behind = static_cast<unsigned>(slots * (i + 1) / o.masters);
-    must_be_ok(probe(i).command({"CLUSTER", "ADDSLOTSRANGE", std::to_string(first), std::to_string(behind - 1)}), "ADDSLOTSRANGE");
+    auto const first = static_cast<unsigned>(slots * i / o.masters),
+               behind = static_cast<unsigned>(slots * (i + 1) / o.masters);
+    must_be_ok(probe(i).command({"CLUSTER", "ADDSLOTSRANGE", std::to_string(first), std::to_string(behind - 1)}),
+               "ADDSLOTSRANGE");
   }
   for (std::size_t i = 0; i < size(); ++i) {
     for (std::size_t other = 0; other < i; ++other) {  // rather than to wait for gossip
-      must_be_ok(probe(i).command({"CLUSTER", "MEET", "127.0.0.1", std::to_string(node(other).port()), buses_[other]}), "MEET");
+      must_be_ok(probe(i).command({"CLUSTER", "MEET", "127.0.0.1", std::to_string(node(other).port()), buses_[other]}),
+                 "MEET");
     }
   }
   std::size_t const empty_from = o.masters + o.replicas;
@@ -47,7 +50,8 @@ cluster_set::cluster_set(cluster_set_options const& o) {
       std::this_thread::sleep_for(10ms);
     }
   }
-  for (std::size_t i = o.masters; i < empty_from; ++i) wait_for_answer(node(i), {"INFO", "replication"}, {"master_link_status:up"});
+  for (std::size_t i = o.masters; i < empty_from; ++i)
+    wait_for_answer(node(i), {"INFO", "replication"}, {"master_link_status:up"});
   settle();
 }
 
@@ -98,7 +102,9 @@ redis_probe& cluster_set::probe(std::size_t i) {
   return *probes_[i];
 }
 
-unsigned cluster_set::slot_of(std::string_view key) { return static_cast<unsigned>(probe(0).integer({"CLUSTER", "KEYSLOT", key})); }
+unsigned cluster_set::slot_of(std::string_view key) {
+  return static_cast<unsigned>(probe(0).integer({"CLUSTER", "KEYSLOT", key}));
+}
 
 std::size_t cluster_set::owner(unsigned slot, std::size_t by) {
   for (std::string const& line : view_of(by)) {
@@ -108,7 +114,8 @@ std::size_t cluster_set::owner(unsigned slot, std::size_t by) {
     if (range != "master" && range != "master?") continue;
     while (words >> range) {
       std::size_t const dash = range.find('-');
-      auto const first = std::stoul(range), last = dash == std::string::npos ? first : std::stoul(range.substr(dash + 1));
+      auto const first = std::stoul(range),
+                 last = dash == std::string::npos ? first : std::stoul(range.substr(dash + 1));
       if (slot < first || slot > last) continue;
       return static_cast<std::size_t>(std::find(ids_.begin(), ids_.end(), name) - ids_.begin());
     }
@@ -135,7 +142,8 @@ std::size_t cluster_set::move_keys(unsigned slot, std::size_t to) {
     std::string const keys = probe(from).command({"CLUSTER", "GETKEYSINSLOT", std::to_string(slot), "1"});
     if (keys == "[]") return moved;
     std::string const key = keys.substr(1, keys.size() - 2);
-    std::string const said = probe(from).command({"MIGRATE", "127.0.0.1", std::to_string(node(to).port()), key, "0", "10000"});
+    std::string const said =
+        probe(from).command({"MIGRATE", "127.0.0.1", std::to_string(node(to).port()), key, "0", "10000"});
     if (said != "OK" && said != "NOKEY") throw std::runtime_error{"MIGRATE: " + said};
   }
 }
@@ -145,9 +153,11 @@ void cluster_set::end_move(unsigned slot, std::size_t to) {
   // The target first: for a moment both say that it has the slot, rather than neither.
   must_be_ok(probe(to).command({"CLUSTER", "SETSLOT", std::to_string(slot), "NODE", id(to)}), "NODE");
   must_be_ok(probe(from).command({"CLUSTER", "SETSLOT", std::to_string(slot), "NODE", id(to)}), "NODE");
-  // As redis-cli tells the others: they would learn of it by gossip, and perhaps earlier of a move that follows. A replica refuses.
+  // As redis-cli tells the others: they would learn of it by gossip, and perhaps earlier of a move that follows. A
+  // replica refuses.
   for (std::size_t i = 0; i < size(); ++i) {
-    if (i != from && i != to && node(i).pid() != 0) (void)probe(i).command({"CLUSTER", "SETSLOT", std::to_string(slot), "NODE", id(to)});
+    if (i != from && i != to && node(i).pid() != 0)
+      (void)probe(i).command({"CLUSTER", "SETSLOT", std::to_string(slot), "NODE", id(to)});
   }
 }
 
@@ -157,7 +167,9 @@ void cluster_set::move_slot(unsigned slot, std::size_t to) {
   end_move(slot, to);
 }
 
-bool cluster_set::can_move_at_once() { return probe(0).command({"CLUSTER", "HELP"}).find("MIGRATESLOTS ") != std::string::npos; }
+bool cluster_set::can_move_at_once() {
+  return probe(0).command({"CLUSTER", "HELP"}).find("MIGRATESLOTS ") != std::string::npos;
+}
 
 void cluster_set::move_at_once(std::vector<unsigned> const& those, std::size_t to) {
   std::size_t const from = owner(those.front(), to);
@@ -165,16 +177,21 @@ void cluster_set::move_at_once(std::vector<unsigned> const& those, std::size_t t
   for (unsigned const slot : those) order.insert(order.end(), 2, std::to_string(slot));
   order.insert(order.end(), {"NODE", id(to)});
   must_be_ok(probe(from).command(order), "MIGRATESLOTS");
-  auto const has_all = [&] { return std::all_of(those.begin(), those.end(), [&](unsigned slot) { return owner(slot, to) == to; }); };
+  auto const has_all = [&] {
+    return std::all_of(those.begin(), those.end(), [&](unsigned slot) { return owner(slot, to) == to; });
+  };
   for (auto const end = steady::now() + patience; !has_all(); std::this_thread::sleep_for(5ms)) {
-    if (steady::now() > end) throw std::runtime_error{"the slots never move: " + probe(from).command({"CLUSTER", "GETSLOTMIGRATIONS"})};
+    if (steady::now() > end)
+      throw std::runtime_error{"the slots never move: " + probe(from).command({"CLUSTER", "GETSLOTMIGRATIONS"})};
   }
 }
 
 void cluster_set::fail_over(std::size_t replica) {
   constexpr auto one_attempt = 6s;  // the server gives up after 5
   auto const end = steady::now() + patience;
-  auto const is_master = [&] { return probe(replica).command({"INFO", "replication"}).find("role:master") != std::string::npos; };
+  auto const is_master = [&] {
+    return probe(replica).command({"INFO", "replication"}).find("role:master") != std::string::npos;
+  };
   for (auto next = steady::now();; std::this_thread::sleep_for(2ms)) {
     if (steady::now() >= next) {
       must_be_ok(probe(replica).command({"CLUSTER", "FAILOVER"}), "FAILOVER");
@@ -184,7 +201,8 @@ void cluster_set::fail_over(std::size_t replica) {
     if (!is_master()) continue;
     settle();
     if (is_master()) return;
-    next = steady::now();  // Redis 7.0, soon after another failover: it counts the votes of that one, and the others do not follow
+    // Redis 7.0, soon after another failover: it counts the votes of that one, and the others do not follow
+    next = steady::now();
   }
 }
 
@@ -217,7 +235,8 @@ void cluster_set::settle() {
 
 void cluster_set::assign(unsigned slot, std::size_t to) {
   for (std::size_t i = 0; i < size(); ++i) {  // a replica refuses
-    if (node(i).pid() != 0) (void)redis_probe{node(i), 10s}.command({"CLUSTER", "SETSLOT", std::to_string(slot), "NODE", id(to)});
+    if (node(i).pid() != 0)
+      (void)redis_probe{node(i), 10s}.command({"CLUSTER", "SETSLOT", std::to_string(slot), "NODE", id(to)});
   }
   (void)redis_probe{node(to), 10s}.command({"CLUSTER", "BUMPEPOCH"});
 }
@@ -228,7 +247,8 @@ std::string cluster_set::views() {
   for (std::size_t i = 0; i < size(); ++i) {
     if (node(i).pid() == 0) continue;
     redis_probe at{node(i), 10s};
-    all += "\nnode " + std::to_string(i) + "\n" + at.command({"CLUSTER", "INFO"}).substr(0, 20) + "\n" + at.command({"CLUSTER", "NODES"});
+    all += "\nnode " + std::to_string(i) + "\n" + at.command({"CLUSTER", "INFO"}).substr(0, 20) + "\n" +
+           at.command({"CLUSTER", "NODES"});
   }
   return all;
 }
@@ -241,8 +261,8 @@ std::vector<std::string> cluster_set::view_of(std::size_t by) {
     std::istringstream words{line};
     std::string name, address, flags, master, ignored, text;
     words >> name >> address >> flags >> master >> ignored >> ignored >> ignored >> ignored;
-    text =
-        name + (flags.find("master") != std::string::npos ? " master" : " of " + master) + (flags.find("handshake") != std::string::npos ? "?" : "");
+    text = name + (flags.find("master") != std::string::npos ? " master" : " of " + master) +
+           (flags.find("handshake") != std::string::npos ? "?" : "");
     for (std::string slots_of; words >> slots_of;) {
       if (slots_of.front() != '[') text += " " + slots_of;
     }

@@ -27,8 +27,9 @@ struct cluster_set_options {
   std::vector<std::string> arguments = {};
 };
 
-/// A Redis Cluster: masters with equal parts of the slots, in order, and behind them their replicas. Where a node is meant by a number, it
-/// keeps the number for good, whatever its role. What does not come about in a minute throws `std::runtime_error`.
+/// A Redis Cluster: masters with equal parts of the slots, in order, and behind them their replicas. Where a node is
+/// meant by a number, it keeps the number for good, whatever its role. What does not come about in a minute throws
+/// `std::runtime_error`.
 class cluster_set {
  public:
   explicit cluster_set(cluster_set_options const& o = {});

@@ -32,9 +32,11 @@ bool is_free(std::uint16_t port) {
 }  // namespace
 
 std::uint16_t find_free_port() {
-  // Below those that the kernel gives to connections: a server that is killed and started again finds its port still free.
+  // Below those that the kernel gives to connections: a server that is killed and started again finds its port still
+  // free.
   constexpr std::uint32_t lowest = 10'000, highest = 32'000;
-  static std::atomic<std::uint32_t> next{std::random_device{}()};  // no two for one process, so that it can choose several before it uses them
+  // no two for one process, so that it can choose several before it uses them
+  static std::atomic<std::uint32_t> next{std::random_device{}()};
   for (std::uint32_t tried = 0; tried < highest - lowest; ++tried) {
     auto const port = static_cast<std::uint16_t>(lowest + next++ % (highest - lowest));
     if (is_free(port)) return port;

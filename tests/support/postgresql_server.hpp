@@ -22,8 +22,9 @@ struct postgresql_options {
   class postgresql_server* standby_of = nullptr;
 };
 
-/// A PostgreSQL server of its own: private folder, a unix socket there. It is ended by its process id, at the latest by the destructor. It does
-/// not run as root, which it refuses: where the test does, it has the user `postgres`, or `nobody`. What goes wrong throws std::runtime_error.
+/// A PostgreSQL server of its own: private folder, a unix socket there. It is ended by its process id, at the latest by
+/// the destructor. It does not run as root, which it refuses: where the test does, it has the user `postgres`, or
+/// `nobody`. What goes wrong throws std::runtime_error.
 class postgresql_server {
  public:
   explicit postgresql_server(postgresql_options options = {});
@@ -39,7 +40,8 @@ class postgresql_server {
   pid_t pid() const noexcept { return pid_; }
   std::string log() const;
 
-  /// Sends the signal to the first process of the server, and waits until it has ended. SIGINT: orderly, SIGQUIT: as a crash.
+  /// Sends the signal to the first process of the server, and waits until it has ended. SIGINT: orderly, SIGQUIT: as a
+  /// crash.
   void end(int signal = SIGINT);
   void start();
   /// SIGSTOP and SIGCONT for all its processes.
@@ -88,7 +90,8 @@ class postgresql_probe {
   /// The first value of the first row of the last statement; empty: there is none. An error throws std::runtime_error.
   std::string ask(std::string const& statements);
   std::int64_t number(std::string const& statements) { return std::stoll(ask(statements)); }
-  /// How many notifications have come in since the last call: all of transactions that have ended by now. What it listens to is said with ask().
+  /// How many notifications have come in since the last call: all of transactions that have ended by now. What it
+  /// listens to is said with ask().
   std::int64_t notified();
 
  private:

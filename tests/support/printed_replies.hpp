@@ -10,13 +10,14 @@
 namespace conch::engine {
 
 inline void PrintTo(lock_report::owner const& o, std::ostream* out) {
-  *out << "client " << testing::PrintToString(o.client) << " fence " << o.fence << " left " << o.left_ms << " permits " << o.permits << " segment "
-       << o.segment << (o.confirmed ? " confirmed" : " claimed") << (o.asked_us != 0 ? ", asked" : "");
+  *out << "client " << testing::PrintToString(o.client) << " fence " << o.fence << " left " << o.left_ms << " permits "
+       << o.permits << " segment " << o.segment << (o.confirmed ? " confirmed" : " claimed")
+       << (o.asked_us != 0 ? ", asked" : "");
 }
 
 inline void PrintTo(lock_report const& r, std::ostream* out) {
-  *out << "report of kind " << static_cast<int>(r.kind) << " waiting " << r.waiting << " held " << r.held << " taken " << r.taken << " limit "
-       << r.limit << " owners " << testing::PrintToString(r.owners);
+  *out << "report of kind " << static_cast<int>(r.kind) << " waiting " << r.waiting << " held " << r.held << " taken "
+       << r.taken << " limit " << r.limit << " owners " << testing::PrintToString(r.owners);
 }
 
 }  // namespace conch::engine
@@ -33,8 +34,11 @@ inline void PrintTo(acquire_reply const& r, std::ostream* out) {
     case kind::unfinished: *out << "unfinished"; break;
     case kind::malformed: *out << "malformed acquire"; break;
   }
-  *out << " fence " << r.fence << " segment " << r.segment << " left " << r.left_ms << " ticket " << r.ticket << " at " << r.server_us;
-  if (r.seen) *out << " owner " << r.seen->client << " of ticket " << r.seen->ticket << (r.seen->confirmed ? " confirmed" : " claimed");
+  *out << " fence " << r.fence << " segment " << r.segment << " left " << r.left_ms << " ticket " << r.ticket << " at "
+       << r.server_us;
+  if (r.seen)
+    *out << " owner " << r.seen->client << " of ticket " << r.seen->ticket
+         << (r.seen->confirmed ? " confirmed" : " claimed");
   if (r.passed_on) *out << " passed on";
   if (r.more_to_do) *out << " more to do";
 }
@@ -45,7 +49,8 @@ inline void PrintTo(watch_reply const& r, std::ostream* out) {
 }
 
 inline void PrintTo(tries_reply const& r, std::ostream* out) {
-  *out << (r.too_late ? "too late" : "tried") << " at " << r.server_us << " fences " << testing::PrintToString(r.fences);
+  *out << (r.too_late ? "too late" : "tried") << " at " << r.server_us << " fences "
+       << testing::PrintToString(r.fences);
 }
 
 inline void PrintTo(release_reply const& r, std::ostream* out) {
@@ -56,7 +61,8 @@ inline void PrintTo(release_reply const& r, std::ostream* out) {
     case kind::not_done: *out << "not done"; break;
     case kind::malformed: *out << "malformed release"; break;
   }
-  *out << (r.was_mine ? " mine" : " not mine") << " fence " << r.fence << " segment " << r.segment << " at " << r.server_us;
+  *out << (r.was_mine ? " mine" : " not mine") << " fence " << r.fence << " segment " << r.segment << " at "
+       << r.server_us;
   if (r.passed_on) *out << " passed on";
   if (r.more_in_line) *out << " more in line";
   if (r.more_to_do) *out << " more to do";
@@ -70,10 +76,13 @@ inline void PrintTo(renew_reply::one const& r, std::ostream* out) {
        << (r.overtaken ? " overtaken" : "") << " last fence " << r.last_fence;
 }
 
-inline void PrintTo(renew_reply const& r, std::ostream* out) { *out << "at " << r.server_us << ' ' << testing::PrintToString(r.locks); }
+inline void PrintTo(renew_reply const& r, std::ostream* out) {
+  *out << "at " << r.server_us << ' ' << testing::PrintToString(r.locks);
+}
 
 inline void PrintTo(order_reply const& r, std::ostream* out) {
-  *out << "order " << r.count << " of kind " << static_cast<int>(r.permit.kind) << " limit " << r.permit.limit << " weight " << r.permit.weight;
+  *out << "order " << r.count << " of kind " << static_cast<int>(r.permit.kind) << " limit " << r.permit.limit
+       << " weight " << r.permit.weight;
   if (r.passed_on) *out << " passed on";
   if (r.more_to_do) *out << " more to do";
   if (r.goes_on) *out << " goes on below " << r.goes_on->last << " from " << r.goes_on->from_us;

@@ -71,9 +71,12 @@ int open_loopback(std::int64_t port) {
 
 }  // namespace
 
-redis_probe::redis_probe(redis_server const& server, std::chrono::milliseconds timeout) : redis_probe("unix://" + server.socket_path(), timeout) {}
+redis_probe::redis_probe(redis_server const& server, std::chrono::milliseconds timeout)
+    : redis_probe("unix://" + server.socket_path(), timeout) {}
 
-redis_probe::redis_probe(std::string const& url, std::chrono::milliseconds timeout) : timeout_(timeout) { connect(url); }
+redis_probe::redis_probe(std::string const& url, std::chrono::milliseconds timeout) : timeout_(timeout) {
+  connect(url);
+}
 
 redis_probe::~redis_probe() {
   if (fd_ >= 0) {
@@ -82,7 +85,10 @@ redis_probe::~redis_probe() {
 }
 
 redis_probe::redis_probe(redis_probe&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), timeout_(other.timeout_), input_(std::move(other.input_)), pushes_(std::move(other.pushes_)) {}
+    : fd_(std::exchange(other.fd_, -1)),
+      timeout_(other.timeout_),
+      input_(std::move(other.input_)),
+      pushes_(std::move(other.pushes_)) {}
 
 redis_probe& redis_probe::operator=(redis_probe&& other) noexcept {
   std::swap(fd_, other.fd_);

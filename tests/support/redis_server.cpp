@@ -70,12 +70,14 @@ fs::path make_directory() {
 
 }  // namespace
 
-void wait_for_answer(redis_server& at, std::vector<std::string> const& question, std::vector<std::string> const& words) {
+void wait_for_answer(redis_server& at, std::vector<std::string> const& question,
+                     std::vector<std::string> const& words) {
   redis_probe probe{at, 10s};
   auto const end = steady::now() + 60s;
   for (;;) {
     std::string const said = probe.command(question);
-    bool const all = std::all_of(words.begin(), words.end(), [&](std::string const& w) { return said.find(w) != std::string::npos; });
+    bool const all = std::all_of(words.begin(), words.end(),
+                                 [&](std::string const& w) { return said.find(w) != std::string::npos; });
     if (all) return;
     if (steady::now() > end) throw std::runtime_error{"never seen: " + words.front() + "; but: " + said};
     std::this_thread::sleep_for(10ms);
@@ -303,8 +305,8 @@ std::vector<std::string> redis_server::command_line_of_sentinel() const {
   fs::path const file = directory_ / ("sentinel-" + std::to_string(port_) + ".conf");
   if (!fs::exists(file)) {
     std::ofstream out(file);
-    out << (options_.tls ? "port 0\ntls-port " : "port ") << port_ << "\nbind 127.0.0.1\ndir " << (directory_ / "data").string() << "\nunixsocket "
-        << socket_path() << "\nunixsocketperm 700\n";
+    out << (options_.tls ? "port 0\ntls-port " : "port ") << port_ << "\nbind 127.0.0.1\ndir "
+        << (directory_ / "data").string() << "\nunixsocket " << socket_path() << "\nunixsocketperm 700\n";
     for (std::string const& one : options_.sentinel) out << one << '\n';
   }
   std::vector<std::string> line = {options_.executable, file.string(), "--sentinel"};

@@ -29,7 +29,8 @@ struct redis_server_options {
   /// More arguments, behind our own: `{"--maxmemory", "2mb"}`.
   std::vector<std::string> arguments = {};
 
-  /// It is a Sentinel, with these lines of configuration, and listens on a free port: `{"sentinel monitor m 127.0.0.1 7000 1"}`.
+  /// It is a Sentinel, with these lines of configuration, and listens on a free port: `{"sentinel monitor m 127.0.0.1
+  /// 7000 1"}`.
   std::vector<std::string> sentinel = {};
 
   /// Path or name of the server. Default: `$CONCH_REDIS_SERVER`, else `redis-server`.
@@ -39,8 +40,8 @@ struct redis_server_options {
   std::chrono::milliseconds start_timeout = std::chrono::seconds(60);
 };
 
-/// A port of 127.0.0.1 that nobody has at this moment, and that no connection gets by chance. The one 10000 above is a port too, as Redis Cluster
-/// wants it. Each call gives another.
+/// A port of 127.0.0.1 that nobody has at this moment, and that no connection gets by chance. The one 10000 above is a
+/// port too, as Redis Cluster wants it. Each call gives another.
 std::uint16_t find_free_port();
 
 /// Until the server's answer has all these words. After a minute throws `std::runtime_error`.
@@ -62,7 +63,8 @@ class redis_server {
   redis_server(redis_server const&) = delete;
   redis_server& operator=(redis_server const&) = delete;
 
-  /// `unix://PATH`, `redis://127.0.0.1:PORT` with `tcp`, or `rediss://127.0.0.1:PORT` with `tls`. Stays the same over a restart.
+  /// `unix://PATH`, `redis://127.0.0.1:PORT` with `tcp`, or `rediss://127.0.0.1:PORT` with `tls`. Stays the same over a
+  /// restart.
   std::string url() const;
 
   /// There in both modes.

@@ -19,18 +19,22 @@ sentinel_set::sentinel_set(sentinel_set_options const& o) {
   for (std::size_t i = 0; i <= o.replicas; ++i) {
     redis_server_options s = server_options({});
     // The append-only file is written before an answer goes out, so what was acknowledged outlives SIGKILL.
-    if (o.appendonly) s.arguments.insert(s.arguments.end(), {"--appendfsync", "no", "--auto-aof-rewrite-percentage", "0"});
+    if (o.appendonly)
+      s.arguments.insert(s.arguments.end(), {"--appendfsync", "no", "--auto-aof-rewrite-percentage", "0"});
     s.appendonly = o.appendonly;
     servers_.push_back(std::make_unique<redis_server>(s));
     // By a command: started again it would follow the master of the first hour.
     if (i > 0) redis_probe{server(i)}.command({"REPLICAOF", "127.0.0.1", std::to_string(server(0).port())});
   }
-  for (std::size_t i = 1; i < servers_.size(); ++i) wait_for_answer(server(i), {"INFO", "replication"}, {"master_link_status:up"});
+  for (std::size_t i = 1; i < servers_.size(); ++i)
+    wait_for_answer(server(i), {"INFO", "replication"}, {"master_link_status:up"});
   for (std::size_t i = 0; i < o.sentinels; ++i) {
     redis_server_options s;
-    s.sentinel = {"sentinel monitor m 127.0.0.1 " + std::to_string(server(0).port()) + " " + std::to_string(o.sentinels / 2 + 1),
-                  "sentinel down-after-milliseconds m " + std::to_string(o.down_after.count()),
-                  "sentinel failover-timeout m " + std::to_string(o.failover_timeout.count()), "sentinel parallel-syncs m 9", "logfile \"\""};
+    s.sentinel = {
+        "sentinel monitor m 127.0.0.1 " + std::to_string(server(0).port()) + " " + std::to_string(o.sentinels / 2 + 1),
+        "sentinel down-after-milliseconds m " + std::to_string(o.down_after.count()),
+        "sentinel failover-timeout m " + std::to_string(o.failover_timeout.count()), "sentinel parallel-syncs m 9",
+        "logfile \"\""};
     sentinels_.push_back(std::make_unique<redis_server>(s));
   }
   settle();
@@ -67,7 +71,8 @@ void sentinel_set::fail_over(std::size_t by) {
 void sentinel_set::settle() {
   std::string const replicas = "num-slaves, " + std::to_string(servers_.size() - 1);
   std::string const others = "num-other-sentinels, " + std::to_string(sentinels_.size() - 1);
-  for (auto const& s : sentinels_) wait_for_answer(*s, {"SENTINEL", "MASTER", "m"}, {"flags, master,", replicas, others});
+  for (auto const& s : sentinels_)
+    wait_for_answer(*s, {"SENTINEL", "MASTER", "m"}, {"flags, master,", replicas, others});
   for (auto const& s : sentinels_) {
     auto const end = steady::now() + patience;
     redis_probe probe{*s, 10s};

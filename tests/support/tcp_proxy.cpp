@@ -38,7 +38,9 @@ std::size_t index(tcp_proxy::towards direction) { return direction == tcp_proxy:
 class tcp_proxy::impl {
  public:
   impl(std::uint16_t target, std::uint64_t seed)
-      : target_{asio::ip::address_v4::loopback(), target}, random_{seed}, acceptor_{ctx_, tcp::endpoint{asio::ip::address_v4::loopback(), 0}} {
+      : target_{asio::ip::address_v4::loopback(), target},
+        random_{seed},
+        acceptor_{ctx_, tcp::endpoint{asio::ip::address_v4::loopback(), 0}} {
     accept();
     thread_ = std::thread{[this] { ctx_.run(); }};
   }
@@ -89,7 +91,12 @@ class tcp_proxy::impl {
   class pipe {
    public:
     pipe(impl& in, connection& of, std::size_t which, tcp::socket& from, tcp::socket& to)
-        : in_{in}, of_{of}, which_{which}, from_{from}, to_{to}, timer_{in.ctx_} {}
+        : in_{in},
+          of_{of},
+          which_{which},
+          from_{from},
+          to_{to},
+          timer_{in.ctx_} {}
 
     void read() {
       if (reading_ || ended_ || kept_ >= enough) return;
@@ -150,7 +157,8 @@ class tcp_proxy::impl {
       behaviour const& how = in_.how_[which_];
       if (how.swallowed) return;
       auto due = steady::now() + how.delay;
-      if (how.jitter.count() > 0) due += std::chrono::microseconds{in_.roll(static_cast<std::uint64_t>(how.jitter.count()))};
+      if (how.jitter.count() > 0)
+        due += std::chrono::microseconds{in_.roll(static_cast<std::uint64_t>(how.jitter.count()))};
       last_due_ = std::max(last_due_, due);
       chunks_.push_back({last_due_, std::string(buffer_.data(), n)});
       kept_ += n;
@@ -214,7 +222,10 @@ class tcp_proxy::impl {
   class connection : public std::enable_shared_from_this<connection> {
    public:
     connection(impl& in, tcp::socket client)
-        : in_{in}, client_{std::move(client)}, server_{in.ctx_}, pipes_{pipe{in, *this, 0, client_, server_}, pipe{in, *this, 1, server_, client_}} {}
+        : in_{in},
+          client_{std::move(client)},
+          server_{in.ctx_},
+          pipes_{pipe{in, *this, 0, client_, server_}, pipe{in, *this, 1, server_, client_}} {}
 
     void start() {
       // A test looks at what a program inherits from this process: of conch nothing, so nothing of this either.
@@ -281,7 +292,9 @@ class tcp_proxy::impl {
     });
   }
 
-  std::uint64_t roll(std::uint64_t sides) { return std::uniform_int_distribution<std::uint64_t>{0, sides - 1}(random_); }
+  std::uint64_t roll(std::uint64_t sides) {
+    return std::uniform_int_distribution<std::uint64_t>{0, sides - 1}(random_);
+  }
 
   asio::io_context ctx_{1};
   tcp::endpoint target_;
@@ -295,7 +308,9 @@ class tcp_proxy::impl {
   std::thread thread_;
 };
 
-tcp_proxy::tcp_proxy(std::uint16_t target, std::uint64_t seed) : impl_{std::make_unique<impl>(target, seed)}, port_{impl_->port()} {}
+tcp_proxy::tcp_proxy(std::uint16_t target, std::uint64_t seed)
+    : impl_{std::make_unique<impl>(target, seed)},
+      port_{impl_->port()} {}
 
 tcp_proxy::~tcp_proxy() = default;
 

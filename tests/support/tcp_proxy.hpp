@@ -8,9 +8,9 @@
 
 namespace conch::test {
 
-/// A TCP proxy on 127.0.0.1 that does to a connection what networks do. It has a thread of its own, and every function may
-/// be called by any other thread at any time; what it asks for is in force when the function returns, for connections that
-/// are open as well as for later ones.
+/// A TCP proxy on 127.0.0.1 that does to a connection what networks do. It has a thread of its own, and every function
+/// may be called by any other thread at any time; what it asks for is in force when the function returns, for
+/// connections that are open as well as for later ones.
 class tcp_proxy {
  public:
   enum class towards { server, client };

@@ -3,8 +3,8 @@
 //   conch_with_redis [--tls|--sentinel|--replicas] COMMAND [ARGUMENT...]
 //
 // With --sentinel the URL is that of a Sentinel, which names the server.
-// With --tls it is reached over TLS and needs a password: $CONCH_CA is the authority's certificate, $CONCH_PASSWORD_FILE has the password.
-// With --replicas two replicas follow it: $CONCH_REPLICAS is 2.
+// With --tls it is reached over TLS and needs a password: $CONCH_CA is the authority's certificate,
+// $CONCH_PASSWORD_FILE has the password. With --replicas two replicas follow it: $CONCH_REPLICAS is 2.
 // `{url}` in an argument becomes the server's URL, which is in $CONCH_URL as well. The exit code is
 // that of the command, or 128 + the signal that ended it.
 
@@ -62,14 +62,16 @@ conch::test::redis_server_options over_tls(conch::test::certificates& files) {
   ::setenv("CONCH_PASSWORD_FILE", files.path("password").c_str(), 1);
   conch::test::redis_server_options options;
   options.tls = true;
-  options.arguments = {
-      "--tls-cert-file", files.certificate("server"), "--tls-key-file", files.key("server"), "--tls-auth-clients", "no", "--requirepass",
-      "a password"};
+  options.arguments = {"--tls-cert-file",    files.certificate("server"),
+                       "--tls-key-file",     files.key("server"),
+                       "--tls-auth-clients", "no",
+                       "--requirepass",      "a password"};
   return options;
 }
 
 /// Two replicas that follow, and have acknowledged.
-void follow(conch::test::redis_server const& master, std::optional<conch::test::redis_server>& one, std::optional<conch::test::redis_server>& other) {
+void follow(conch::test::redis_server const& master, std::optional<conch::test::redis_server>& one,
+            std::optional<conch::test::redis_server>& other) {
   conch::test::redis_server_options options{.tcp = true};
   options.arguments = {"--replicaof", "127.0.0.1 " + std::to_string(master.port())};
   one.emplace(options);

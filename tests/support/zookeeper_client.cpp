@@ -96,7 +96,8 @@ void zookeeper_client::take(std::string_view frame) {
     else ++pings_answered_;
     return;
   }
-  if (asked_.empty() || asked_.front().first != header.xid) throw std::runtime_error{"zookeeper_client: an answer to what was not asked"};
+  if (asked_.empty() || asked_.front().first != header.xid)
+    throw std::runtime_error{"zookeeper_client: an answer to what was not asked"};
   reply r;
   check(zookeeper::read(frame, header, asked_.front().second, r));
   asked_.pop_front();
@@ -142,7 +143,8 @@ void zookeeper_client::send_all(std::vector<request> const& all) {
 }
 
 reply zookeeper_client::read_answer() {
-  if (!wait(patience, [this] { return !answers_.empty(); })) throw zookeeper_connection_ended{"zookeeper_client: no answer"};
+  if (!wait(patience, [this] { return !answers_.empty(); }))
+    throw zookeeper_connection_ended{"zookeeper_client: no answer"};
   reply const r = answers_.front();
   answers_.pop_front();
   return r;

@@ -19,8 +19,8 @@ class zookeeper_connection_ended : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// One connection to one ZooKeeper server, and nothing more: no thread, no reconnect, no heartbeat. It sees and does what a test wants to see and
-/// do without the library's session. For one thread.
+/// One connection to one ZooKeeper server, and nothing more: no thread, no reconnect, no heartbeat. It sees and does
+/// what a test wants to see and do without the library's session. For one thread.
 class zookeeper_client {
  public:
   /// Only a TCP connection: greet() or resume() is next.
@@ -34,15 +34,18 @@ class zookeeper_client {
   /// What it takes to go on with a session on another connection.
   struct resumption {
     zookeeper::connect_request greeting;
-    /// The numbers of requests must go on. A server that waits for the commit of a write finds it by session and number, also where that came by
-    /// another connection and another server: with a number that was used before, it answers with what became of the earlier request.
+    /// The numbers of requests must go on. A server that waits for the commit of a write finds it by session and
+    /// number, also where that came by another connection and another server: with a number that was used before, it
+    /// answers with what became of the earlier request.
     std::int32_t last_xid = 0;
   };
 
   zookeeper::connect_response const& greet(zookeeper::connect_request const& c);
   zookeeper::connect_response const& resume(resumption const& r);
   zookeeper::connect_response const& session() const noexcept { return session_; }
-  resumption to_resume() const { return {{last_seen_, session_.timeout_ms, session_.session, session_.password}, xid_}; }
+  resumption to_resume() const {
+    return {{last_seen_, session_.timeout_ms, session_.session, session_.password}, xid_};
+  }
 
   /// Sends it, and does not wait.
   void send(zookeeper::request const& r);
@@ -68,7 +71,8 @@ class zookeeper_client {
   bool ends(std::chrono::milliseconds within);
 
   // What is not answered with success throws std::runtime_error.
-  zookeeper::created create(std::string const& path, zookeeper::node_kind kind = zookeeper::node_kind::persistent, std::string const& bytes = {});
+  zookeeper::created create(std::string const& path, zookeeper::node_kind kind = zookeeper::node_kind::persistent,
+                            std::string const& bytes = {});
   void remove(std::string const& path);
   void write(std::string const& path, std::string const& bytes);
   std::optional<zookeeper::data> read(std::string const& path, bool watch = false);  ///< none: there is no such node

@@ -37,14 +37,17 @@ std::string classpath() {
 }
 
 std::vector<std::string> command_line(std::string const& settings, std::vector<std::string> const& more) {
-  std::vector<std::string> all{"java",
-                               // Quick to start, and small: nothing here needs the second compiler, or more threads for the garbage.
-                               "-Xmx200m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Djava.net.preferIPv4Stack=true",
-                               // A server that is alone asks for an election more and more rarely, up to once a minute.
-                               "-Dzookeeper.fastleader.maxNotificationInterval=1000", "-Dorg.slf4j.simpleLogger.showDateTime=true",
-                               "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS"};
+  std::vector<std::string> all{
+      "java",
+      // Quick to start, and small: nothing here needs the second compiler, or more threads for
+      // the garbage.
+      "-Xmx200m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Djava.net.preferIPv4Stack=true",
+      // A server that is alone asks for an election more and more rarely, up to once a minute.
+      "-Dzookeeper.fastleader.maxNotificationInterval=1000", "-Dorg.slf4j.simpleLogger.showDateTime=true",
+      "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS"};
   all.insert(all.end(), more.begin(), more.end());
-  for (std::string const& last : {std::string{"-cp"}, classpath(), std::string{"org.apache.zookeeper.server.quorum.QuorumPeerMain"}, settings})
+  for (std::string const& last :
+       {std::string{"-cp"}, classpath(), std::string{"org.apache.zookeeper.server.quorum.QuorumPeerMain"}, settings})
     all.push_back(last);
   return all;
 }
@@ -61,7 +64,8 @@ struct closed_at_end {
 
 zookeeper_ensemble::zookeeper_ensemble(zookeeper_options options) : options_{std::move(options)} {
   std::string pattern = (fs::temp_directory_path() / "conch-zookeeper-XXXXXX").string();
-  if (::mkdtemp(pattern.data()) == nullptr) throw std::system_error{errno, std::generic_category(), "mkdtemp " + pattern};
+  if (::mkdtemp(pattern.data()) == nullptr)
+    throw std::system_error{errno, std::generic_category(), "mkdtemp " + pattern};
   directory_ = pattern;
   try {
     servers_.resize(options_.servers);
@@ -72,7 +76,8 @@ zookeeper_ensemble::zookeeper_ensemble(zookeeper_options options) : options_{std
     }
     for (server& s : servers_) {
       if (!options_.proxies) break;
-      for (server const& other : servers_) s.to.push_back(&other == &s ? nullptr : std::make_unique<tcp_proxy>(other.quorum_port));
+      for (server const& other : servers_)
+        s.to.push_back(&other == &s ? nullptr : std::make_unique<tcp_proxy>(other.quorum_port));
     }
     for (std::size_t i = 0; i < size(); ++i) configure(i);
     for (std::size_t i = 0; i < size(); ++i) launch(i);
@@ -116,8 +121,8 @@ void zookeeper_ensemble::configure(std::size_t which) {
   if (size() == 1) return;
   for (std::size_t i = 0; i < size(); ++i) {
     bool const by_proxy = i != which && options_.proxies;
-    out << "server." << i + 1 << "=127.0.0.1:" << (by_proxy ? mine.to[i]->port() : servers_[i].quorum_port) << ':' << servers_[i].election_port
-        << '\n';
+    out << "server." << i + 1 << "=127.0.0.1:" << (by_proxy ? mine.to[i]->port() : servers_[i].quorum_port) << ':'
+        << servers_[i].election_port << '\n';
   }
   name(which);
 }
@@ -188,11 +193,14 @@ void zookeeper_ensemble::wait_until_serving() {
 
 std::string zookeeper_ensemble::url() const {
   std::string all = "zookeeper://";
-  for (server const& s : servers_) all += (&s == &servers_.front() ? "127.0.0.1:" : ",127.0.0.1:") + std::to_string(s.port);
+  for (server const& s : servers_)
+    all += (&s == &servers_.front() ? "127.0.0.1:" : ",127.0.0.1:") + std::to_string(s.port);
   return all;
 }
 
-std::string zookeeper_ensemble::url_of(std::size_t which) const { return "zookeeper://127.0.0.1:" + std::to_string(port(which)); }
+std::string zookeeper_ensemble::url_of(std::size_t which) const {
+  return "zookeeper://127.0.0.1:" + std::to_string(port(which));
+}
 
 std::string zookeeper_ensemble::log(std::size_t which) const {
   std::ifstream in{folder(which) / "log", std::ios::binary};
@@ -260,7 +268,9 @@ std::vector<std::size_t> zookeeper_ensemble::followers() const {
   return all;
 }
 
-tcp_proxy& zookeeper_ensemble::between(std::size_t follower, std::size_t its_leader) const { return *servers_.at(follower).to.at(its_leader); }
+tcp_proxy& zookeeper_ensemble::between(std::size_t follower, std::size_t its_leader) const {
+  return *servers_.at(follower).to.at(its_leader);
+}
 
 std::string zookeeper_ensemble::ask(std::size_t which, std::string const& word) const {
   server const& s = servers_.at(which);
@@ -297,8 +307,8 @@ std::string zookeeper_ensemble::last_words(std::size_t which) const {
   std::istringstream all{log(which)};
   std::string text;
   for (std::string line; std::getline(all, line);) {
-    bool const is_of_a_request =
-        line.find("Processing srvr command") != std::string::npos || line.find("Committing global session") != std::string::npos;
+    bool const is_of_a_request = line.find("Processing srvr command") != std::string::npos ||
+                                 line.find("Committing global session") != std::string::npos;
     if (!is_of_a_request) text += line + '\n';
   }
   constexpr std::size_t enough = 6000;
@@ -307,7 +317,8 @@ std::string zookeeper_ensemble::last_words(std::size_t which) const {
 }
 
 void zookeeper_ensemble::fail(std::size_t which, std::string const& what) const {
-  throw std::runtime_error{"server " + std::to_string(which) + " of a zookeeper_ensemble " + what + "; its log:\n" + last_words(which)};
+  throw std::runtime_error{"server " + std::to_string(which) + " of a zookeeper_ensemble " + what + "; its log:\n" +
+                           last_words(which)};
 }
 
 }  // namespace conch::test

@@ -18,8 +18,8 @@ namespace conch::test {
 struct zookeeper_options {
   /// 1: by itself. More: they elect a leader.
   std::size_t servers = 1;
-  /// A server keeps sessions of at least two ticks. Half a tick is the time between two pings of a leader, and between two looks for expired
-  /// sessions.
+  /// A server keeps sessions of at least two ticks. Half a tick is the time between two pings of a leader, and between
+  /// two looks for expired sessions.
   std::chrono::milliseconds tick{200};
   std::chrono::milliseconds shortest_session{400}, longest_session{60'000};
   /// In ticks: how long a leader and its followers wait for each other.
@@ -32,8 +32,9 @@ struct zookeeper_options {
   std::vector<std::string> java = {};
 };
 
-/// One ZooKeeper server of its own, or several: private folder, free ports of 127.0.0.1. They are ended by their process ids, at the latest by the
-/// destructor; and the kernel kills them when the thread ends that started them. What goes wrong throws std::runtime_error, with the end of a log.
+/// One ZooKeeper server of its own, or several: private folder, free ports of 127.0.0.1. They are ended by their
+/// process ids, at the latest by the destructor; and the kernel kills them when the thread ends that started them. What
+/// goes wrong throws std::runtime_error, with the end of a log.
 ///
 /// It needs a Java runtime and Debian's package `zookeeper`; CONCH_ZOOKEEPER_CLASSPATH names other jars.
 class zookeeper_ensemble {

@@ -1,4 +1,5 @@
-// The life of the connections of a client of ZooKeeper in a test: the real one, to servers whose addresses are known, with a timer of the client's.
+// The life of the connections of a client of ZooKeeper in a test: the real one, to servers whose addresses are known,
+// with a timer of the client's.
 #pragma once
 
 #include "base/duration_text.hpp"
@@ -31,7 +32,10 @@ class life_in_test final : net::role {
   };
 
   life_in_test(config const& settings, std::uint64_t seed, engine::timer_queue& timers, outside& o)
-      : timers_{timers}, outside_{o}, life_{settings, *this, seed, {.path = "a server"}}, timer_{this, engine::call<&life_in_test::due>} {}
+      : timers_{timers},
+        outside_{o},
+        life_{settings, *this, seed, {.path = "a server"}},
+        timer_{this, engine::call<&life_in_test::due>} {}
 
   void want(time_point now) {
     (void)life_.want();
@@ -73,7 +77,8 @@ class life_in_test final : net::role {
     if (todo.close) outside_.hang_up(why_);
     for (log_line const& one : life_.take_log()) outside_.note(one);
     if (todo.sleep && todo.until == time_point::max()) timer_.cancel();
-    else if (todo.sleep) timers_.arm(timer_, life_.at() == net::lifecycle::state::pausing ? engine::in_next_turn(todo.until) : todo.until);
+    else if (todo.sleep)
+      timers_.arm(timer_, life_.at() == net::lifecycle::state::pausing ? engine::in_next_turn(todo.until) : todo.until);
     if (todo.connect) outside_.dial();
   }
 

@@ -47,7 +47,8 @@ void say(std::string const& line) {
 class holder {
  public:
   holder(asio::io_context& ctx, conch::config settings, std::string name)
-      : client_{ctx.get_executor(), std::move(settings)}, name_{std::move(name)} {}
+      : client_{ctx.get_executor(), std::move(settings)},
+        name_{std::move(name)} {}
 
   void acquire() {
     say("asking");
@@ -117,7 +118,8 @@ class holder {
 asio::awaitable<void> listen(asio::posix::stream_descriptor& input, holder& h) {
   std::string buffer;
   for (;;) {
-    std::size_t const size = co_await asio::async_read_until(input, asio::dynamic_buffer(buffer), '\n', asio::use_awaitable);
+    std::size_t const size =
+        co_await asio::async_read_until(input, asio::dynamic_buffer(buffer), '\n', asio::use_awaitable);
     std::string const order = buffer.substr(0, size - 1);
     buffer.erase(0, size);
     h.obey(order);
@@ -144,7 +146,8 @@ int main(int argc, char** argv) {
     settings.quorum.vote_claim = settings.claim;
     settings.command_timeout = settings.lease / 3;
     settings.stop_margin = settings.lease / 10;
-    settings.zookeeper.session_margin = std::min(settings.zookeeper.session_margin, settings.lease / 4);  // or the session would be longer
+    // or the session would be longer
+    settings.zookeeper.session_margin = std::min(settings.zookeeper.session_margin, settings.lease / 4);
     holder h{ctx, settings, argv[2]};
     asio::posix::stream_descriptor input{ctx, ::dup(STDIN_FILENO)};
     asio::co_spawn(ctx, listen(input, h), [&](std::exception_ptr) { ctx.stop(); });

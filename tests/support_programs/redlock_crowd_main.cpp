@@ -2,14 +2,15 @@
 //
 //   conch-redlock-crowd URL NAME COROUTINES ROUNDS FILE SLICE_US BODY_US
 //
-// Each coroutine takes the lock ROUNDS times and, under it, adds one to the number in FILE by reading and writing: two at a
-// time would lose one; then it keeps the lock for BODY_US. Waits for a line of input before it begins; then writes one line:
-// GRANTS VOTES_GIVEN_BACK SCRIPTS P99_WAIT_US MAX_WAIT_US SECONDS_US LOSSES TURNS UNCLEAR SEEN_WAITING OVERTAKINGS...
+// Each coroutine takes the lock ROUNDS times and, under it, adds one to the number in FILE by reading and writing: two
+// at a time would lose one; then it keeps the lock for BODY_US. Waits for a line of input before it begins; then writes
+// one line: GRANTS VOTES_GIVEN_BACK SCRIPTS P99_WAIT_US MAX_WAIT_US SECONDS_US LOSSES TURNS UNCLEAR SEEN_WAITING
+// OVERTAKINGS...
 //
-// A turn is a grant by the servers, not from one coroutine to the next. At its beginning, under the lock, the
-// servers are asked for their queues. A client that is queued at a majority of them (SEEN_WAITING) with an earlier ticket than the
-// one of this turn is overtaken; OVERTAKINGS lists by how many microseconds. A turn is unclear if no majority agrees on
-// its owner.
+// A turn is a grant by the servers, not from one coroutine to the next. At its beginning, under the lock, the servers
+// are asked for their queues. A client that is queued at a majority of them (SEEN_WAITING) with an earlier ticket than
+// the one of this turn is overtaken; OVERTAKINGS lists by how many microseconds. A turn is unclear if no majority
+// agrees on its owner.
 
 #include "support/redis_probe.hpp"
 
@@ -43,8 +44,8 @@ namespace {
 
 namespace asio = boost::asio;
 
-/// What the ids of a lock's owners and of those in line say: CLIENT.N, N beginning with the ticket and ending in three digits
-/// of the attempt.
+/// What the ids of a lock's owners and of those in line say: CLIENT.N, N beginning with the ticket and ending in three
+/// digits of the attempt.
 struct place {
   std::string client;
   long ticket = 0;
@@ -69,11 +70,13 @@ class onlooker {
     std::map<place, std::size_t> owners, waiting;
     for (auto& server : servers_) {
       bool first = true;
-      std::string const said =
-          server.command({"EVAL", "return {redis.call('GET', KEYS[1]) or 'nobody.', redis.call('ZRANGE', KEYS[2], 0, -1)}", "2", key_, key_ + ":q"});
+      std::string const said = server.command(
+          {"EVAL", "return {redis.call('GET', KEYS[1]) or 'nobody.', redis.call('ZRANGE', KEYS[2], 0, -1)}", "2", key_,
+           key_ + ":q"});
       for (place const& p : places_in(said)) ++(std::exchange(first, false) ? owners : waiting)[p];
     }
-    auto const holder = std::find_if(owners.begin(), owners.end(), [&](auto const& one) { return is_majority(one.second); });
+    auto const holder =
+        std::find_if(owners.begin(), owners.end(), [&](auto const& one) { return is_majority(one.second); });
     if (holder == owners.end()) return std::nullopt;
     std::vector<long> by;
     for (auto const& [who, where] : waiting) {
@@ -168,7 +171,8 @@ int main(int argc, char** argv) {
     int const file = ::open(argv[5], O_RDWR);
     if (file < 0) return 3;
     onlooker from_outside{argv[1], argv[2]};
-    crowd all{lock, from_outside, file, std::atoi(argv[4]), std::chrono::microseconds{std::atol(argv[7])}, {}, 0, 0, 0, {}};
+    crowd all{lock, from_outside, file, std::atoi(argv[4]), std::chrono::microseconds{std::atol(argv[7])}, {}, 0, 0, 0,
+              {}};
     if (std::getchar() == EOF) return 4;
     int left = std::atoi(argv[3]);
     auto const began = std::chrono::steady_clock::now();
@@ -183,9 +187,10 @@ int main(int argc, char** argv) {
     std::sort(all.waits_us.begin(), all.waits_us.end());
     conch::statistics const s = client.stats();
     std::size_t const p99 = all.waits_us.size() * 99 / 100;
-    std::printf("%zu %llu %llu %ld %ld %ld %ld %ld %ld %ld", all.waits_us.size(), static_cast<unsigned long long>(s.votes_given_back),
-                static_cast<unsigned long long>(s.scripts), all.waits_us[p99], all.waits_us.back(), microseconds(took), all.losses, all.turns,
-                all.unclear, from_outside.seen_waiting);
+    std::printf("%zu %llu %llu %ld %ld %ld %ld %ld %ld %ld", all.waits_us.size(),
+                static_cast<unsigned long long>(s.votes_given_back), static_cast<unsigned long long>(s.scripts),
+                all.waits_us[p99], all.waits_us.back(), microseconds(took), all.losses, all.turns, all.unclear,
+                from_outside.seen_waiting);
     for (long const us : all.overtaken_by_us) std::printf(" %ld", us);
     std::printf("\n");
     client.async_close(std::chrono::seconds{5}, [](conch::error_code) {});

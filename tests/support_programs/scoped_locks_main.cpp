@@ -2,9 +2,10 @@
 //
 //   conch-scoped-locks URL FIRST SECOND SECONDS FILE
 //
-// FILE is what the locks guard: a counter, and the last fencing token of each lock. Under both locks the process reads it, checks that
-// its tokens are greater, and writes it with the counter plus one. Two processes at a time would lose an addition, or show a
-// token that is too small. In the end it writes one line: TIMES STALE_TOKENS INVALID_HOLDS LONGEST_WAIT_US BUSY_TRIES.
+// FILE is what the locks guard: a counter, and the last fencing token of each lock. Under both locks the process reads
+// it, checks that its tokens are greater, and writes it with the counter plus one. Two processes at a time would lose
+// an addition, or show a token that is too small. In the end it writes one line: TIMES STALE_TOKENS INVALID_HOLDS
+// LONGEST_WAIT_US BUSY_TRIES.
 
 #include <conch/blocking.hpp>
 

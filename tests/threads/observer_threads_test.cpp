@@ -1,4 +1,5 @@
-// An observer of a client that many threads run: its calls come one after the other, each sees what the ones before wrote. Meant for
+// An observer of a client that many threads run: its calls come one after the other, each sees what the ones before
+// wrote. Meant for
 // ThreadSanitizer: of_one_client has no mutex, and plain numbers.
 
 #include <conch/conch.hpp>
@@ -70,7 +71,10 @@ class of_one_client : public observer {
 /// Acquires and releases, over and over, on whatever thread it is completed.
 class chain : public std::enable_shared_from_this<chain> {
  public:
-  chain(client& c, std::string name, int rounds, std::atomic<int>& left) : lock_{c, std::move(name)}, rounds_{rounds}, left_{left} {}
+  chain(client& c, std::string name, int rounds, std::atomic<int>& left)
+      : lock_{c, std::move(name)},
+        rounds_{rounds},
+        left_{left} {}
 
   void next() {
     if (rounds_-- == 0) {

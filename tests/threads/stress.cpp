@@ -9,7 +9,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr asio::cancellation_type types[] = {asio::cancellation_type::total, asio::cancellation_type::partial, asio::cancellation_type::terminal};
+constexpr asio::cancellation_type types[] = {asio::cancellation_type::total, asio::cancellation_type::partial,
+                                             asio::cancellation_type::terminal};
 
 }  // namespace
 
@@ -27,18 +28,27 @@ std::vector<std::string> tally::complaints() const {
 
 std::string tally::in_words() const {
   std::ostringstream out;
-  out << started << " operations, " << completed << " completed; " << grants << " granted, " << busy << " busy, " << timed_out << " timed out, "
-      << aborted << " aborted, " << closed << " closed, " << unreachable << " unreachable; " << cancels << " cancelled under way ("
-      << granted_after_cancel << " granted all the same, at least " << hit_in_flight << " hit a request in flight); " << released << " released, "
-      << released_late << " released too late, " << abandoned << " abandoned, " << lost << " losses told, " << closes << " clients closed";
+  out << started << " operations, " << completed << " completed; " << grants << " granted, " << busy << " busy, "
+      << timed_out << " timed out, " << aborted << " aborted, " << closed << " closed, " << unreachable
+      << " unreachable; " << cancels << " cancelled under way (" << granted_after_cancel
+      << " granted all the same, at least " << hit_in_flight << " hit a request in flight); " << released
+      << " released, " << released_late << " released too late, " << abandoned << " abandoned, " << lost
+      << " losses told, " << closes << " clients closed";
   return out.str();
 }
 
 // ------------------------------------------------------------------------------------------------------------ actor
 
 actor::actor(stress& in, strand on, shared_client& from, int number, std::uint64_t seed, guarded* own)
-    : in_{in}, tally_{in.counts()}, strand_{std::move(on)}, from_{from}, number_{number}, own_{own},
-      random_{static_cast<std::minstd_rand::result_type>(seed)}, pause_{strand_}, cancel_timer_{strand_} {}
+    : in_{in},
+      tally_{in.counts()},
+      strand_{std::move(on)},
+      from_{from},
+      number_{number},
+      own_{own},
+      random_{static_cast<std::minstd_rand::result_type>(seed)},
+      pause_{strand_},
+      cancel_timer_{strand_} {}
 
 void actor::next() {
   if (in_.stopping() || from_.client == nullptr) {
@@ -57,7 +67,8 @@ void actor::next() {
     scripts_before_ = s.scripts;
     disconnects_before_ = s.disconnects;
   }
-  auto done = asio::bind_cancellation_slot(signal_.slot(), handler("acquire", [this](error_code ec, conch::hold h) { acquired(ec, std::move(h)); }));
+  auto done = asio::bind_cancellation_slot(
+      signal_.slot(), handler("acquire", [this](error_code ec, conch::hold h) { acquired(ec, std::move(h)); }));
   pending_ = true;
   cancelled_ = false;
   initiating_ = true;
@@ -162,7 +173,8 @@ void actor::enter() {
   touched_ = !in_.stopping() && hold_.valid();
   if (!touched_) return;
   if (hold_.fence() <= at_->last_fence) {
-    tally_.complain("'" + at_->name + "': fence " + std::to_string(hold_.fence()) + " after " + std::to_string(at_->last_fence));
+    tally_.complain("'" + at_->name + "': fence " + std::to_string(hold_.fence()) + " after " +
+                    std::to_string(at_->last_fence));
   }
   at_->last_fence = hold_.fence();
   at_->inside = number_;
@@ -172,8 +184,8 @@ void actor::enter() {
 void actor::leave() {
   if (!touched_ || in_.stopping() || !hold_.valid()) return;
   if (at_->inside != number_) {
-    tally_.complain("'" + at_->name + "': actor " + std::to_string(at_->inside) + " came in while actor " + std::to_string(number_) +
-                    " held the lock");
+    tally_.complain("'" + at_->name + "': actor " + std::to_string(at_->inside) + " came in while actor " +
+                    std::to_string(number_) + " held the lock");
   }
   at_->inside = 0;
 }
@@ -203,7 +215,10 @@ void actor::give_back() {
 // ------------------------------------------------------------------------------------------------------ short_lived
 
 short_lived::short_lived(stress& in, asio::io_context& ctx, std::uint64_t seed)
-    : in_{in}, strand_{asio::make_strand(ctx)}, random_{static_cast<std::minstd_rand::result_type>(seed)}, timer_{strand_} {
+    : in_{in},
+      strand_{asio::make_strand(ctx)},
+      random_{static_cast<std::minstd_rand::result_type>(seed)},
+      timer_{strand_} {
   client_.client = in_.make_client(static_cast<int>(random_() % 3));
 }
 
@@ -225,14 +240,16 @@ void short_lived::replace() {
       (void)ec;  // timed_out while a connection is lost: what is left ends with its lease
     };
     initiating_ = true;
-    old->async_close(std::chrono::milliseconds{static_cast<int>(random_() % 60)},
-                     asio::bind_executor(strand_, tracked<decltype(done)>{counts, strand_, initiating_, "async_close", done}));
+    old->async_close(
+        std::chrono::milliseconds{static_cast<int>(random_() % 60)},
+        asio::bind_executor(strand_, tracked<decltype(done)>{counts, strand_, initiating_, "async_close", done}));
     if (kind == 2) {
       // A second one is told so.
       auto second = [&counts](error_code ec) {
         if (ec != errc::closed) counts.complain("a second async_close: " + ec.message());
       };
-      old->async_close(1s, asio::bind_executor(strand_, tracked<decltype(second)>{counts, strand_, initiating_, "async_close", second}));
+      old->async_close(1s, asio::bind_executor(strand_, tracked<decltype(second)>{counts, strand_, initiating_,
+                                                                                  "async_close", second}));
     }
     initiating_ = false;
   }
@@ -314,7 +331,8 @@ void stress::close_all() {
       ++closed;
     };
     ++tally_.closes;
-    c->client->async_close(100ms, asio::bind_executor(strand, tracked<decltype(done)>{tally_, strand, not_initiating, "async_close", done}));
+    c->client->async_close(100ms, asio::bind_executor(strand, tracked<decltype(done)>{tally_, strand, not_initiating,
+                                                                                      "async_close", done}));
   }
   if (!wait_until([&] { return closed == stable_.size(); }, 30s)) tally_.complain("async_close did not complete");
   if (!wait_until([&] { return static_cast<std::size_t>(ended_) == actors_.size(); }, 30s)) {
@@ -338,7 +356,8 @@ void stress::run(std::function<void()> const& disturb) {
   for (auto const& c : stable_) {
     auto const s = c->client->stats();
     if (s.waiting != 0 || s.held != 0) {
-      tally_.complain("a closed client counts " + std::to_string(s.waiting) + " waiting and " + std::to_string(s.held) + " held");
+      tally_.complain("a closed client counts " + std::to_string(s.waiting) + " waiting and " + std::to_string(s.held) +
+                      " held");
     }
   }
   stable_.clear();

@@ -47,20 +47,27 @@ struct tally {
   std::vector<std::string> complaints_;
 };
 
-/// A completion handler that can be neither lost nor called twice, inside its initiation or beside its executor, without
-/// being noticed.
+/// A completion handler that can be neither lost nor called twice, inside its initiation or beside its executor,
+/// without being noticed.
 template <class F>
 class tracked {
  public:
   using strand = asio::strand<asio::io_context::executor_type>;
 
   tracked(tally& t, strand const& on, bool const& initiating, char const* what, F f)
-      : tally_{&t}, strand_{on}, initiating_{&initiating}, what_{what}, f_{std::move(f)} {
+      : tally_{&t},
+        strand_{on},
+        initiating_{&initiating},
+        what_{what},
+        f_{std::move(f)} {
     ++t.started;
   }
   tracked(tracked&& other) noexcept
-      : tally_{std::exchange(other.tally_, nullptr)}, strand_{other.strand_}, initiating_{other.initiating_}, what_{other.what_}, f_{std::move(
-                                                                                                                                      other.f_)} {}
+      : tally_{std::exchange(other.tally_, nullptr)},
+        strand_{other.strand_},
+        initiating_{other.initiating_},
+        what_{other.what_},
+        f_{std::move(other.f_)} {}
   tracked& operator=(tracked&&) = delete;
   ~tracked() {
     if (tally_ != nullptr) tally_->complain(std::string{what_} + ": its handler was dropped");
@@ -193,7 +200,9 @@ class stress {
   void run(std::function<void()> const& disturb);
 
   conch::config client_config(int which) const;
-  std::unique_ptr<conch::client> make_client(int which) { return std::make_unique<conch::client>(ctx_.get_executor(), client_config(which)); }
+  std::unique_ptr<conch::client> make_client(int which) {
+    return std::make_unique<conch::client>(ctx_.get_executor(), client_config(which));
+  }
   bool stopping() const noexcept { return stopping_.load(std::memory_order_relaxed); }
   void actor_ended() noexcept { ++ended_; }
   guarded& place(int i) { return *places_[static_cast<std::size_t>(i) % shared_places]; }

@@ -1,6 +1,7 @@
 // Promises P1, P2, P4, P6 with every thread of a program at work. Meant for ThreadSanitizer, worth running without it.
 //
-// CONCH_SEED chooses the random numbers (the threads' timing stays what it is), CONCH_STRESS_SECONDS the length of each.
+// CONCH_SEED chooses the random numbers (the threads' timing stays what it is), CONCH_STRESS_SECONDS the length of
+// each.
 
 #include "threads/stress.hpp"
 #include "support/redis_probe.hpp"

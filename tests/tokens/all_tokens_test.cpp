@@ -1,4 +1,5 @@
-// Every completion token and adapter of Asio that this Boost has, compiled and run with a lock in memory. What tokens_test.cpp has is not here.
+// Every completion token and adapter of Asio that this Boost has, compiled and run with a lock in memory. What
+// tokens_test.cpp has is not here.
 
 #include "integration/fixture.hpp"
 
@@ -138,7 +139,8 @@ TEST_F(AllTokens, AwaitableOperators) {
 
 TEST_F(AllTokens, ParallelGroup) {
   auto const body = [&]() -> asio::awaitable<void> {
-    auto group = asio::experimental::make_parallel_group(m.async_acquire(asio::deferred), other.async_acquire(asio::deferred));
+    auto group =
+        asio::experimental::make_parallel_group(m.async_acquire(asio::deferred), other.async_acquire(asio::deferred));
     auto got = co_await group.async_wait(asio::experimental::wait_for_all(), asio::use_awaitable);
     auto& [order, first, a, second, b] = got;
     EXPECT_EQ(order.size(), 2u);
@@ -170,7 +172,8 @@ TEST_F(AllTokens, ParallelGroupOfAnyNumber) {
 TEST_F(AllTokens, UsePromise) {
   auto const body = [&]() -> asio::awaitable<void> {
     auto promised = m.async_acquire(asio::experimental::use_promise);
-    // A promise of Boost 1.81 that is waited for before it is done moves its result away first, and gives an empty hold.
+    // A promise of Boost 1.81 that is waited for before it is done moves its result away first, and gives an empty
+    // hold.
     auto const done = [&] { return promised.completed(); };
     co_await until(done, "the promise");
     hold h = co_await std::move(promised)(asio::use_awaitable);
@@ -179,7 +182,8 @@ TEST_F(AllTokens, UsePromise) {
   w.run(body);
 }
 
-/// The experimental coroutine of Asio. (Its token use_coro does not compile with a result behind the error_code, in Boost 1.81.)
+/// The experimental coroutine of Asio. (Its token use_coro does not compile with a result behind the error_code, in
+/// Boost 1.81.)
 asio::experimental::coro<void, bool> in_a_coro(asio::any_io_executor, mutex& m) {
   hold h = co_await m.async_acquire(asio::deferred);
   co_return h.valid();
@@ -187,7 +191,8 @@ asio::experimental::coro<void, bool> in_a_coro(asio::any_io_executor, mutex& m) 
 
 TEST_F(AllTokens, DeferredInACoro) {
   bool valid = false;
-  asio::experimental::co_spawn(in_a_coro(w.ctx.get_executor(), m), [&](std::exception_ptr, bool answer) { valid = answer; });
+  asio::experimental::co_spawn(in_a_coro(w.ctx.get_executor(), m),
+                               [&](std::exception_ptr, bool answer) { valid = answer; });
   w.run_until([&] { return valid; }, "the end of the coroutine");
 }
 

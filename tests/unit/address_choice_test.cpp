@@ -27,7 +27,8 @@ struct search {
   std::string next() {
     if (!choice.next(now)) return "none";
     EXPECT_EQ(choice.address(), list.at(choice.number()));
-    return choice.address() + ' ' + std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(choice.until() - now).count());
+    return choice.address() + ' ' +
+           std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(choice.until() - now).count());
   }
 
   void silent() {
@@ -37,7 +38,8 @@ struct search {
 
   void refused() { choice.refused("refused", now); }
 
-  // What an attempt does of which `what` tells how each address ends: s(ilent), r(efused), g(ood). Behind its end the rest is not tried.
+  // What an attempt does of which `what` tells how each address ends: s(ilent), r(efused), g(ood). Behind its end the
+  // rest is not tried.
   texts attempt(std::string_view what) {
     texts said;
     begin();
@@ -187,7 +189,8 @@ TEST(AddressChoice, AfterAFailoverTheStandbyIsAskedFirstInEachAttempt) {
   search s;
   s.list = {"primary", "standby"};
   s.attempt("g");
-  EXPECT_EQ(s.attempt("sr"), (texts{"primary 2500", "standby 2500", "none"})) << "the machine is down; nobody is promoted yet";
+  EXPECT_EQ(s.attempt("sr"), (texts{"primary 2500", "standby 2500", "none"}))
+      << "the machine is down; nobody is promoted yet";
   EXPECT_EQ(s.attempt("rs"), (texts{"standby 5000", "primary 5000", "none"}));
   EXPECT_EQ(s.attempt("g"), (texts{"standby 5000"})) << "promoted";
 }

@@ -30,15 +30,24 @@ struct row {
 
 std::vector<row> const& table() {
   static std::vector<row> const rows{
-      {"a standstill from the beginning", {{0, false, action::give_back}, {0, false, action::give_up}, {0, false, action::none}}},
+      {"a standstill from the beginning",
+       {{0, false, action::give_back}, {0, false, action::give_up}, {0, false, action::none}}},
       {"what the servers did before the first look is not progress",
        {{9, false, action::give_back}, {9, false, action::give_up}, {10, false, action::none}}},
       {"servers that get on are waited for, however long it takes",
-       {{3, false, action::give_back}, {4, false, action::late}, {5, false, action::late}, {6, false, action::late}, {6, false, action::give_up}}},
+       {{3, false, action::give_back},
+        {4, false, action::late},
+        {5, false, action::late},
+        {6, false, action::late},
+        {6, false, action::give_up}}},
       {"so is this process, as long as it ends its own waits and holds",
        {{0, false, action::give_back}, {0, true, action::late}, {0, true, action::late}, {0, false, action::give_up}}},
       {"progress and a standstill by turns",
-       {{0, true, action::give_back}, {1, false, action::late}, {1, true, action::late}, {2, false, action::late}, {2, false, action::give_up}}},
+       {{0, true, action::give_back},
+        {1, false, action::late},
+        {1, true, action::late},
+        {2, false, action::late},
+        {2, false, action::give_up}}},
   };
   return rows;
 }
@@ -76,8 +85,9 @@ TEST(CloseRule, DrainsForAsLongAsItIsToldAndLooksAtLeastOnceASecond) {
     duration command_timeout, drain_for;
     time_point first, next;
   };
-  for (timing const& r : {timing{250ms, 5s, noon + 5s, noon + 250ms}, timing{1s, 0s, noon, noon + 1s}, timing{10s, -1s, noon, noon + 1s},
-                          timing{5s, duration::max(), time_point::max(), noon + 1s}}) {
+  for (timing const& r :
+       {timing{250ms, 5s, noon + 5s, noon + 250ms}, timing{1s, 0s, noon, noon + 1s}, timing{10s, -1s, noon, noon + 1s},
+        timing{5s, duration::max(), time_point::max(), noon + 1s}}) {
     close_rule rule{r.command_timeout};
     EXPECT_EQ(rule.begin(noon, r.drain_for), r.first);
     EXPECT_EQ(rule.next_look(noon), r.next);

@@ -19,12 +19,14 @@ using namespace std::chrono_literals;
 using protocol::fault;
 
 std::vector<named_slots> thirds(std::string const& third = "c") {
-  return {{0, 5460, "aaaaaaaa1", "a", 1}, {5461, 10922, "bbbbbbbb1", "b", 1}, {10923, 16383, third + "ccccccc1", third, 1}};
+  return {
+      {0, 5460, "aaaaaaaa1", "a", 1}, {5461, 10922, "bbbbbbbb1", "b", 1}, {10923, 16383, third + "ccccccc1", third, 1}};
 }
 
 struct nodes {
   explicit nodes(std::string const& url = "redis-cluster://s0:1,s1:1", std::map<std::string, std::string> mapped = {})
-      : address_map{std::move(mapped)}, core{parse_cluster(url).seeds, {.refresh = 10s, .patience = 3s}, address_map, {5s, 30s}} {}
+      : address_map{std::move(mapped)},
+        core{parse_cluster(url).seeds, {.refresh = 10s, .patience = 3s}, address_map, {5s, 30s}} {}
 
   /// In words, what is to be done.
   std::string todo() {
@@ -242,7 +244,8 @@ TEST(ClusterTalk, GreetsAndAsks) {
   spoken s;
   address at;
   at.host = "s0";
-  EXPECT_EQ(s.talk.begin(at, "conch"), "*4\r\n$5\r\nHELLO\r\n$1\r\n3\r\n$7\r\nSETNAME\r\n$5\r\nconch\r\n*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n");
+  EXPECT_EQ(s.talk.begin(at, "conch"),
+            "*4\r\n$5\r\nHELLO\r\n$1\r\n3\r\n$7\r\nSETNAME\r\n$5\r\nconch\r\n*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n");
   EXPECT_EQ(s.hears(spoken::hello()), dialogue::progress::greeting);
   EXPECT_EQ(s.hears("*1\r\n*3\r\n:0\r\n:16383\r\n*3\r\n$0\r\n\r\n:7\r\n$9\r\naaaaaaaa1\r\n"), dialogue::progress::good);
   EXPECT_EQ(s.told, 1);
@@ -257,9 +260,9 @@ TEST(ClusterTalk, GreetsAndAsks) {
 }
 
 TEST(ClusterTalk, RefusesWhatIsNoNodeOrTooOld) {
-  for (auto const& [mode, version, why] :
-       {std::tuple{"standalone", "7.0.15", "the server is not a node of a Cluster"},
-        std::tuple{"cluster", "6.2.14", "a Cluster needs version 7.0 or newer"}, std::tuple{"sentinel", "7.0.15", "the server is a Sentinel"}}) {
+  for (auto const& [mode, version, why] : {std::tuple{"standalone", "7.0.15", "the server is not a node of a Cluster"},
+                                           std::tuple{"cluster", "6.2.14", "a Cluster needs version 7.0 or newer"},
+                                           std::tuple{"sentinel", "7.0.15", "the server is a Sentinel"}}) {
     spoken s;
     (void)s.talk.begin(address{}, "");
     EXPECT_EQ(s.hears(spoken::hello(mode, version)), dialogue::progress::failed);
@@ -272,7 +275,8 @@ TEST(ClusterTalk, SaysWhatItIsRefused) {
   spoken s;
   (void)s.talk.begin(address{}, "");
   EXPECT_EQ(s.hears(spoken::hello()), dialogue::progress::greeting);
-  EXPECT_EQ(s.hears("-NOPERM this user has no permissions to run the 'cluster|slots' command\r\n"), dialogue::progress::failed);
+  EXPECT_EQ(s.hears("-NOPERM this user has no permissions to run the 'cluster|slots' command\r\n"),
+            dialogue::progress::failed);
   EXPECT_EQ(s.talk.fault(), fault::access_denied);
 }
 

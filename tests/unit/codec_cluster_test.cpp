@@ -65,7 +65,8 @@ TEST(ClusterCodec, TellsEachScriptThatPublishesTheChannelsOfTheSlot) {
       {"watch", protocol::watch_command{.name = "L", .id = 1}, 3, 3},
       {"adopt", protocol::acquire_command{.name = "L", .id = 1, .origin = "c2.9 100"}, 3, 6},
       {"renewal that keeps fences", protocol::renew_command{.items = renewed, .retention = 1s}, 3, 4},
-      {"permit_renew that keeps fences", protocol::renew_command{.items = renewed, .permits = true, .retention = 1s}, 4, 4},
+      {"permit_renew that keeps fences", protocol::renew_command{.items = renewed, .permits = true, .retention = 1s}, 4,
+       4},
   };
   for (auto const& [what, c, keys, place] : table) {
     words const all = encoded(c);
@@ -89,8 +90,10 @@ TEST(ClusterCodec, LeavesWhatIsOfAVoteEmpty) {
 TEST(ClusterCodec, TellsOneServerNothingOfIt) {
   for (protocol::command const& c :
        {protocol::command{protocol::acquire_command{"L", 1}}, protocol::command{protocol::release_command{"L", 1}},
-        protocol::command{protocol::force_command{.name = "L"}}, protocol::command{protocol::limit_command{.name = "L", .limit = 1}},
-        protocol::command{protocol::request_command{.name = "L"}}, protocol::command{protocol::watch_command{.name = "L", .id = 1}}}) {
+        protocol::command{protocol::force_command{.name = "L"}},
+        protocol::command{protocol::limit_command{.name = "L", .limit = 1}},
+        protocol::command{protocol::request_command{.name = "L"}},
+        protocol::command{protocol::watch_command{.name = "L", .id = 1}}}) {
     for (std::string const& word : encoded(c, sender{"c1"})) EXPECT_EQ(word.find("%s"), std::string::npos) << word;
   }
 }
@@ -119,19 +122,22 @@ TEST(ClusterCodec, KnowsOnlyItsOwnChannels) {
   sender other_client{"c2"}, other_node{"c1"}, other_prefix{"c1", "other:"};
   other_client.node = other_prefix.node = node;
   other_node.node = "ffffffff";
-  for (sender const& who : {other_client, other_node, other_prefix, sender{"c1"}}) EXPECT_FALSE(slot_of_channel(own, who));
-  for (std::string const& channel : {own + "x", own.substr(0, own.size() - 1), std::string{"conch:c1"}, std::string{"conch:{"},
-                                     std::string{"conch:{}:c1:"} + node, std::string{}}) {
+  for (sender const& who : {other_client, other_node, other_prefix, sender{"c1"}})
+    EXPECT_FALSE(slot_of_channel(own, who));
+  for (std::string const& channel : {own + "x", own.substr(0, own.size() - 1), std::string{"conch:c1"},
+                                     std::string{"conch:{"}, std::string{"conch:{}:c1:"} + node, std::string{}}) {
     EXPECT_FALSE(slot_of_channel(channel, at_node())) << channel;
   }
-  EXPECT_FALSE(slot_of_channel("conch:{00" + tag_of("L") + "}:c1:" + node, at_node())) << "another tag, perhaps of the same slot";
+  EXPECT_FALSE(slot_of_channel("conch:{00" + tag_of("L") + "}:c1:" + node, at_node()))
+      << "another tag, perhaps of the same slot";
 }
 
 TEST(ClusterCodec, HearsBeforeWhatMayLeadToAPush) {
   unsigned const slot = slot_of_lock("L");
   std::vector<protocol::renewal> const items{{"L", 1, 1s}};
   EXPECT_EQ(slot_to_hear(protocol::acquire_command{"L", 1}), slot);
-  EXPECT_EQ(slot_to_hear(protocol::acquire_command{"L", 1, false}), slot) << "the holder may be told of an operator's force";
+  EXPECT_EQ(slot_to_hear(protocol::acquire_command{"L", 1, false}), slot)
+      << "the holder may be told of an operator's force";
   EXPECT_EQ(slot_to_hear(protocol::renew_command{.items = items}), slot);
   EXPECT_EQ(slot_to_hear(protocol::release_command{.name = "L", .id = 1, .new_id = 2}), slot);
   EXPECT_EQ(slot_to_hear(protocol::requested_command{"L", 5}), slot);
@@ -158,14 +164,18 @@ std::variant<protocol::push, notice> read(words const& texts, sender const& who)
 TEST(ClusterCodec, ReadsWhatIsPushedOnItsChannels) {
   std::string const own = channel_of(at_node(), slot_of_lock("L"));
   std::string const grant = "c1.1-00000000001 5 1800000000000000 3000 conch:{L}";
-  auto const of_grant = read({"smessage", own, grant}, at_node()), of_force = read({"smessage", own, "!c1.1 conch:{L}"}, at_node());
+  auto const of_grant = read({"smessage", own, grant}, at_node()),
+             of_force = read({"smessage", own, "!c1.1 conch:{L}"}, at_node());
   EXPECT_TRUE(std::holds_alternative<protocol::pushed_grant>(std::get<protocol::push>(of_grant)));
   EXPECT_TRUE(std::holds_alternative<protocol::revocation>(std::get<protocol::push>(of_force)));
   EXPECT_EQ(std::get<notice>(read({"ssubscribe", own, "1"}, at_node())), notice::shard_subscribed);
   EXPECT_EQ(std::get<notice>(read({"sunsubscribe", own, "0"}, at_node())), notice::shard_unsubscribed);
-  EXPECT_EQ(std::get<notice>(read({"message", "conch:c1", grant}, at_node())), notice::other) << "it is subscribed to no such channel";
-  EXPECT_EQ(std::get<notice>(read({"smessage", "conch:{5}:c1:ffffffff", grant}, at_node())), notice::other) << "of another node";
-  EXPECT_EQ(std::get<notice>(read({"smessage", own, grant}, sender{"c1"})), notice::other) << "of a Cluster, at one server";
+  EXPECT_EQ(std::get<notice>(read({"message", "conch:c1", grant}, at_node())), notice::other)
+      << "it is subscribed to no such channel";
+  EXPECT_EQ(std::get<notice>(read({"smessage", "conch:{5}:c1:ffffffff", grant}, at_node())), notice::other)
+      << "of another node";
+  EXPECT_EQ(std::get<notice>(read({"smessage", own, grant}, sender{"c1"})), notice::other)
+      << "of a Cluster, at one server";
 }
 
 }  // namespace

@@ -70,10 +70,11 @@ words keys_of(std::string_view name) {
   return {all.begin() + 3, all.begin() + 6};
 }
 
-std::vector<std::string> const odd_names{"a",     "stock:iphone", "}",  "{",    "{}",  "}{",  "}}",     "{{",    "%",       "%%",        "%7D",
-                                         "%257D", "%25",          "%7", "7D",   "%7d", "%2",  "a}b",    "a{b}c", "{user1}", "{user1}.x", "\0"s,
-                                         "a\0b"s, "\0}\0"s,       "\n", "\r\n", " ",   "a b", "a\r\nb", ":q",    ":f",      "a}:q",      "a:q",
-                                         "\xff",  "\xc3\xa4",     ".",  "a.1",  "$1",  "*3",  "%%7D",   "%}",    "}%",      "%2525",     "conch:{a}"};
+std::vector<std::string> const odd_names{
+    "a",     "stock:iphone", "}",  "{",    "{}",  "}{",  "}}",     "{{",    "%",       "%%",        "%7D",
+    "%257D", "%25",          "%7", "7D",   "%7d", "%2",  "a}b",    "a{b}c", "{user1}", "{user1}.x", "\0"s,
+    "a\0b"s, "\0}\0"s,       "\n", "\r\n", " ",   "a b", "a\r\nb", ":q",    ":f",      "a}:q",      "a:q",
+    "\xff",  "\xc3\xa4",     ".",  "a.1",  "$1",  "*3",  "%%7D",   "%}",    "}%",      "%2525",     "conch:{a}"};
 
 // ------------------------------------------------------------------------------------------------------ names
 
@@ -141,32 +142,38 @@ TEST(LockName, LeadsToOneClusterSlotForAllThreeKeys) {
 }
 
 TEST(LockName, LeadsToTheDocumentedKeys) {
-  EXPECT_EQ(keys_of("stock:iphone"), (words{"conch:{stock:iphone}", "conch:{stock:iphone}:q", "conch:{stock:iphone}:f"}));
+  EXPECT_EQ(keys_of("stock:iphone"),
+            (words{"conch:{stock:iphone}", "conch:{stock:iphone}:q", "conch:{stock:iphone}:f"}));
 }
 
 // --------------------------------------------------------------------------------------------------- commands
 
 TEST(Encode, WritesAnAcquire) {
   EXPECT_EQ(encoded(protocol::acquire_command{"a}", 7, true, 20s, 2s, 5min}),
-            (words{"EVALSHA", sha("acquire"), "3", "conch:{a%7D}", "conch:{a%7D}:q", "conch:{a%7D}:f", "c1.7", "wait", "20000", "2000", "300000"}));
+            (words{"EVALSHA", sha("acquire"), "3", "conch:{a%7D}", "conch:{a%7D}:q", "conch:{a%7D}:f", "c1.7", "wait",
+                   "20000", "2000", "300000"}));
   for (auto const& [ticket, not_after] : {std::pair{5, 0}, {0, 6}}) {
     EXPECT_EQ(encoded(protocol::acquire_command{"a", 7, true, 30s, 3s, 10min, ticket, not_after}),
-              (words{"EVALSHA", sha("acquire"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7", "wait", "30000", "3000", "600000",
-                     std::to_string(ticket), std::to_string(not_after)}));
+              (words{"EVALSHA", sha("acquire"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7", "wait", "30000",
+                     "3000", "600000", std::to_string(ticket), std::to_string(not_after)}));
   }
-  EXPECT_EQ(encoded(protocol::acquire_command{"a", 18446744073709551615u, false, 1ms, 2ms, 3ms, 1'700'000'000'000'001, 1'700'000'000'000'002},
+  EXPECT_EQ(encoded(protocol::acquire_command{"a", 18446744073709551615u, false, 1ms, 2ms, 3ms, 1'700'000'000'000'001,
+                                              1'700'000'000'000'002},
                     "0123456789abcdef0123456789abcdef"),
-            (words{"EVALSHA", sha("acquire"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "0123456789abcdef0123456789abcdef.18446744073709551615",
-                   "try", "1", "2", "3", "1700000000000001", "1700000000000002"}));
+            (words{"EVALSHA", sha("acquire"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f",
+                   "0123456789abcdef0123456789abcdef.18446744073709551615", "try", "1", "2", "3", "1700000000000001",
+                   "1700000000000002"}));
 }
 
 TEST(Encode, WritesWhatTakesADetachedHoldOver) {
-  protocol::acquire_command c{.name = "a", .id = 7, .lease = 30s, .claim = 3s, .retention = 10min, .not_after_us = 5, .origin = "c2.9 100"};
-  EXPECT_EQ(encoded(c), (words{"EVALSHA", sha("adopt"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7", "30000", "600000", "5", "c2.9 100"}));
+  protocol::acquire_command c{
+      .name = "a", .id = 7, .lease = 30s, .claim = 3s, .retention = 10min, .not_after_us = 5, .origin = "c2.9 100"};
+  EXPECT_EQ(encoded(c), (words{"EVALSHA", sha("adopt"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7", "30000",
+                               "600000", "5", "c2.9 100"}));
   engine::permit const permit{engine::permit_kind::semaphore, 3, 1, 0, "-"};
   c.permit = &permit;
-  EXPECT_EQ(encoded(c), (words{"EVALSHA", sha("permit_adopt"), "4", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "conch:{a}:e", "c1.7", "30000",
-                               "600000", "5", "c2.9 100", "s"}));
+  EXPECT_EQ(encoded(c), (words{"EVALSHA", sha("permit_adopt"), "4", "conch:{a}", "conch:{a}:q", "conch:{a}:f",
+                               "conch:{a}:e", "c1.7", "30000", "600000", "5", "c2.9 100", "s"}));
 }
 
 TEST(Encode, WritesTheTriesOfManyLocks) {
@@ -199,7 +206,8 @@ TEST(Encode, WritesTheTriesOfManyLocks) {
 
 TEST(Encode, LeavesOutWhatNoneOfSeveralLocksHas) {
   protocol::gathering all;
-  protocol::acquire_command a{.name = "a", .id = 7, .lease = 30s, .claim = 3s, .retention = 10min, .ticket = 44, .not_after_us = 55};
+  protocol::acquire_command a{
+      .name = "a", .id = 7, .lease = 30s, .claim = 3s, .retention = 10min, .ticket = 44, .not_after_us = 55};
   protocol::release_command r{.name = "b", .id = 8, .lease = 30s, .claim = 3s, .retention = 10min, .new_id = 9};
   auto const words_of = [&all](auto const& first, auto const& second) {
     all.clear();
@@ -225,7 +233,8 @@ TEST(Encode, LeavesOutWhatNoneOfSeveralLocksHas) {
 
 TEST(Encode, WritesWhatOneScriptDoesForSeveralLocks) {
   protocol::gathering all;
-  protocol::acquire_command a{.name = "a", .id = 7, .lease = 30s, .claim = 3s, .retention = 10min, .ticket = 44, .not_after_us = 55};
+  protocol::acquire_command a{
+      .name = "a", .id = 7, .lease = 30s, .claim = 3s, .retention = 10min, .ticket = 44, .not_after_us = 55};
   protocol::release_command r{.name = "}", .id = 8, .lease = 30s, .claim = 3s, .retention = 10min, .new_id = 9};
   ASSERT_TRUE(all.add(r, 0));
   ASSERT_TRUE(all.add(a, 0));
@@ -296,9 +305,11 @@ TEST(Encode, WritesWhatOneScriptDoesForSeveralLocks) {
 
 TEST(Encode, WritesARelease) {
   EXPECT_EQ(encoded(protocol::release_command{"a", 7, false, 20s, 2s, 5min}),
-            (words{"EVALSHA", sha("release"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7", "0", "20000", "2000", "300000"}));
+            (words{"EVALSHA", sha("release"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7", "0", "20000",
+                   "2000", "300000"}));
   EXPECT_EQ(encoded(protocol::release_command{"a", 7, true, 30s, 3s, 10min, 8}),
-            (words{"EVALSHA", sha("release"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7", "1", "30000", "3000", "600000", "c1.8"}));
+            (words{"EVALSHA", sha("release"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7", "1", "30000",
+                   "3000", "600000", "c1.8"}));
 }
 
 TEST(Encode, LeavesOutWhatIsTheDefaultOfAConfig) {
@@ -307,8 +318,10 @@ TEST(Encode, LeavesOutWhatIsTheDefaultOfAConfig) {
   EXPECT_EQ(usual_retention, conch::config{}.fence_retention + conch::config{}.lease);
   protocol::acquire_command const acquire{"a", 7, true, usual_lease, usual_claim, usual_retention};
   protocol::release_command const release{"a", 7, false, usual_lease, usual_claim, usual_retention};
-  EXPECT_EQ(encoded(acquire), (words{"EVALSHA", sha("acquire"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7"}));
-  EXPECT_EQ(encoded(release), (words{"EVALSHA", sha("release"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7"}));
+  EXPECT_EQ(encoded(acquire),
+            (words{"EVALSHA", sha("acquire"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7"}));
+  EXPECT_EQ(encoded(release),
+            (words{"EVALSHA", sha("release"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7"}));
   auto const says_more = [](auto const& usual, auto const& change) {
     auto other = usual;
     change(other);
@@ -330,13 +343,15 @@ TEST(Encode, WritesPermitsOfLocksWithSeveralOwners) {
   engine::permit const permit{engine::permit_kind::segments, 20, 1, 7, ",3,9,"};
   protocol::acquire_command acquire{"a", 7, true, 30s, 3s, 10min};
   acquire.permit = &permit;
-  EXPECT_EQ(encoded(acquire), (words{"EVALSHA", sha("permit_acquire"), "4", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "conch:{a}:e", "c1.7", "wait",
-                                     "30000", "3000", "600000", "0", "0", "g", "20", "1", ",3,9,", "7"}));
+  EXPECT_EQ(encoded(acquire),
+            (words{"EVALSHA", sha("permit_acquire"), "4", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "conch:{a}:e",
+                   "c1.7", "wait", "30000", "3000", "600000", "0", "0", "g", "20", "1", ",3,9,", "7"}));
   protocol::release_command release{"a", 7, true, 30s, 3s, 10min};
   release.permit = &permit;
   release.rest = 2;
-  EXPECT_EQ(encoded(release), (words{"EVALSHA", sha("permit_release"), "4", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "conch:{a}:e", "c1.7", "1",
-                                     "30000", "3000", "600000", "g", "20", "1", ",3,9,", "2"}));
+  EXPECT_EQ(encoded(release),
+            (words{"EVALSHA", sha("permit_release"), "4", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "conch:{a}:e",
+                   "c1.7", "1", "30000", "3000", "600000", "g", "20", "1", ",3,9,", "2"}));
   protocol::renewal const items[] = {{"a", 7, 30s}, {"a", 8, 30s}};
   EXPECT_EQ(encoded(protocol::renew_command{items, false, true}),
             (words{"EVALSHA", sha("permit_renew"), "2", "conch:{a}", "conch:{a}", "c1.7", "30000", "c1.8", "30000"}));
@@ -344,11 +359,12 @@ TEST(Encode, WritesPermitsOfLocksWithSeveralOwners) {
 
 TEST(Encode, WritesAnOrderThatGoesOn) {
   protocol::force_command order{"a", 3s, 10min, 7};
-  EXPECT_EQ(encoded(order), (words{"EVALSHA", sha("force"), "4", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "conch:{a}:e", "3000", "600000", "7"}));
+  EXPECT_EQ(encoded(order), (words{"EVALSHA", sha("force"), "4", "conch:{a}", "conch:{a}:q", "conch:{a}:f",
+                                   "conch:{a}:e", "3000", "600000", "7"}));
   order.last = 900;
   order.from_us = 17;
-  EXPECT_EQ(encoded(order),
-            (words{"EVALSHA", sha("force"), "4", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "conch:{a}:e", "3000", "600000", "7", "900", "17"}));
+  EXPECT_EQ(encoded(order), (words{"EVALSHA", sha("force"), "4", "conch:{a}", "conch:{a}:q", "conch:{a}:f",
+                                   "conch:{a}:e", "3000", "600000", "7", "900", "17"}));
 }
 
 TEST(Encode, SaysInAWordThatAnOrderMeansAllOwnersSinceAnyNumberMayBeAFence) {
@@ -356,7 +372,8 @@ TEST(Encode, SaysInAWordThatAnOrderMeansAllOwnersSinceAnyNumberMayBeAFence) {
   EXPECT_EQ(encoded(protocol::force_command{.name = "a", .fence = 0}).back(), "0");
   EXPECT_EQ(encoded(protocol::request_command{.name = "a"})[5], "all");
   EXPECT_EQ(encoded(protocol::request_command{.name = "a", .fence = 0})[5], "0");
-  EXPECT_EQ(encoded(protocol::force_command{.name = "a", .fence = 0, .last = 0, .from_us = 5}).back(), "5") << "last 0 is a place to go on from";
+  EXPECT_EQ(encoded(protocol::force_command{.name = "a", .fence = 0, .last = 0, .from_us = 5}).back(), "5")
+      << "last 0 is a place to go on from";
 }
 
 TEST(Encode, WritesARenewalOfManyLocks) {
@@ -367,36 +384,40 @@ TEST(Encode, WritesARenewalOfManyLocks) {
 
 TEST(Encode, WritesARenewalOfOneGrantOnly) {
   std::vector<protocol::renewal> const items{{"a", 1, 30s, 0, 77}};
-  EXPECT_EQ(encoded(protocol::renew_command{items}), (words{"EVALSHA", sha("renew"), "1", "conch:{a}", "c1.1 77", "30000"}));
+  EXPECT_EQ(encoded(protocol::renew_command{items}),
+            (words{"EVALSHA", sha("renew"), "1", "conch:{a}", "c1.1 77", "30000"}));
 }
 
 TEST(Encode, WritesARenewalThatKeepsFences) {
   std::vector<protocol::renewal> const items{{"a", 1, 30s, 5}, {"}", 22, 5s, 6}};
   EXPECT_EQ(encoded(protocol::renew_command{items, false, false, 10min}),
-            (words{"EVALSHA", sha("renew"), "6", "conch:{a}", "conch:{%7D}", "conch:{a}:f", "conch:{%7D}:f", "conch:{a}:q", "conch:{%7D}:q", "c1.1",
-                   "30000", "c1.22", "5000", "600000"}));
-  EXPECT_EQ(encoded(protocol::renew_command{items, false, true, 10min}),
-            (words{"EVALSHA", sha("permit_renew"), "8", "conch:{a}", "conch:{%7D}", "conch:{a}:f", "conch:{%7D}:f", "conch:{a}:e", "conch:{%7D}:e",
+            (words{"EVALSHA", sha("renew"), "6", "conch:{a}", "conch:{%7D}", "conch:{a}:f", "conch:{%7D}:f",
                    "conch:{a}:q", "conch:{%7D}:q", "c1.1", "30000", "c1.22", "5000", "600000"}));
-  EXPECT_EQ(encoded(protocol::confirm_command{items, 10min, false, true}),
-            (words{"EVALSHA", sha("confirm"), "6", "conch:{a}", "conch:{a}:f", "conch:{a}:q", "conch:{%7D}", "conch:{%7D}:f", "conch:{%7D}:q",
-                   "600000", "", "c1.1", "30000", "5", "c1.22", "5000", "6", "keep"}));
+  EXPECT_EQ(encoded(protocol::renew_command{items, false, true, 10min}),
+            (words{"EVALSHA", sha("permit_renew"), "8", "conch:{a}", "conch:{%7D}", "conch:{a}:f", "conch:{%7D}:f",
+                   "conch:{a}:e", "conch:{%7D}:e", "conch:{a}:q", "conch:{%7D}:q", "c1.1", "30000", "c1.22", "5000",
+                   "600000"}));
+  EXPECT_EQ(
+      encoded(protocol::confirm_command{items, 10min, false, true}),
+      (words{"EVALSHA", sha("confirm"), "6", "conch:{a}", "conch:{a}:f", "conch:{a}:q", "conch:{%7D}", "conch:{%7D}:f",
+             "conch:{%7D}:q", "600000", "", "c1.1", "30000", "5", "c1.22", "5000", "6", "keep"}));
 }
 
 TEST(Encode, WritesWhatAVoteNeedsBehindTheRest) {
   protocol::acquire_command acquire{"a", 1'700'000'000'000'001'002u, true, 500ms, 500ms, 10min, 1'700'000'000'000'001};
   acquire.proposal = 12;
-  EXPECT_EQ(encoded(acquire), (words{"EVALSHA", sha("acquire"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.1700000000000001002", "wait",
-                                     "500", "500", "600000", "1700000000000001", "0", "12"}));
+  EXPECT_EQ(encoded(acquire),
+            (words{"EVALSHA", sha("acquire"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.1700000000000001002",
+                   "wait", "500", "500", "600000", "1700000000000001", "0", "12"}));
   protocol::release_command release{"a", 7, false, 500ms, 500ms, 10min};
   release.floor = 34;
   release.next_fence_floor = 56;
-  EXPECT_EQ(encoded(release),
-            (words{"EVALSHA", sha("release"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7", "0", "500", "500", "600000", "", "34", "56"}));
+  EXPECT_EQ(encoded(release), (words{"EVALSHA", sha("release"), "3", "conch:{a}", "conch:{a}:q", "conch:{a}:f", "c1.7",
+                                     "0", "500", "500", "600000", "", "34", "56"}));
   std::vector<protocol::renewal> const items{{"a", 1, 30s, 5}, {"}", 22, 5s, 6}};
   EXPECT_EQ(encoded(protocol::confirm_command{items, 10min}),
-            (words{"EVALSHA", sha("confirm"), "6", "conch:{a}", "conch:{a}:f", "conch:{a}:q", "conch:{%7D}", "conch:{%7D}:f", "conch:{%7D}:q",
-                   "600000", "", "c1.1", "30000", "5", "c1.22", "5000", "6"}));
+            (words{"EVALSHA", sha("confirm"), "6", "conch:{a}", "conch:{a}:f", "conch:{a}:q", "conch:{%7D}",
+                   "conch:{%7D}:f", "conch:{%7D}:q", "600000", "", "c1.1", "30000", "5", "c1.22", "5000", "6"}));
 }
 
 TEST(Encode, SendsTheSourceWhenAskedTo) {
@@ -418,7 +439,8 @@ TEST(Encode, SendsTheSourceWhenAskedTo) {
 }
 
 TEST(Encode, WritesTheCommandsOfAConnection) {
-  EXPECT_EQ(encoded(protocol::kill_command{42, "[::1]:4711"}), (words{"CLIENT", "KILL", "ID", "42", "ADDR", "[::1]:4711"}));
+  EXPECT_EQ(encoded(protocol::kill_command{42, "[::1]:4711"}),
+            (words{"CLIENT", "KILL", "ID", "42", "ADDR", "[::1]:4711"}));
   EXPECT_EQ(encoded(protocol::subscribe_command{}), (words{"SUBSCRIBE", "conch:c1"}));
   EXPECT_EQ(encoded(protocol::prove_publish_command{}), (words{"PUBLISH", "conch:c1", ""}));
   EXPECT_EQ(encoded(protocol::ping_command{}), words{"PING"});
@@ -454,17 +476,23 @@ TEST(Encode, WritesTheSameBytesForNamesAndClientsOfAnyLength) {
           std::string const key = "conch:{" + escape_name(name) + "}", text = client + "." + engine::to_text(id);
           std::string const how = with_source ? "EVAL" : "EVALSHA";
           std::string bytes;
-          encode(protocol::acquire_command{.name = name, .id = id, .lease = 20s, .claim = 2s, .retention = 5min, .with_source = with_source}, client,
-                 bytes);
-          ASSERT_EQ(bytes, plainly({how, with_source ? source("acquire") : sha("acquire"), "3", key, key + ":q", key + ":f", text, "wait", "20000",
-                                    "2000", "300000"}));
-          bytes.clear();
           encode(
-              protocol::release_command{
-                  .name = name, .id = id, .lease = 30s, .claim = 3s, .retention = 10min, .new_id = id, .with_source = with_source},
+              protocol::acquire_command{
+                  .name = name, .id = id, .lease = 20s, .claim = 2s, .retention = 5min, .with_source = with_source},
               client, bytes);
-          ASSERT_EQ(bytes, plainly({how, with_source ? source("release") : sha("release"), "3", key, key + ":q", key + ":f", text, "0", "30000",
-                                    "3000", "600000", text}));
+          ASSERT_EQ(bytes, plainly({how, with_source ? source("acquire") : sha("acquire"), "3", key, key + ":q",
+                                    key + ":f", text, "wait", "20000", "2000", "300000"}));
+          bytes.clear();
+          encode(protocol::release_command{.name = name,
+                                           .id = id,
+                                           .lease = 30s,
+                                           .claim = 3s,
+                                           .retention = 10min,
+                                           .new_id = id,
+                                           .with_source = with_source},
+                 client, bytes);
+          ASSERT_EQ(bytes, plainly({how, with_source ? source("release") : sha("release"), "3", key, key + ":q",
+                                    key + ":f", text, "0", "30000", "3000", "600000", text}));
         }
       }
     }
@@ -473,7 +501,8 @@ TEST(Encode, WritesTheSameBytesForNamesAndClientsOfAnyLength) {
 
 TEST(GrantId, IsAsLongAsItsTextSays) {
   for (std::uint64_t power = 1; power != 10'000'000'000'000'000'000u; power *= 10) {
-    for (engine::grant_id const id : {engine::grant_id{power}, engine::grant_id{power - 1}, engine::grant_id{power, power}}) {
+    for (engine::grant_id const id :
+         {engine::grant_id{power}, engine::grant_id{power - 1}, engine::grant_id{power, power}}) {
       EXPECT_EQ(engine::text_size(id), engine::to_text(id).size());
     }
   }
@@ -530,9 +559,9 @@ TEST(ToAnswer, ClassifiesErrorsAndKeepsTheirWords) {
 }
 
 TEST(ToAnswer, TakesNothingElse) {
-  for (std::string_view const bytes :
-       {"*2\r\n:1\r\n$1\r\n2\r\n", "*2\r\n:1\r\n*1\r\n:2\r\n", "*1\r\n_\r\n", "*1\r\n-ERR inside\r\n", "*1\r\n,1.5\r\n", "$2\r\nOK\r\n", "_\r\n",
-        "#t\r\n", ",1\r\n", "(1\r\n", "%1\r\n:1\r\n:2\r\n", "~1\r\n:1\r\n", "=5\r\ntxt:1\r\n"}) {
+  for (std::string_view const bytes : {"*2\r\n:1\r\n$1\r\n2\r\n", "*2\r\n:1\r\n*1\r\n:2\r\n", "*1\r\n_\r\n",
+                                       "*1\r\n-ERR inside\r\n", "*1\r\n,1.5\r\n", "$2\r\nOK\r\n", "_\r\n", "#t\r\n",
+                                       ",1\r\n", "(1\r\n", "%1\r\n:1\r\n:2\r\n", "~1\r\n:1\r\n", "=5\r\ntxt:1\r\n"}) {
     message const m{bytes};
     numbers memory;
     auto const a = to_answer(m.in.message(), memory);
@@ -577,7 +606,8 @@ read_result read(std::string_view bytes, std::string_view client = "c1") {
 }
 
 TEST(ReadPush, ReadsAGrant) {
-  auto const r = read(push_of({"message", "conch:c1", "c1.42 206170000000000 1784000000000000 3000 conch:{stock:iphone}"}));
+  auto const r =
+      read(push_of({"message", "conch:c1", "c1.42 206170000000000 1784000000000000 3000 conch:{stock:iphone}"}));
   auto const* const grant = r.as();
   ASSERT_NE(grant, nullptr);
   EXPECT_EQ(r.name, "stock:iphone");
@@ -588,14 +618,16 @@ TEST(ReadPush, ReadsAGrant) {
 }
 
 TEST(ReadPush, ReadsAPermitAndItsSegment) {
-  auto const r = read(push_of({"message", "conch:c1", "c1.42 206170000000000 1784000000000000 3000 g17 conch:{stock}"}));
+  auto const r =
+      read(push_of({"message", "conch:c1", "c1.42 206170000000000 1784000000000000 3000 g17 conch:{stock}"}));
   auto const* const grant = r.as();
   ASSERT_NE(grant, nullptr);
   EXPECT_EQ(r.name, "stock");
   EXPECT_EQ(grant->kind, engine::permit_kind::segments);
   EXPECT_EQ(grant->segment, 17u);
   for (std::string const permit : {"q1", "g", "g-1", "g1x", "17", "g4294967296", "g1  "}) {
-    auto const bad = read(push_of({"message", "conch:c1", "c1.42 206170000000000 1784000000000000 3000 " + permit + " conch:{stock}"}));
+    auto const bad = read(
+        push_of({"message", "conch:c1", "c1.42 206170000000000 1784000000000000 3000 " + permit + " conch:{stock}"}));
     EXPECT_TRUE(bad.is(notice::malformed)) << permit;
   }
 }
@@ -624,7 +656,8 @@ void reads_a_place(char mark, bool more = false) {
     EXPECT_EQ(p->id, 42u);
     EXPECT_EQ(more_of(*p), more);
   }
-  for (std::string const text : {"", "c1", "c1.42", "c1.0 conch:{a}", "c2.42 conch:{a}", "c1.42  conch:{a}", "c1.42 lock:{a}"}) {
+  for (std::string const text :
+       {"", "c1", "c1.42", "c1.0 conch:{a}", "c2.42 conch:{a}", "c1.42  conch:{a}", "c1.42 lock:{a}"}) {
     EXPECT_TRUE(read(push_of({"message", "conch:c1", mark + text})).is(notice::malformed)) << mark << text;
   }
 }
@@ -646,8 +679,9 @@ TEST(ReadPush, ReadsWhenALeaseEnds) {
     EXPECT_EQ(end->id, 42u);
     EXPECT_EQ(end->left, 3s);
   }
-  for (std::string const text : {"", "c1.42", "c1.42 conch:{a}", "c1.42 -1 conch:{a}", "c1.42 86400001 conch:{a}", "c1.42 x conch:{a}",
-                                 "c2.42 3000 conch:{a}", "c1.0 3000 conch:{a}", "c1.42 3000 lock:{a}", "c1.42 99999999999999999999 conch:{a}"}) {
+  for (std::string const text :
+       {"", "c1.42", "c1.42 conch:{a}", "c1.42 -1 conch:{a}", "c1.42 86400001 conch:{a}", "c1.42 x conch:{a}",
+        "c2.42 3000 conch:{a}", "c1.0 3000 conch:{a}", "c1.42 3000 lock:{a}", "c1.42 99999999999999999999 conch:{a}"}) {
     EXPECT_TRUE(read(push_of({"message", "conch:c1", "~" + text})).is(notice::malformed)) << text;
   }
 }
@@ -672,13 +706,16 @@ TEST(ReadPush, LooksForNoLockInWhatIsNoGrantForUs) {
 TEST(ReadPush, KnowsAnIdByItsNonce) {
   engine::grant_id const id{42, 0xfedcba9876543210};
   std::string const text = "c1." + engine::to_text(id);
-  auto const granted = read(push_of({"message", "conch:c1", text + " 206170000000000 1784000000000000 3000 conch:{stock}"}));
+  auto const granted =
+      read(push_of({"message", "conch:c1", text + " 206170000000000 1784000000000000 3000 conch:{stock}"}));
   ASSERT_NE(granted.as(), nullptr);
   EXPECT_EQ(granted.as()->id, id);
   auto const taken = read(push_of({"message", "conch:c1", "!" + text + " conch:{stock}"}));
   ASSERT_NE(taken.as<protocol::revocation>(), nullptr);
   EXPECT_EQ(taken.as<protocol::revocation>()->id, id);
-  EXPECT_EQ(encoded(protocol::renew_command{std::array{protocol::renewal{"stock", id, std::chrono::milliseconds{9}}}})[4], text);
+  EXPECT_EQ(
+      encoded(protocol::renew_command{std::array{protocol::renewal{"stock", id, std::chrono::milliseconds{9}}}})[4],
+      text);
 }
 
 TEST(ReadPush, RefusesWhatIsMalformed) {
@@ -720,7 +757,8 @@ TEST(ReadPush, RefusesWhatIsMalformed) {
 
 // P11: it fails its lock, not the connection.
 TEST(ReadPush, ReadsAGrantWhoseFenceIsOutOfRange) {
-  for (std::string const fence : {"0", "-2", "2.0", "2e3", "inf", "2251799813685248", "9223372036854775808", "1000000000000000000000"}) {
+  for (std::string const fence :
+       {"0", "-2", "2.0", "2e3", "inf", "2251799813685248", "9223372036854775808", "1000000000000000000000"}) {
     auto const r = read(push_of({"message", "conch:c1", "c1.42 " + fence + " 3 4 conch:{a}"}));
     ASSERT_NE(r.as(), nullptr) << fence;
     EXPECT_EQ(r.as()->fence, 0) << fence;

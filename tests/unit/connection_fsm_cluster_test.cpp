@@ -1,4 +1,5 @@
-// The state machine of a connection to a node of a Cluster: it subscribes to the channel of a slot before anything may be pushed there.
+// The state machine of a connection to a node of a Cluster: it subscribes to the channel of a slot before anything may
+// be pushed there.
 
 #include "servers/redis/topology/slots.hpp"
 #include "support/messages.hpp"
@@ -11,7 +12,8 @@ constexpr int try_later = static_cast<int>(protocol::fault::try_later);
 
 std::string greeted_by(std::string const& mode, std::string const& version = "7.0.15") {
   texts parts = greeting_parts();
-  parts.front() = "%4\r\n" + bulk("version") + bulk(version) + bulk("id") + ":7\r\n" + bulk("role") + bulk("master") + bulk("mode") + bulk(mode);
+  parts.front() = "%4\r\n" + bulk("version") + bulk(version) + bulk("id") + ":7\r\n" + bulk("role") + bulk("master") +
+                  bulk("mode") + bulk(mode);
   return joined(parts);
 }
 
@@ -39,7 +41,9 @@ struct ConnectionFsmCluster : testing::Test {
 
   static unsigned slot(std::string const& name) { return slot_of_lock(name); }
   std::string channel(std::string const& name) const { return channel(slot(name)); }
-  std::string channel(unsigned of) const { return "conch:{" + std::to_string(tag_of_slot(of)) + "}:" + m.id + ":" + std::string{node.digits()}; }
+  std::string channel(unsigned of) const {
+    return "conch:{" + std::to_string(tag_of_slot(of)) + "}:" + m.id + ":" + std::string{node.digits()};
+  }
   void ask(std::string const& name) { (void)m.fsm.send(protocol::acquire_command{name, 1}); }
 
   /// The first words of what was sent since the last time, with the channel of a subscription.
@@ -62,7 +66,8 @@ TEST_F(ConnectionFsmCluster, SubscribesInTheSameWriteBeforeTheFirstRequestInASlo
   ask("L");
   ask("L");
   ask("M");
-  EXPECT_EQ(sent(), (texts{"SSUBSCRIBE " + channel("L"), "EVALSHA", "EVALSHA", "SSUBSCRIBE " + channel("M"), "EVALSHA"}));
+  EXPECT_EQ(sent(),
+            (texts{"SSUBSCRIBE " + channel("L"), "EVALSHA", "EVALSHA", "SSUBSCRIBE " + channel("M"), "EVALSHA"}));
   ask("M");
   EXPECT_EQ(sent(), texts{"EVALSHA"}) << "it hears there already";
 }
@@ -73,7 +78,8 @@ TEST_F(ConnectionFsmCluster, TheAnswerToItsOwnSubscriptionIsNotTheProtocols) {
   (void)m.ping();
   ask("M");
   (void)sent();
-  m.received(push({"ssubscribe", channel("L"), "1"}) + ":1\r\n+PONG\r\n" + push({"ssubscribe", channel("M"), "2"}) + ":2\r\n");
+  m.received(push({"ssubscribe", channel("L"), "1"}) + ":1\r\n+PONG\r\n" + push({"ssubscribe", channel("M"), "2"}) +
+             ":2\r\n");
   EXPECT_EQ(m.received(), (texts{"answer 1", "answer", "answer 2"}));
 }
 
@@ -81,7 +87,8 @@ TEST_F(ConnectionFsmCluster, ARefusedSubscriptionIsTriedAgainWithTheNextRequest)
   until_up();
   ask("L");
   (void)sent();
-  m.received("-MOVED " + std::to_string(slot("L")) + " other:1\r\n-MOVED " + std::to_string(slot("L")) + " other:1\r\n");
+  m.received("-MOVED " + std::to_string(slot("L")) + " other:1\r\n-MOVED " + std::to_string(slot("L")) +
+             " other:1\r\n");
   EXPECT_EQ(m.received(), texts{"answer fault " + std::to_string(try_later)}) << "of two errors one is the protocol's";
   EXPECT_EQ(node.told.size(), 2u) << "both say where the slot is";
   ask("L");
@@ -103,7 +110,8 @@ TEST_F(ConnectionFsmCluster, RedirectionsAreForLaterAndTold) {
   (void)sent();
   m.received(push({"ssubscribe", channel("L"), "1"}) + ":1\r\n");
   m.received();
-  for (std::string const words : {"MOVED 1 h:1", "ASK 1 h:1", "TRYAGAIN Multiple keys", "CLUSTERDOWN Hash slot not served"}) {
+  for (std::string const words :
+       {"MOVED 1 h:1", "ASK 1 h:1", "TRYAGAIN Multiple keys", "CLUSTERDOWN Hash slot not served"}) {
     (void)m.ping();
     (void)sent();
     node.told.clear();
@@ -229,14 +237,18 @@ TEST_F(ConnectionFsmCluster, TellsTheProtocolsSubscriptionFromItsCredentials) {
 TEST_F(ConnectionFsmCluster, RefusesWhatIsNoNodeOrTooOld) {
   m.until_greeting();
   m.received(greeted_by("standalone"));
-  EXPECT_EQ(m.received(), texts{"failed " + std::to_string(static_cast<int>(protocol::fault::not_supported)) +
-                                ": redis://h:6379: the server is not a node of a Cluster; the URL of a single server begins with redis://"});
+  EXPECT_EQ(
+      m.received(),
+      texts{
+          "failed " + std::to_string(static_cast<int>(protocol::fault::not_supported)) +
+          ": redis://h:6379: the server is not a node of a Cluster; the URL of a single server begins with redis://"});
 
   machine old{machine::tcp(), {}, {}, {.node = &node}};
   old.until_greeting();
   old.received(greeted_by("cluster", "6.2.14"));
-  EXPECT_EQ(old.received(), texts{"failed " + std::to_string(static_cast<int>(protocol::fault::not_supported)) +
-                                  ": redis://h:6379: a Cluster needs version 7.0 or newer, and this node's is '6.2.14'"});
+  EXPECT_EQ(old.received(),
+            texts{"failed " + std::to_string(static_cast<int>(protocol::fault::not_supported)) +
+                  ": redis://h:6379: a Cluster needs version 7.0 or newer, and this node's is '6.2.14'"});
 }
 
 TEST(ConnectionFsmOneServer, RefusesANodeOfACluster) {

@@ -31,8 +31,10 @@ inline std::string message(std::string const& text) { return push({"message", "c
 
 /// The answer to a greeting in its pieces.
 inline texts greeting_parts(std::string const& policy = "noeviction") {
-  return {"%4\r\n" + bulk("version") + bulk("7.0.15") + bulk("id") + ":7\r\n" + bulk("role") + bulk("master") + bulk("mode") + bulk("standalone"),
-          bulk("id=7 addr=1.2.3.4:5 laddr=x"), "*2\r\n" + bulk("1800000000") + bulk("17"), bulk("# Memory\r\nmaxmemory_policy:" + policy + "\r\n"),
+  return {"%4\r\n" + bulk("version") + bulk("7.0.15") + bulk("id") + ":7\r\n" + bulk("role") + bulk("master") +
+              bulk("mode") + bulk("standalone"),
+          bulk("id=7 addr=1.2.3.4:5 laddr=x"), "*2\r\n" + bulk("1800000000") + bulk("17"),
+          bulk("# Memory\r\nmaxmemory_policy:" + policy + "\r\n"),
           bulk("# Server\r\nrun_id:abc\r\nuptime_in_seconds:12\r\n")};
 }
 
@@ -47,8 +49,10 @@ inline std::string const nothing;
 
 /// Most servers are reached like this.
 struct machine : protocol::wire_events {
-  explicit machine(address where = tcp(), connection_fsm::stream_kind stream = {}, config c = {}, connection_fsm::roles r = {})
-      : settings{std::move(c)}, fsm{settings, id, std::move(where), 1, stream, r} {
+  explicit machine(address where = tcp(), connection_fsm::stream_kind stream = {}, config c = {},
+                   connection_fsm::roles r = {})
+      : settings{std::move(c)},
+        fsm{settings, id, std::move(where), 1, stream, r} {
     fsm.report_to(*this);
   }
 
@@ -60,7 +64,8 @@ struct machine : protocol::wire_events {
   }
 
   void connected_as(protocol::session const& s, time_point) override {
-    told.push_back("connected as " + std::to_string(s.client_id) + " " + s.address + " of " + s.run + ", asked at " + shown(s.asked));
+    told.push_back("connected as " + std::to_string(s.client_id) + " " + s.address + " of " + s.run + ", asked at " +
+                   shown(s.asked));
     if (on_event) on_event();
   }
   void connect_failed(protocol::fault what, std::string_view words, time_point) override {
@@ -78,19 +83,21 @@ struct machine : protocol::wire_events {
     auto const note = [this](std::string const& what, auto const& one, std::string const& more = {}) {
       told.push_back(what + " " + std::string{one.name} + more + " " + engine::to_text(one.id));
     };
-    std::visit(
-        overloaded{[&](protocol::pushed_grant const& g) {
-                     note("granted", g);
-                     told.back() += " " + std::to_string(g.fence);
-                   },
-                   [&](protocol::end_of_hold const& e) {
-                     note("freed", e);
-                     if (e.more) told.back() += " and more";
-                   },
-                   [&](protocol::request_to_let_go const& r) { note("requested", r); }, [&](protocol::revocation const& r) { note("revoked", r); },
-                   [&](protocol::end_of_lease const& e) { note("end of", e, " in " + std::to_string(e.left.count()) + " for"); },
-                   [&](protocol::missed_turn const& m) { note("missed", m); }},
-        p);
+    std::visit(overloaded{[&](protocol::pushed_grant const& g) {
+                            note("granted", g);
+                            told.back() += " " + std::to_string(g.fence);
+                          },
+                          [&](protocol::end_of_hold const& e) {
+                            note("freed", e);
+                            if (e.more) told.back() += " and more";
+                          },
+                          [&](protocol::request_to_let_go const& r) { note("requested", r); },
+                          [&](protocol::revocation const& r) { note("revoked", r); },
+                          [&](protocol::end_of_lease const& e) {
+                            note("end of", e, " in " + std::to_string(e.left.count()) + " for");
+                          },
+                          [&](protocol::missed_turn const& m) { note("missed", m); }},
+               p);
   }
 
   static std::string shown(time_point t) {
@@ -111,9 +118,10 @@ struct machine : protocol::wire_events {
     add(last.close, "close");
     if (last.sleep) {
       slept = last.until - now;
-      add(true, last.until == time_point::max()
-                    ? "wake"
-                    : "sleep(" + std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(slept).count()) + ")");
+      add(true,
+          last.until == time_point::max()
+              ? "wake"
+              : "sleep(" + std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(slept).count()) + ")");
     }
     add(last.ask, "ask");
     add(last.resolve, "resolve");

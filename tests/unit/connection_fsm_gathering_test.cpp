@@ -13,9 +13,12 @@ class ConnectionFsmGathering : public ::testing::Test {
   ConnectionFsmGathering() { m.until_up(); }
 
   void ask(std::string const& name, engine::grant_id id = 1) { (void)m.fsm.send(protocol::acquire_command{name, id}); }
-  void give_back(std::string const& name, engine::grant_id id = 1) { (void)m.fsm.send(protocol::release_command{.name = name, .id = id}); }
+  void give_back(std::string const& name, engine::grant_id id = 1) {
+    (void)m.fsm.send(protocol::release_command{.name = name, .id = id});
+  }
 
-  /// What was sent since the last time: the names of scripts with their number of locks, and other commands. A source is written large.
+  /// What was sent since the last time: the names of scripts with their number of locks, and other commands. A source
+  /// is written large.
   texts sent() { return sent(m); }
   static texts sent(machine& m) {
     m.flush();
@@ -30,7 +33,8 @@ class ConnectionFsmGathering : public ::testing::Test {
       std::string what{words[0].text};
       for (auto const& s : all_scripts()) {
         if (words.size() < 3 || (words[1].text != s.sha1 && words[1].text != s.source)) continue;
-        what = (what == "EVAL" ? "source of " : "") + std::string{s.name} + " " + std::to_string(std::stoi(std::string{words[2].text}) / 3);
+        what = (what == "EVAL" ? "source of " : "") + std::string{s.name} + " " +
+               std::to_string(std::stoi(std::string{words[2].text}) / 3);
       }
       all.push_back(what);
     }
@@ -38,7 +42,9 @@ class ConnectionFsmGathering : public ::testing::Test {
     return all;
   }
 
-  std::string const fault_of(protocol::fault what) const { return "answer fault " + std::to_string(static_cast<int>(what)); }
+  std::string const fault_of(protocol::fault what) const {
+    return "answer fault " + std::to_string(static_cast<int>(what));
+  }
 
   machine m;
 };
@@ -58,7 +64,8 @@ TEST_F(ConnectionFsmGathering, WhatIsSentInOneTurnIsOneScriptAndEachHasItsOwnAns
   EXPECT_EQ(sent(), texts{"gathered 4"});
   // The answers of those to acquire b and d, then of those to release a and c.
   m.received("*4\r\n:11\r\n*4\r\n:0\r\n:500\r\n:12\r\n:13\r\n*4\r\n:1\r\n:0\r\n:0\r\n:14\r\n-WRONGTYPE no\r\n");
-  EXPECT_EQ(m.received(), (texts{"answer 1 0 0 14", "answer 11", fault_of(protocol::fault::wrong_type), "answer 0 500 12 13"}));
+  EXPECT_EQ(m.received(),
+            (texts{"answer 1 0 0 14", "answer 11", fault_of(protocol::fault::wrong_type), "answer 0 500 12 13"}));
 }
 
 TEST_F(ConnectionFsmGathering, OtherCommandsKeepTheirPlace) {
@@ -123,7 +130,8 @@ TEST_F(ConnectionFsmGathering, EachHasItsOwnAnswerWhereverCredentialsAreRenewed)
       else answers += ":5\r\n";
     }
     one.received(answers);
-    EXPECT_EQ(one.received(), (texts{"answer 5", "answer 5", "answer", "answer 5", "answer 5", "answer", "answer 5"})) << before;
+    EXPECT_EQ(one.received(), (texts{"answer 5", "answer 5", "answer", "answer 5", "answer 5", "answer", "answer 5"}))
+        << before;
     EXPECT_EQ(one.fsm.renewal().successes(), 1u) << before;
     EXPECT_EQ(one.log, texts{}) << before;
   }
@@ -138,10 +146,11 @@ TEST_F(ConnectionFsmGathering, APushBetweenTwoAnswersIsToldBetweenThem) {
 }
 
 TEST_F(ConnectionFsmGathering, AnErrorOfTheScriptIsOneOfEach) {
-  for (auto const& [words, what] : std::vector<std::pair<std::string, protocol::fault>>{{"BUSY later", protocol::fault::try_later},
-                                                                                        {"LOADING", protocol::fault::try_later},
-                                                                                        {"READONLY no", protocol::fault::reconnect},
-                                                                                        {"NOSCRIPT what", protocol::fault::no_script}}) {
+  for (auto const& [words, what] :
+       std::vector<std::pair<std::string, protocol::fault>>{{"BUSY later", protocol::fault::try_later},
+                                                            {"LOADING", protocol::fault::try_later},
+                                                            {"READONLY no", protocol::fault::reconnect},
+                                                            {"NOSCRIPT what", protocol::fault::no_script}}) {
     ask("a");
     give_back("b");
     (void)sent();
@@ -207,7 +216,8 @@ TEST_F(ConnectionFsmGathering, AnAnswerThatIsNotOneForEachIsNone) {
     one.flush();
     one.written();
     one.received(answer);
-    EXPECT_EQ(one.received(), (texts{fault_of(protocol::fault::malformed), fault_of(protocol::fault::malformed)})) << answer;
+    EXPECT_EQ(one.received(), (texts{fault_of(protocol::fault::malformed), fault_of(protocol::fault::malformed)}))
+        << answer;
   }
 }
 

@@ -1,5 +1,5 @@
-// Attempts to connect in a world where look-ups hang, addresses are silent, refuse, or greet and are not masters, in any order: each attempt
-// ends in its time, something is always under way, and the server is found.
+// Attempts to connect in a world where look-ups hang, addresses are silent, refuse, or greet and are not masters, in
+// any order: each attempt ends in its time, something is always under way, and the server is found.
 
 #include "base/random.hpp"
 #include "unit/connection_fsm_fixture.hpp"
@@ -38,7 +38,8 @@ struct random_world {
     for (int steps = 0; !m.fsm.life().is_up() && steps < 10'000; ++steps) {
       if (m.last.sleep) until = m.last.until;
       if (todo.find("resolve") != std::string::npos) attempt = m.now;
-      EXPECT_LE(m.now - attempt, m.settings.connect_timeout + m.settings.reconnect_max) << "an attempt has taken longer than it may";
+      EXPECT_LE(m.now - attempt, m.settings.connect_timeout + m.settings.reconnect_max)
+          << "an attempt has taken longer than it may";
       if (todo.find("resolve") != std::string::npos && draw(0, 9) != 0) {
         m.now += std::chrono::milliseconds{draw(0, 50)};
         todo = m.resolved(all);

@@ -5,8 +5,8 @@
 namespace conch::redis {
 namespace {
 
-std::string const replica =
-    "%4\r\n" + bulk("version") + bulk("7.0.15") + bulk("id") + ":7\r\n" + bulk("role") + bulk("replica") + bulk("mode") + bulk("standalone");
+std::string const replica = "%4\r\n" + bulk("version") + bulk("7.0.15") + bulk("id") + ":7\r\n" + bulk("role") +
+                            bulk("replica") + bulk("mode") + bulk("standalone");
 
 /// Says what it is told to say.
 struct scripted_locator : locator {
@@ -181,7 +181,9 @@ TEST_F(ConnectionFsmMoving, BeforeItIsWantedAndBehindItsEndNothingHappens) {
 
 /// Is good when it receives "good", and fails when it receives "bad".
 struct scripted_dialogue : dialogue {
-  std::string begin(address const& to, std::string const& client_name) override { return "hello " + to.host + " from " + client_name; }
+  std::string begin(address const& to, std::string const& client_name) override {
+    return "hello " + to.host + " from " + client_name;
+  }
   progress received(std::span<resp::node const> message, bool is_push, time_point) override {
     words.push_back((is_push ? "push " : "") + std::string{message[is_push ? 1 : 0].text});
     if (words.back() == "bad") return fail(protocol::fault::access_denied, bad);

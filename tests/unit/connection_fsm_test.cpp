@@ -101,14 +101,16 @@ TEST(ConnectionFsm, AnAddressThatSaysNothingCostsItsShareAndIsTriedLastNextTime)
 }
 
 TEST(ConnectionFsm, AnAddressThatIsNotTheServerToTalkToIsPassedOver) {
-  for (std::string const& said : texts{"-LOADING Redis is loading\r\n", "%2\r\n" + bulk("version") + bulk("7.0") + bulk("role") + bulk("replica")}) {
+  for (std::string const& said : texts{"-LOADING Redis is loading\r\n",
+                                       "%2\r\n" + bulk("version") + bulk("7.0") + bulk("role") + bulk("replica")}) {
     machine m;
     m.want();
     m.resolved(2);
     m.connected();
     m.written();
     EXPECT_EQ(m.received(said), "close sleep(5000) connect(1)") << said;
-    texts const told{"failed 3: redis://h:6379: a0: the server is a replica"};  // it may be the master again when it is tried once more
+    // it may be the master again when it is tried once more
+    texts const told{"failed 3: redis://h:6379: a0: the server is a replica"};
     EXPECT_EQ(m.received(), said.front() == '%' ? told : texts{}) << said;
   }
   machine m;
@@ -129,8 +131,8 @@ TEST(ConnectionFsm, WhenAllAddressesAreSilentEachHasItsTurnFirstAndMoreTime) {
   EXPECT_EQ(m.due(), "close sleep(2500) connect(1)");
   m.now += 2500ms;
   EXPECT_EQ(m.due(), "log close sleep(0)");
-  EXPECT_EQ(m.received(),
-            texts{"failed 2: redis://h:6379: a0: no connection within its share of connect_timeout; a1: no connection within connect_timeout"});
+  EXPECT_EQ(m.received(), texts{"failed 2: redis://h:6379: a0: no connection within its share of connect_timeout; a1: "
+                                "no connection within connect_timeout"});
   m.due();
   EXPECT_EQ(m.resolved(2), "connect(0)") << "until the end of the attempt";
   m.now += 5s;
@@ -420,7 +422,8 @@ TEST(ConnectionFsm, TellsARefusedGreetingForWhatItIs) {
     m.until_greeting();
     EXPECT_EQ(m.received(answer + ":1\r\n"), "log close sleep(0)") << answer;
     ASSERT_EQ(m.told.size(), 1u) << answer;
-    EXPECT_TRUE(m.told[0].starts_with("failed " + std::to_string(static_cast<int>(what)) + ": redis://h:6379: ")) << answer << ": " << m.told[0];
+    EXPECT_TRUE(m.told[0].starts_with("failed " + std::to_string(static_cast<int>(what)) + ": redis://h:6379: "))
+        << answer << ": " << m.told[0];
     EXPECT_EQ(m.log.size(), 1u);
     EXPECT_EQ(m.due(), "sleep(5000) resolve") << answer;
     m.resolved(1);
@@ -463,9 +466,10 @@ TEST(ConnectionFsm, HearsWhatComesRightBehindTheGreeting) {
 // ---------------------------------------------------------------------------------------------------- what comes in
 
 TEST(ConnectionFsm, HandsOverAnswersAndPushesInTheirOrderHoweverTheyAreCut) {
-  std::string const all = ":5\r\n" + message("me.42 206170000000000 1784000000000000 3000 conch:{stock}") + "*3\r\n:1\r\n:-2\r\n:3\r\n" +
-                          push({"subscribe", "conch:me", "1"}) + "-NOSCRIPT none\r\n" + message("!me.7-Abcdefghijk conch:{a%7Db}") +
-                          message("?me.8 conch:{c}") + message("") + push({"invalidate", "x"}) + "+OK\r\n";
+  std::string const all = ":5\r\n" + message("me.42 206170000000000 1784000000000000 3000 conch:{stock}") +
+                          "*3\r\n:1\r\n:-2\r\n:3\r\n" + push({"subscribe", "conch:me", "1"}) + "-NOSCRIPT none\r\n" +
+                          message("!me.7-Abcdefghijk conch:{a%7Db}") + message("?me.8 conch:{c}") + message("") +
+                          push({"invalidate", "x"}) + "+OK\r\n";
   texts const events{"answer 5",       "granted stock 42 206170000000000", "answer 1 -2 3", "answer",
                      "answer fault 1", "revoked a}b 7-Abcdefghijk",        "missed c 8",    "answer"};
   auto const asked = [] {

@@ -41,7 +41,8 @@ TEST(ConnectionFsmTls, AWriteThatFailsLaterEndsTheConnection) {
 
 TEST(ConnectionFsmTls, AHandshakeThatHangsIsATroubleOfTlsOnlyUntilTheFirstConnection) {
   machine m{machine::tcp(), over_tls};
-  std::string const words = ": redis://h:6379: no answer to the TLS handshake within connect_timeout; is this a TLS port?";
+  std::string const words =
+      ": redis://h:6379: no answer to the TLS handshake within connect_timeout; is this a TLS port?";
   m.want();
   m.resolved(1);
   m.connected();
@@ -79,7 +80,8 @@ TEST(ConnectionFsmTls, SaysWhatAnUnfinishedAttemptWaitsFor) {
   m.resolved(1);
   EXPECT_EQ(m.fsm.life().unfinished_attempt(), "redis://h:6379: not connected yet");
   m.connected();
-  EXPECT_EQ(m.fsm.life().unfinished_attempt(), "redis://h:6379: no answer to the TLS handshake yet; is this a TLS port?");
+  EXPECT_EQ(m.fsm.life().unfinished_attempt(),
+            "redis://h:6379: no answer to the TLS handshake yet; is this a TLS port?");
   m.handshaken();
   m.written();
   EXPECT_EQ(m.fsm.life().unfinished_attempt(), "redis://h:6379: no answer to the greeting yet");
@@ -95,7 +97,8 @@ TEST(ConnectionFsmTls, D30ASentinelThatIsAskedWithoutTlsIsNamedByItsOwnScheme) {
   machine m{where};
   m.until_greeting();
   m.failed("read: reset");
-  EXPECT_EQ(m.received(), texts{"failed 2: redis-sentinel://h:6379: read: reset; if this is a TLS port, the URL begins with rediss-sentinel://"});
+  EXPECT_EQ(m.received(), texts{"failed 2: redis-sentinel://h:6379: read: reset; if this is a TLS port, the URL begins "
+                                "with rediss-sentinel://"});
 }
 
 TEST(ConnectionFsmTls, D30APlainConnectionThatEndsBeforeAWordIsAskedWhetherItShouldBeTls) {
@@ -104,7 +107,8 @@ TEST(ConnectionFsmTls, D30APlainConnectionThatEndsBeforeAWordIsAskedWhetherItSho
   m.resolved(1);
   m.connected();
   m.failed("read: reset");
-  EXPECT_EQ(m.received(), texts{"failed 2: redis://h:6379: read: reset; if this is a TLS port, the URL begins with rediss://"});
+  EXPECT_EQ(m.received(),
+            texts{"failed 2: redis://h:6379: read: reset; if this is a TLS port, the URL begins with rediss://"});
   m.due();
   m.resolved(1);
   m.connected();
@@ -116,7 +120,9 @@ TEST(ConnectionFsmTls, D30APlainConnectionThatEndsBeforeAWordIsAskedWhetherItSho
 
 TEST(ConnectionFsmTls, AnAttemptIsCountedOnce) {
   machine m{machine::tcp(), over_tls};
-  auto const counts = [&] { return std::pair{m.fsm.life().counted().handshakes, m.fsm.life().counted().handshakes_failed}; };
+  auto const counts = [&] {
+    return std::pair{m.fsm.life().counted().handshakes, m.fsm.life().counted().handshakes_failed};
+  };
   auto const begin = [&] {
     m.due();
     m.resolved(1);

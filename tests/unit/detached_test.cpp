@@ -23,8 +23,10 @@ TEST(Detached, IsReadAsItWasWritten) {
   for (int c = 0; c < 256; ++c) every_byte += static_cast<char>(c);
   for (detached const& one :
        {of_a_mutex, detached{every_byte, "c.18446744073709551615", 4096, 100ms, permit_kind::semaphore, 1'000'000},
-        detached{"a", "c.1", 9'223'372'036'854'775'807, 24h, permit_kind::shared, 1'000'000}, detached{"a", "c.1", 4096, 1s, permit_kind::shared, 1},
-        detached{"a", "c.1", 4096, 1s, permit_kind::segments, 1}, detached{std::string(512, ' '), "c.1", 4096, 1s, permit_kind::none, 1}}) {
+        detached{"a", "c.1", 9'223'372'036'854'775'807, 24h, permit_kind::shared, 1'000'000},
+        detached{"a", "c.1", 4096, 1s, permit_kind::shared, 1},
+        detached{"a", "c.1", 4096, 1s, permit_kind::segments, 1},
+        detached{std::string(512, ' '), "c.1", 4096, 1s, permit_kind::none, 1}}) {
     std::string const text = to_text(one);
     for (char const c : text) EXPECT_TRUE(c > ' ' && c < 127) << text;
     auto const read = read_detached(text);

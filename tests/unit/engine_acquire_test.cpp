@@ -100,7 +100,8 @@ TEST_F(EngineAcquire, ChecksOnceALeaseAndNoMoreOften) {  // P10
   }
 }
 
-TEST_F(EngineAcquire, AsksAgainBeforeItsPlaceInLineIsForgotten) {  // P5: the line outlives the lock by the asker's lease
+// P5: the line outlives the lock by the asker's lease
+TEST_F(EngineAcquire, AsksAgainBeforeItsPlaceInLineIsForgotten) {
   settings.keep_alive = 0s;
   start_connected();
   for (int i = 0; i < 20; ++i) {
@@ -130,8 +131,8 @@ TEST_F(EngineAcquire, SpreadsTheSafetyChecksOfManyLocks) {
   EXPECT_GE(moments.front(), begin + 10s);
 }
 
-/// All see the end of the same lease. The first of many finds a dead holder at once, the last after a claim; and in no moment do
-/// all of them ask.
+/// All see the end of the same lease. The first of many finds a dead holder at once, the last after a claim; and in no
+/// moment do all of them ask.
 TEST_F(EngineAcquire, SpreadsTheSafetyChecksBehindOneLeaseOverAClaim) {  // P4, P10
   settings.keep_alive = 0s;
   settings.claim = 2s;

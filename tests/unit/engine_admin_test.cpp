@@ -1,4 +1,5 @@
-// Questions and orders that concern no place of this client: asked, repeated, ended; and what a revocation by another client does.
+// Questions and orders that concern no place of this client: asked, repeated, ended; and what a revocation by another
+// client does.
 #include "unit/engine_fixture.hpp"
 
 #include <algorithm>
@@ -57,7 +58,8 @@ TEST_F(EngineInquiry, IsSentAtOnceAndItsAnswerHandedOn) {
   EXPECT_EQ(received(), texts{"f ok 1"});
   administer("free", kind::force, 0);
   administer("free", kind::request, 0);
-  EXPECT_EQ(sent(), (texts{"force L from 0", "request L from 0"})) << "the fence 0 is one that nobody has, and not all of them";
+  EXPECT_EQ(sent(), (texts{"force L from 0", "request L from 0"}))
+      << "the fence 0 is one that nobody has, and not all of them";
   answer({0, 5});
   answer({0, 5});
   EXPECT_EQ(received(), (texts{"free ok 0", "free ok 0"}));
@@ -122,8 +124,10 @@ TEST_F(EngineInquiry, EndsWithWhatTheServerSays) {
   struct {
     fault what;
     char const* told;
-  } const table[] = {
-      {fault::wrong_type, "wrong_type"}, {fault::access_denied, "access_denied"}, {fault::refused, "server_refused"}, {fault::malformed, "protocol"}};
+  } const table[] = {{fault::wrong_type, "wrong_type"},
+                     {fault::access_denied, "access_denied"},
+                     {fault::refused, "server_refused"},
+                     {fault::malformed, "protocol"}};
   for (auto const& [what, told] : table) {
     administer("q", kind::inspect);
     answer(what, "words");
@@ -155,7 +159,8 @@ TEST_F(EngineInquiry, IsRepeatedAfterAReconnectIfThatHasTheEffectOfOnce) {
   administer("limit", kind::set_limit);
   take_sent();
   disconnect();
-  EXPECT_EQ(received(), texts{"all unreachable"});  // it may have been carried out, and another client may have the lock by now
+  // it may have been carried out, and another client may have the lock by now
+  EXPECT_EQ(received(), texts{"all unreachable"});
   administer("later", kind::force);
   connect("1");
   settle_connection();

@@ -32,7 +32,8 @@ TEST_F(EngineDetach, RenewsTheHoldOnceAndForgetsIt) {
   disconnect();
   connect();
   settle_connection();
-  for (std::string const& text : sent()) EXPECT_TRUE(text == "ping" || text.starts_with("kill") || text == "subscribe" || text == "prove") << text;
+  for (std::string const& text : sent())
+    EXPECT_TRUE(text == "ping" || text.starts_with("kill") || text == "subscribe" || text == "prove") << text;
 }
 
 TEST_F(EngineDetach, ConfirmsAClaimFirst) {
@@ -174,7 +175,8 @@ TEST_F(EngineDetach, ReleasesTheHoldIfThereIsNoAnswerInTime) {
   EXPECT_EQ(received(), texts{"a detached unreachable"});
   connect();
   settle_connection();
-  EXPECT_EQ(sent().back(), "release L 1") << "a caller that got the error has nothing to adopt, and no client waits for the lease";
+  EXPECT_EQ(sent().back(), "release L 1")
+      << "a caller that got the error has nothing to adopt, and no client waits for the lease";
   released();
   expect_clean();
 }
@@ -235,7 +237,8 @@ TEST_F(EngineDetach, LeavesAPermitOfALockWithSeveralOwners) {
   expect_clean();
 }
 
-// ------------------------------------------------------------------------------------------------------- taking it over
+// ------------------------------------------------------------------------------------------------------- taking it
+// over
 
 class EngineAdopt : public EngineDetach {
  public:

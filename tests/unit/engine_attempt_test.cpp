@@ -32,7 +32,8 @@ class EngineAttempt : public engine_test {
   /// What a waiter for L gets when its time has passed.
   std::string told_after(duration wait) {
     advance(wait);
-    while (!unanswered.empty()) unanswered.front().starts_with("leave") ? removed() : answer(fault::try_later, "LOADING too late");
+    while (!unanswered.empty())
+      unanswered.front().starts_with("leave") ? removed() : answer(fault::try_later, "LOADING too late");
     return heard_message;
   }
 
@@ -278,7 +279,8 @@ TEST_F(EngineAttempt, TimeOutsSayWhatTheServerSaidLast) {
 
   start_connected();
   ask("a", "L", {.wait = 1s});
-  EXPECT_EQ(told_after(1100ms), "the lock server cannot be reached: the server has not answered for 1100 ms (waiting for lock \"L\")");
+  EXPECT_EQ(told_after(1100ms),
+            "the lock server cannot be reached: the server has not answered for 1100 ms (waiting for lock \"L\")");
 
   start();  // too short a time to say that there is no server
   ask("a", "L", {.wait = 50ms});
@@ -287,7 +289,8 @@ TEST_F(EngineAttempt, TimeOutsSayWhatTheServerSaidLast) {
   start();
   attempt = "h: no answer to the TLS handshake yet";
   ask("a", "L", {.wait = 1s});
-  EXPECT_EQ(told_after(1s), "the lock server cannot be reached: h: no answer to the TLS handshake yet (waiting for lock \"L\")");
+  EXPECT_EQ(told_after(1s),
+            "the lock server cannot be reached: h: no answer to the TLS handshake yet (waiting for lock \"L\")");
 
   start();  // with the next attempt under way: how the last one ended says more
   ask("a", "L", {.wait = 1s});
@@ -464,7 +467,8 @@ TEST(MultiPlan, OfOneAttemptIsBusyWhereThatAloneIs) {
   for (bool const once : {false, true}) {
     multi_plan p{3, std::nullopt, once};
     EXPECT_EQ(p.tried({true, false, true}), (std::vector<bool>{false, false, true}));
-    EXPECT_EQ(p.next({}, false, true, {}), multi_plan::step::wait);  // one attempt: tries it alone, which says what is wrong with it
+    // one attempt: tries it alone, which says what is wrong with it
+    EXPECT_EQ(p.next({}, false, true, {}), multi_plan::step::wait);
     EXPECT_EQ(p.waits_for(), 1u);
     error_code const late = make_error_code(errc::timed_out);
     EXPECT_EQ(p.next(late, false, true, {}), once ? multi_plan::step::busy : multi_plan::step::failed);
@@ -488,7 +492,8 @@ TEST(MultiPlan, P11AfterItsEndNothingMoreIsWaitedFor) {
   for (bool const late : {false, true}) {
     multi_plan p{2, end};
     (void)p.tried({true, false});
-    EXPECT_EQ(p.next({}, false, true, late ? end : end - 1ns), late ? multi_plan::step::failed : multi_plan::step::wait);
+    EXPECT_EQ(p.next({}, false, true, late ? end : end - 1ns),
+              late ? multi_plan::step::failed : multi_plan::step::wait);
     EXPECT_EQ(p.failure(), late ? make_error_code(errc::timed_out) : error_code{});
   }
   multi_plan all{2, end};

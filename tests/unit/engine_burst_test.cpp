@@ -141,7 +141,8 @@ TEST_F(EngineBurst, ATimedOutWaitEndsWhateverTheServerHasToDo) {  // P4
   advance(1s + 100ms - 1ns);
   EXPECT_TRUE(received().empty());
   advance(1ns);
-  EXPECT_EQ(received(), texts{"a failed unreachable"}) << "a few usual round trips later: it has said nothing for longer than that";
+  EXPECT_EQ(received(), texts{"a failed unreachable"})
+      << "a few usual round trips later: it has said nothing for longer than that";
   for (int i = 0; i < 4; ++i) {
     advance(700ms);
     grant(100);
@@ -235,7 +236,8 @@ TEST_F(EngineBurst, TimeOutsAreToldInTurnsAndTheEndsOfHoldsFirst) {  // P9
   do {
     auto const all = sent();
     EXPECT_LE(all.size(), in_one_turn + few);
-    leaves += static_cast<std::size_t>(std::count_if(all.begin(), all.end(), [](std::string const& t) { return t.starts_with("leave"); }));
+    leaves += static_cast<std::size_t>(
+        std::count_if(all.begin(), all.end(), [](std::string const& t) { return t.starts_with("leave"); }));
     ++turns;
   } while (turn());
   EXPECT_EQ(leaves, 3 * in_one_turn);
@@ -419,7 +421,8 @@ TEST_F(EngineManyTries, WhatIsBehindABusyOneIsNotTouched) {
   EXPECT_TRUE(sent().empty());
   auto const all = received();
   EXPECT_EQ(all.size(), 150u - 64u);
-  EXPECT_EQ(std::count_if(all.begin(), all.end(), [](std::string const& t) { return t.ends_with("busy"); }), 150 - 64 - 5);
+  EXPECT_EQ(std::count_if(all.begin(), all.end(), [](std::string const& t) { return t.ends_with("busy"); }),
+            150 - 64 - 5);
   EXPECT_EQ(cohort->find("n149"), nullptr);
 }
 

@@ -1,5 +1,5 @@
-// The table of docs/cancellation.md: in every state of an acquire, every kind of cancellation and the time-out, and what
-// comes after. "leave" is the release script with its keep flag; after it a grant made meanwhile is still taken.
+// The table of docs/cancellation.md: in every state of an acquire, every kind of cancellation and the time-out, and
+// what comes after. "leave" is the release script with its keep flag; after it a grant made meanwhile is still taken.
 #include "engine_fixture.hpp"
 
 namespace conch::engine {
@@ -505,7 +505,8 @@ TEST_F(EngineCancel, PartialAfterTotalNoLongerWantsAGrant) {
   }
 }
 
-// P11: the server was silent when the time had passed. What the cancellation finds counts, not what was found then; and not what comes later.
+// P11: the server was silent when the time had passed. What the cancellation finds counts, not what was found then; and
+// not what comes later.
 TEST_F(EngineCancel, AfterATimeOutSaysWhetherTheServerHasAnsweredByThen) {
   for (cancel_type const type : {cancel_type::partial, cancel_type::terminal}) {
     for (bool const answers : {false, true}) {

@@ -7,7 +7,8 @@ namespace {
 
 class EngineCleanup : public engine_test {
  protected:
-  /// A hold was dropped while the server is away. The lease that it had, its drift and the command time-out will be over after `left`.
+  /// A hold was dropped while the server is away. The lease that it had, its drift and the command time-out will be
+  /// over after `left`.
   void drop_while_away(duration left = {}) {
     start_connected();
     caller& a = holding("a");
@@ -146,8 +147,8 @@ TEST_F(EngineCleanup, ReleasesOnlyOnce) {  // P7
   EXPECT_TRUE(sent().empty());
 }
 
-// The lease has ended, but the request may still lie in some buffer of the previous connection: until that has been ended
-// nobody can say that it will not be carried out.
+// The lease has ended, but the request may still lie in some buffer of the previous connection: until that has been
+// ended nobody can say that it will not be carried out.
 TEST_F(EngineCleanup, GoesOutOnceMoreWhenNobodyWaitsForItAnyMore) {  // P6
   drop_while_away(1ms);
   EXPECT_FALSE(remote->settled());
@@ -161,7 +162,8 @@ TEST_F(EngineCleanup, GoesOutOnceMoreWhenNobodyWaitsForItAnyMore) {  // P6
   expect_clean();
 }
 
-// Its old connection has ended with the server, which may have carried out just before what it had written, and may have kept it.
+// Its old connection has ended with the server, which may have carried out just before what it had written, and may
+// have kept it.
 TEST_F(EngineCleanup, GoesOutOnceMoreAtTheNextRunOfTheServer) {  // P6
   drop_while_away();
   connect("2");
@@ -186,7 +188,8 @@ TEST_F(EngineCleanup, IsRepeatedAtTheNextServerWhenWhatItEndsMayHaveBeenCarriedO
   expect_clean();
 }
 
-// What it ends was carried out just before the server ended the old connection; and then the server does not carry out the release.
+// What it ends was carried out just before the server ended the old connection; and then the server does not carry out
+// the release.
 TEST_F(EngineCleanup, IsRepeatedForALeaseAfterTheOldConnectionHasEnded) {  // P6
   drop_while_away();
   connect();
@@ -200,8 +203,8 @@ TEST_F(EngineCleanup, IsRepeatedForALeaseAfterTheOldConnectionHasEnded) {  // P6
   expect_clean();
 }
 
-// Its old connection cannot be ended. It may deliver a leave when the lock has been passed on to that id, and a leave that keeps what it is
-// granted makes the lease longer.
+// Its old connection cannot be ended. It may deliver a leave when the lock has been passed on to that id, and a leave
+// that keeps what it is granted makes the lease longer.
 TEST_F(EngineCleanup, GoesOutOnceMoreWithoutClientKill) {  // P6
   start_connected(false);
   caller& a = ask("a");
@@ -340,8 +343,8 @@ TEST_F(EngineCleanup, RepeatsARefusedReleaseAtOnceWhenTheServerGrantsAgain) {  /
 
 // ---- the kick ------------------------------------------------------------------------------------------------
 
-// P4: the next in line may be dead behind a connection the server believes in. The client that passed the lock on while more were
-// waiting checks on it when the claim ends, by the server's clock: a hundredth later by ours.
+// P4: the next in line may be dead behind a connection the server believes in. The client that passed the lock on while
+// more were waiting checks on it when the claim ends, by the server's clock: a hundredth later by ours.
 
 TEST_F(EngineCleanup, KicksAfterEveryClaimThatNobodyTook) {
   settings.keep_alive = 0s;
@@ -509,8 +512,9 @@ TEST_F(EngineCleanup, KicksAfterALeaveThatPassedOn) {
   expect_clean();
 }
 
-// A question may have passed the lock on, and its asker leaves the queue before that claim ends. Its leave is repeated later in any case,
-// because an earlier connection may still act; to check on the next owner it is repeated when the claim ends, and not a claim after the leave.
+// A question may have passed the lock on, and its asker leaves the queue before that claim ends. Its leave is repeated
+// later in any case, because an earlier connection may still act; to check on the next owner it is repeated when the
+// claim ends, and not a claim after the leave.
 TEST_F(EngineCleanup, IsRepeatedInTimeToLookAfterWhomAQuestionPassedTheLockOnTo) {  // P4
   settings.keep_alive = 0s;
   settings.command_timeout = 9s;
@@ -665,7 +669,8 @@ TEST_F(EngineCleanup, IsDoneForEachOfManyDeadIds) {
   take_sent();
   disconnect();
   connect();
-  EXPECT_EQ(sent(), (texts{"kill here:1", "subscribe", "prove", "release L 1", "release L 2", "release L 3", "release L 4", "release L 5"}));
+  EXPECT_EQ(sent(), (texts{"kill here:1", "subscribe", "prove", "release L 1", "release L 2", "release L 3",
+                           "release L 4", "release L 5"}));
   settle_connection();
   for (int i = 0; i < 5; ++i) removed();
   expect_clean();

@@ -200,8 +200,9 @@ TEST_F(EngineCohort, AsksAtOnceForTheWordBehindARenewalThatIsUnderWay) {  // P4
   EXPECT_EQ(received(), texts{granted("b", 100, 1)});
 }
 
-TEST_F(EngineCohort, HandsOnAShortClaimTooWhileThereIsTimeEnough) {  // it keeps a quarter of it as its margin, not stop_margin
-  settings.claim = 10ms;                                             // the grant is word enough
+// it keeps a quarter of it as its margin, not stop_margin
+TEST_F(EngineCohort, HandsOnAShortClaimTooWhileThereIsTimeEnough) {
+  settings.claim = 10ms;  // the grant is word enough
   settings.local_slice = 30s;
   ASSERT_EQ(settings.stop_margin, 500ms);
   start_connected();
@@ -306,7 +307,8 @@ TEST_F(EngineCohort, CancelsTheRequeueOfItsOnlyWaiter) {
   EXPECT_EQ(received(), texts{"a released ok"});
   removed();
   EXPECT_EQ(received(), texts{"b failed cancelled"});
-  advance(4s);  // the first release passed the lock on while others waited: a repetition looks after that, under the last id
+  // the first release passed the lock on while others waited: a repetition looks after that, under the last id
+  advance(4s);
   EXPECT_EQ(sent(), texts{"release L 2"});
   removed();
   expect_clean();

@@ -268,7 +268,8 @@ TEST_F(EngineConnection, WithTheRightToKillSetsNoLimit) {
   EXPECT_EQ(take_sent()[0].not_after_us, 0);
 }
 
-// ---- clients that may not take part -----------------------------------------------------------------------------------
+// ---- clients that may not take part
+// -----------------------------------------------------------------------------------
 
 TEST_F(EngineConnection, WhoIsNotHeardGetsNoLock) {
   struct {
@@ -489,7 +490,8 @@ TEST_F(EngineConnection, GivesEachErrorOfAnAcquireItsMeaning) {
     texts then;  // what is sent at once
     std::size_t drops;
   } const table[] = {
-      {fault::wrong_type, {"a failed wrong_type"}, {"release L 1"}, 0},  // it may be the key of the fence, and a place taken
+      // it may be the key of the fence, and a place taken
+      {fault::wrong_type, {"a failed wrong_type"}, {"release L 1"}, 0},
       {fault::access_denied, {"a failed access_denied"}, {"release L 1"}, 0},
       {fault::refused, {"a failed server_refused"}, {"release L 1"}, 0},
       {fault::malformed, {"a failed protocol"}, {"release L 1"}, 0},

@@ -66,7 +66,8 @@ TEST_F(EngineExtend, DoesNotConfirmAClaimThatIsLongEnough) {
   time_point const ends = a.deadline();
   EXPECT_EQ(ends, now + 2s - 22ms);
   advance(ends - now - 501ms);
-  EXPECT_TRUE(sent().empty()) << "nothing is left to confirm: a renewal that succeeds late would only make the margin smaller";
+  EXPECT_TRUE(sent().empty())
+      << "nothing is left to confirm: a renewal that succeeds late would only make the margin smaller";
   EXPECT_TRUE(received().empty());
   advance(1ms);
   EXPECT_EQ(received(), texts{"a lost lost"});

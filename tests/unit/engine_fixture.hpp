@@ -52,7 +52,9 @@ inline sent_command write_down(command const& c) {
   auto const script = [&](bool with_source, std::string text) { out.text = (with_source ? "source " : "") + text; };
   auto const numbered = [](std::string_view name, grant_id id) { return std::string{name} + ' ' + to_text(id); };
   if (auto const* a = std::get_if<acquire_command>(&c)) {
-    std::string const what = !a->origin.empty() ? "adopt " + std::string{a->origin} + " as " : a->wait ? "acquire " : "try ";
+    std::string const what = !a->origin.empty() ? "adopt " + std::string{a->origin} + " as "
+                             : a->wait          ? "acquire "
+                                                : "try ";
     script(a->with_source, what + numbered(a->name, a->id) + described(a->permit));
     out.id = a->id;
     out.lease = a->lease;
@@ -71,8 +73,9 @@ inline sent_command write_down(command const& c) {
     out.retention = t->retention;
     out.not_after_us = t->not_after_us;
   } else if (auto const* r = std::get_if<release_command>(&c)) {
-    script(r->with_source, (r->keep ? "leave " : "release ") + numbered(r->name, r->id) + (r->new_id != 0 ? " again " + to_text(r->new_id) : "") +
-                               described(r->permit) + (r->rest != 0 ? " rest " + std::to_string(r->rest) : ""));
+    script(r->with_source, (r->keep ? "leave " : "release ") + numbered(r->name, r->id) +
+                               (r->new_id != 0 ? " again " + to_text(r->new_id) : "") + described(r->permit) +
+                               (r->rest != 0 ? " rest " + std::to_string(r->rest) : ""));
     out.id = r->id;
     out.new_id = r->new_id;
     out.patient = r->patient;
@@ -95,7 +98,8 @@ inline sent_command write_down(command const& c) {
     out.claim = f->claim;
     out.retention = f->retention;
   } else if (auto const* request = std::get_if<request_command>(&c)) {
-    script(request->with_source, "request " + std::string{request->name} + (request->fence ? " from " + std::to_string(*request->fence) : ""));
+    script(request->with_source, "request " + std::string{request->name} +
+                                     (request->fence ? " from " + std::to_string(*request->fence) : ""));
   } else if (auto const* requested = std::get_if<requested_command>(&c)) {
     out.text = "requested " + std::string{requested->name} + ' ' + std::to_string(requested->fence);
   } else if (auto const* watch = std::get_if<watch_command>(&c)) {
@@ -195,7 +199,8 @@ class engine_test : public testing::Test, public acquisition_events, public wire
   /// `run` names the server's; another than before: it was restarted.
   void connect(std::string run = "1") {
     ++connections;
-    remote->receiver().connected_as({connections, "here:" + std::to_string(connections), server_us(), now, std::move(run)}, now);
+    remote->receiver().connected_as(
+        {connections, "here:" + std::to_string(connections), server_us(), now, std::move(run)}, now);
   }
 
   /// Answers KILL (0 connections ended), SUBSCRIBE and the proof, which come first.
@@ -218,7 +223,8 @@ class engine_test : public testing::Test, public acquisition_events, public wire
 
   std::int64_t server_us() const { return server_us(now); }
   std::int64_t server_us(time_point t) const {
-    return 1'700'000'000'000'000 + std::chrono::duration_cast<std::chrono::microseconds>(t - begin + server_ahead).count();
+    return 1'700'000'000'000'000 +
+           std::chrono::duration_cast<std::chrono::microseconds>(t - begin + server_ahead).count();
   }
 
   /// Lets time pass, running every timer at its moment.
@@ -271,7 +277,9 @@ class engine_test : public testing::Test, public acquisition_events, public wire
     return all;
   }
 
-  protocol::place const& place_of(std::string_view lock) { return static_cast<protocol::place const&>(*cohort->find(lock)); }
+  protocol::place const& place_of(std::string_view lock) {
+    return static_cast<protocol::place const&>(*cohort->find(lock));
+  }
   void release(caller& a) { cohort->release(a, now); }
   void detach(caller& a) { cohort->detach(a, now); }
   void extend(caller& a, milliseconds lease) { cohort->extend(a, lease, now); }
@@ -313,11 +321,15 @@ class engine_test : public testing::Test, public acquisition_events, public wire
     answer(n);
   }
   void tell_busy() { answer({2, 30'000, server_us()}); }
-  void released(bool was_owner = true, bool passed_on = false, bool more = false) { answer({was_owner, passed_on, more, server_us()}); }
+  void released(bool was_owner = true, bool passed_on = false, bool more = false) {
+    answer({was_owner, passed_on, more, server_us()});
+  }
   void removed() { released(false); }
   void stay(std::int64_t fence) { answer({2, fence, 0, server_us()}); }
   void released_and_granted(std::int64_t fence, bool more = false) { answer({1, 0, more, server_us(), 1, fence}); }
-  void released_and_queued(std::int64_t left_ms, std::int64_t ticket = 78) { answer({1, 1, 1, server_us(), 0, left_ms, ticket}); }
+  void released_and_queued(std::int64_t left_ms, std::int64_t ticket = 78) {
+    answer({1, 1, 1, server_us(), 0, left_ms, ticket});
+  }
   void renewed(std::vector<int> results) {
     numbers n{server_us()};
     n.insert(n.end(), results.begin(), results.end());
@@ -326,7 +338,8 @@ class engine_test : public testing::Test, public acquisition_events, public wire
   void push(grant_id id, std::int64_t fence, milliseconds claim = 3s, std::string_view lock = "L") {
     push_granted_at(server_us(), id, fence, claim, lock);
   }
-  void push_granted_at(std::int64_t granted_us, grant_id id, std::int64_t fence, milliseconds claim = 3s, std::string_view lock = "L") {
+  void push_granted_at(std::int64_t granted_us, grant_id id, std::int64_t fence, milliseconds claim = 3s,
+                       std::string_view lock = "L") {
     remote->receiver().pushed(protocol::pushed_grant{lock, id, fence, granted_us, claim}, now);
   }
 
@@ -381,7 +394,9 @@ class engine_test : public testing::Test, public acquisition_events, public wire
       last_failure = why;
     }
   }
-  void on_lost(acquisition& a, error_code why) override { events.push_back(static_cast<caller&>(a).label + " lost " + to_text(why)); }
+  void on_lost(acquisition& a, error_code why) override {
+    events.push_back(static_cast<caller&>(a).label + " lost " + to_text(why));
+  }
   void on_released(acquisition& a, bool was_held, error_code why) override {
     events.push_back(static_cast<caller&>(a).label + (was_held ? " released " : " not released ") + to_text(why));
     if (why) last_failure = why;
@@ -405,7 +420,9 @@ class engine_test : public testing::Test, public acquisition_events, public wire
   std::string unfinished_attempt() const override { return attempt; }
 
   // log_sink
-  void note(bool is_error, std::string_view words) override { notes.push_back((is_error ? "error: " : "") + std::string{words}); }
+  void note(bool is_error, std::string_view words) override {
+    notes.push_back((is_error ? "error: " : "") + std::string{words});
+  }
   void inform(std::string_view words) override { notes.emplace_back(words); }
 
   static constexpr time_point begin{std::chrono::hours{1}};

@@ -80,7 +80,8 @@ TEST_F(EngineForged, IsFoundOutByTheFirstConfirmation) {
   EXPECT_EQ(sent(), texts{"release L " + to_text({1, 4711})}) << "it is still queued, since it was never granted";
 }
 
-TEST_F(EngineForged, AFenceFarAheadOfTheServersClockIsAskedAgain) {  // P2: the resource would refuse all clients for that long
+// P2: the resource would refuse all clients for that long
+TEST_F(EngineForged, AFenceFarAheadOfTheServersClockIsAskedAgain) {
   start_connected();
   queued("a");
   advance(10s);
@@ -231,7 +232,8 @@ TEST_F(EngineForged, ASegmentBeyondOnesOwnNumberIsGivenBackWithAClearError) {
     take_sent();
     answer({1, 100, server_us(), 7});
     EXPECT_EQ(received(), texts{"a failed invalid_config"});
-    EXPECT_NE(last_failure.message().find("granted segment 7, and this object was made with 3 segments ("), std::string::npos)
+    EXPECT_NE(last_failure.message().find("granted segment 7, and this object was made with 3 segments ("),
+              std::string::npos)
         << last_failure.message();
     EXPECT_EQ(sent(), texts{"release L " + to_text({1, 4711}) + " permit 1 of 3"});
     released();
@@ -284,8 +286,9 @@ TEST_F(EngineForged, OfManyGrantsThatNobodyWaitsForSomeASecondAreGivenBack) {
 // ------------------------------------------------------------------------------------------------------------ the text
 
 TEST(GrantId, IsReadAsItWasWritten) {
-  for (grant_id const id : {grant_id{1, 0}, grant_id{7, 1}, grant_id{~std::uint64_t{0}, ~std::uint64_t{0}}, grant_id{42, std::uint64_t{1} << 63},
-                            grant_id{1'763'812'345'678'901'123, 0x0123456789abcdef}}) {
+  for (grant_id const id :
+       {grant_id{1, 0}, grant_id{7, 1}, grant_id{~std::uint64_t{0}, ~std::uint64_t{0}},
+        grant_id{42, std::uint64_t{1} << 63}, grant_id{1'763'812'345'678'901'123, 0x0123456789abcdef}}) {
     std::string const text = to_text(id);
     std::string_view rest = text;
     grant_id read;
@@ -298,9 +301,9 @@ TEST(GrantId, IsReadAsItWasWritten) {
 }
 
 TEST(GrantId, RefusesWhatNobodyWrites) {
-  for (std::string_view const bad :
-       {"", " 1", "0", "-1", "x", "0-00000000001", "1-", "1-0000000000", "1-000000000001", "1-0000000000 ", "1-00000000000", "1-0000000000.",
-        "1-zzzzzzzzzzz", "1-~~~~~~~~~~~", "1x", "18446744073709551616", "1 -00000000001x-"}) {
+  for (std::string_view const bad : {"", " 1", "0", "-1", "x", "0-00000000001", "1-", "1-0000000000", "1-000000000001",
+                                     "1-0000000000 ", "1-00000000000", "1-0000000000.", "1-zzzzzzzzzzz",
+                                     "1-~~~~~~~~~~~", "1x", "18446744073709551616", "1 -00000000001x-"}) {
     std::string_view rest = bad;
     grant_id read{5, 5};
     if (bad.starts_with("1 ")) {

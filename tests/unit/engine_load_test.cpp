@@ -18,10 +18,12 @@ class EngineLoad : public engine_test {
   }
 
   static std::size_t count(texts const& of, std::string_view what) {
-    return static_cast<std::size_t>(std::count_if(of.begin(), of.end(), [&](std::string const& one) { return one.starts_with(what); }));
+    return static_cast<std::size_t>(
+        std::count_if(of.begin(), of.end(), [&](std::string const& one) { return one.starts_with(what); }));
   }
 
-  /// Answers everything as a server does that grants every free lock and needs `each` for a request, for `how_long`. Timers run between the answers.
+  /// Answers everything as a server does that grants every free lock and needs `each` for a request, for `how_long`.
+  /// Timers run between the answers.
   void serve(duration each, duration how_long) {
     time_point const until = now + how_long;
     while (now < until) {
@@ -89,7 +91,8 @@ TEST_F(EngineLoad, TheFirstHoldsAreRenewedHoweverManyLaterOnesAreDue) {  // P9: 
   EXPECT_EQ(later, 1'000u);
 }
 
-TEST_F(EngineLoad, LaterHoldsAreRenewedWhileTheServerHasAnsweredMostOfWhatIsInFlight) {  // P9: or it would come too late to the first ones
+// P9: or it would come too late to the first ones
+TEST_F(EngineLoad, LaterHoldsAreRenewedWhileTheServerHasAnsweredMostOfWhatIsInFlight) {
   start_connected();
   for (int i = 0; i < 5'000; ++i) {
     ask("held", "held" + std::to_string(i), {.lease = 1s});
@@ -103,7 +106,8 @@ TEST_F(EngineLoad, LaterHoldsAreRenewedWhileTheServerHasAnsweredMostOfWhatIsInFl
     for (auto const& one : sent()) renewed_now += static_cast<std::size_t>(std::count(one.begin(), one.end(), ' ')) / 2;
   }
   EXPECT_GE(renewed_now, watchdog::renewed_first + room);
-  EXPECT_LE(renewed_now, watchdog::renewed_first + room + in_one_turn) << "nothing is answered, so no more than those of one turn";
+  EXPECT_LE(renewed_now, watchdog::renewed_first + room + in_one_turn)
+      << "nothing is answered, so no more than those of one turn";
 }
 
 TEST_F(EngineLoad, OnANewConnectionTheHoldsComeFirst) {  // P9: they may be over before the others have been asked for
@@ -116,7 +120,8 @@ TEST_F(EngineLoad, OnANewConnectionTheHoldsComeFirst) {  // P9: they may be over
   disconnect();
   connect();
   auto const all = take_sent();
-  auto const renewal = std::find_if(all.begin(), all.end(), [](auto const& c) { return c.text.starts_with("renew H "); });
+  auto const renewal =
+      std::find_if(all.begin(), all.end(), [](auto const& c) { return c.text.starts_with("renew H "); });
   ASSERT_NE(renewal, all.end());
   EXPECT_EQ(renewal - all.begin(), 3) << "behind what proves the connection";
   static_cast<void>(held);

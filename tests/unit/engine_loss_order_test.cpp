@@ -3,12 +3,13 @@
 namespace conch::engine {
 namespace {
 
-// What is sent may be carried out, and another granted, before the engine returns: in memory at once, over a connection by
-// the thread that writes. So the client that loses the lock by it must have been told by then.
+// What is sent may be carried out, and another granted, before the engine returns: in memory at once, over a connection
+// by the thread that writes. So the client that loses the lock by it must have been told by then.
 class EngineLossOrder : public engine_test {
  public:
   void send(command const& c) override {
-    if (watched != nullptr && std::holds_alternative<release_command>(c)) valid_when_given_back = watched->deadline() > now;
+    if (watched != nullptr && std::holds_alternative<release_command>(c))
+      valid_when_given_back = watched->deadline() > now;
     engine_test::send(c);
   }
 

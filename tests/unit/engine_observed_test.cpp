@@ -9,7 +9,9 @@ namespace {
 
 std::string in_words(observation const& o) {
   using kind = observation::kind;
-  auto const took = [&] { return " after " + std::to_string(std::chrono::duration_cast<milliseconds>(o.took).count()) + " ms"; };
+  auto const took = [&] {
+    return " after " + std::to_string(std::chrono::duration_cast<milliseconds>(o.took).count()) + " ms";
+  };
   auto const why = [&] { return o.why ? " " + to_text(o.why) : std::string{}; };
   char const* const paths[]{" answered", " pushed", " handed off"};
   char const* const reasons[]{" reconnected", " safety check",     " server busy",     " push doubted",
@@ -254,14 +256,16 @@ TEST_F(EngineObservedAnyhow, EachAcquireAndEachHoldHasOneEnd) {
           if (any != nullptr && any->at == acquisition::phase::holding) release(*any);
           break;
         case 6:
-          if (any != nullptr && any->at == acquisition::phase::holding) roll(2) == 0 ? detach(*any) : cohort->abandon(*any, now);
+          if (any != nullptr && any->at == acquisition::phase::holding)
+            roll(2) == 0 ? detach(*any) : cohort->abandon(*any, now);
           break;
         case 7:
           if (cohort->find("L") != nullptr) push(place_of("L").id, 100 + step);
           break;
         case 8: advance(milliseconds{roll(3) == 0 ? roll(40'000) : roll(100)}); break;
         case 9:
-          if (!unanswered.empty() && unanswered.front().find("acquire L") != std::string::npos) roll(2) == 0 ? grant(100 + step) : queue(30'000);
+          if (!unanswered.empty() && unanswered.front().find("acquire L") != std::string::npos)
+            roll(2) == 0 ? grant(100 + step) : queue(30'000);
           break;
         case 10:
           if (roll(6) == 0) {
@@ -271,7 +275,8 @@ TEST_F(EngineObservedAnyhow, EachAcquireAndEachHoldHasOneEnd) {
           }
           break;
         default:
-          if (!unanswered.empty() && (unanswered.front().starts_with("leave") || unanswered.front().starts_with("release"))) {
+          if (!unanswered.empty() &&
+              (unanswered.front().starts_with("leave") || unanswered.front().starts_with("release"))) {
             unanswered.front().find(" again ") != std::string::npos ? released_and_queued(1'000) : released();
           }
           break;

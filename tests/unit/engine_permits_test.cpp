@@ -14,7 +14,8 @@ class EnginePermits : public engine_test {
     w.permit = std::move(what);
     return ask(std::move(label), "L", w);
   }
-  void push_permit(grant_id id, std::int64_t fence, std::uint32_t segment = 0, permit_kind kind = permit_kind::semaphore) {
+  void push_permit(grant_id id, std::int64_t fence, std::uint32_t segment = 0,
+                   permit_kind kind = permit_kind::semaphore) {
     remote->receiver().pushed(protocol::pushed_grant{"L", id, fence, server_us(), 3s, kind, segment}, now);
   }
 };
@@ -122,7 +123,8 @@ TEST_F(EnginePermits, AGrantDoesNotEndTheLookAfterAPermitThatWasPassedOn) {
   take_sent();  // a renewal, as of every claim
   renewed({1});
   advance(1100ms);
-  EXPECT_EQ(sent(), texts{"release L 2 permit 1 of 3"}) << "when the claim of that one is over, under an id that was never used";
+  EXPECT_EQ(sent(), texts{"release L 2 permit 1 of 3"})
+      << "when the claim of that one is over, under an id that was never used";
   answer({0, 0, 0, server_us()});
   EXPECT_EQ(received(), texts{});
 }
@@ -210,7 +212,9 @@ TEST_F(EnginePermits, ABackendWithoutSuchLocksSaysSo) {
     void release(place&, std::optional<milliseconds>, receipt*, time_point) override {}
     void renew(std::span<place* const>, time_point) override {}
     time_point late_after(receipt const&) const override { return time_point::min(); }
-    std::unique_ptr<engine::place> make_place(std::string_view name, permit const& p) override { return std::make_unique<engine::place>(name, p); }
+    std::unique_ptr<engine::place> make_place(std::string_view name, permit const& p) override {
+      return std::make_unique<engine::place>(name, p);
+    }
     bool connected() const noexcept override { return true; }
     error_code too_late(place const&, time_point) const override { return make_error_code(errc::timed_out); }
     duration answers_within(place const&) const noexcept override { return 100ms; }
@@ -237,7 +241,9 @@ TEST_F(EnginePermits, ABackendWithoutSuchLocksSaysSo) {
 TEST(NotOffered, TheErrorNamesTheFeatureTheServerAndAWayOut) {
   capabilities const of{.where = "few://", .instead = "ask another server"};
   auto const words = [&](auto const& what) { return not_offered(of, what).message(); };
-  auto const of_kind = [](permit_kind k, bool all_free = false) { return permit{.kind = k, .limit = 3, .weight = 1, .all_free = all_free}; };
+  auto const of_kind = [](permit_kind k, bool all_free = false) {
+    return permit{.kind = k, .limit = 3, .weight = 1, .all_free = all_free};
+  };
   struct row {
     std::string said, feature;
   };

@@ -131,7 +131,8 @@ TEST_F(EnginePush, ThatIsOverIsNotRevivedByALaterGrantOfTheSameId) {  // P3, P9
   ASSERT_EQ(sent(), texts{"acquire L 1"});  // the safety check; it stays on its way for long
   push(1, 100);
   EXPECT_EQ(received(), texts{granted("a", 100)});
-  // The process is paused. Its claim ends, another client gets the lock and gives it back, and then the question arrives.
+  // The process is paused. Its claim ends, another client gets the lock and gives it back, and then the question
+  // arrives.
   now += 5s;
   grant(200);
   EXPECT_EQ(received(), texts{"a lost lost"}) << "in between it was somebody else's";

@@ -3,8 +3,8 @@
 namespace conch::engine {
 namespace {
 
-// After a connection to another run of the server those in line may not be back yet: scripts are patient for 200 ms and twice
-// the outage.
+// After a connection to another run of the server those in line may not be back yet: scripts are patient for 200 ms and
+// twice the outage.
 using EngineRegroup = engine_test;
 
 TEST_F(EngineRegroup, AReleaseAtAnotherRunOfTheServerWaitsForTheFirstInLine) {  // P5
@@ -56,7 +56,8 @@ TEST_F(EngineRegroup, IsOverInTime) {  // P4: a waiter that is not back then is 
   }
 }
 
-TEST_F(EngineRegroup, AHoldOfBeforeIsGivenBackPatientlyHoweverLate) {  // P5: a waiter may still be connected to the replica
+// P5: a waiter may still be connected to the replica
+TEST_F(EngineRegroup, AHoldOfBeforeIsGivenBackPatientlyHoweverLate) {
   start_connected();
   caller& a = holding("a");
   disconnect();
@@ -81,7 +82,8 @@ TEST_F(EngineRegroup, TheFirstQuestionAboutALockIsPatientHoweverLate) {  // P5
   struct {
     duration later;
     bool patient;
-  } const table[] = {{5s, true}, {settings.lease + settings.claim, true}, {settings.lease + settings.claim + 1s, false}};
+  } const table[] = {
+      {5s, true}, {settings.lease + settings.claim, true}, {settings.lease + settings.claim + 1s, false}};
   settings.keep_alive = 0s;
   for (auto const& [later, patient] : table) {
     start_connected();

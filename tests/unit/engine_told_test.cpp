@@ -1,4 +1,5 @@
-// How long a place in line sleeps, and what it is told of an owner who follows on another. Which word of the server a hand-over in memory goes by.
+// How long a place in line sleeps, and what it is told of an owner who follows on another. Which word of the server a
+// hand-over in memory goes by.
 #include "unit/engine_fixture.hpp"
 
 namespace conch::engine {

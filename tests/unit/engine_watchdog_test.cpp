@@ -40,7 +40,8 @@ TEST_F(EngineWatchdog, RenewsAfterAThirdOfTheLease) {
   EXPECT_TRUE(received().empty());
 }
 
-// The grant was asked for by one that gave up; its lease is longer than that of the first holder, and as long as that of the next.
+// The grant was asked for by one that gave up; its lease is longer than that of the first holder, and as long as that
+// of the next.
 TEST_F(EngineWatchdog, RenewsInTimeWhatAShorterLeaseWasHandedOnFrom) {
   settings.stop_margin = 5s;
   start_connected();
@@ -72,8 +73,8 @@ TEST_F(EngineWatchdog, GoesOnRenewing) {
   EXPECT_TRUE(received().empty());
 }
 
-// P2: a fence is kept for the retention and the lease from the grant on. A hold that lasts longer sees to it that half of the retention is
-// left when it ends, however it ends.
+// P2: a fence is kept for the retention and the lease from the grant on. A hold that lasts longer sees to it that half
+// of the retention is left when it ends, however it ends.
 TEST_F(EngineWatchdog, KeepsTheFenceOfAHoldThatLasts) {
   settings.fence_retention = 10min;
   settings.keep_alive = 0s;
@@ -607,7 +608,8 @@ TEST_F(EngineWatchdog, AsksAnotherServerAlsoForWhatIsNotRenewed) {  // P9
   ASSERT_EQ(all.size(), 4u);
   EXPECT_EQ(all[3].text, "renew L 1");
   EXPECT_EQ(all[3].fences, numbers{100}) << "of that grant, and of no other under the same id";
-  EXPECT_GE(protocol::good_for(all[3].leases[0]), deadline - now) << "the server keeps it for as long as it is believed";
+  EXPECT_GE(protocol::good_for(all[3].leases[0]), deadline - now)
+      << "the server keeps it for as long as it is believed";
   EXPECT_LE(protocol::good_for(all[3].leases[0]), deadline - now + 5ms) << "and no longer";
   settle_connection();
   renewed({1});

@@ -22,7 +22,9 @@ TEST(Failures, AreWordedInOnePlace) {
   };
   std::string const redis = "redis://h:1";
   for (auto const& [why, of, message] : std::vector<row>{
-           {make_error_code(errc::timed_out), {kind::waiting, "stock", redis, 2s}, "timed out after 2 s waiting for lock \"stock\""},
+           {make_error_code(errc::timed_out),
+            {kind::waiting, "stock", redis, 2s},
+            "timed out after 2 s waiting for lock \"stock\""},
            {make_error_code(errc::timed_out), {kind::waiting, "stock", redis}, "timed out waiting for lock \"stock\""},
            {make_error_code(errc::timed_out, "LOADING Redis is loading"),
             {kind::waiting, "stock", redis, 300ms},
@@ -42,18 +44,24 @@ TEST(Failures, AreWordedInOnePlace) {
            {make_error_code(errc::protocol, "no answer"),
             {kind::detaching, "s", redis},
             "the server does not speak the expected protocol: no answer (detaching lock \"s\" at redis://h:1)"},
-           {make_error_code(errc::lost), {kind::holding, "s", redis}, "the lock was lost (holding lock \"s\" at redis://h:1)"},
+           {make_error_code(errc::lost),
+            {kind::holding, "s", redis},
+            "the lock was lost (holding lock \"s\" at redis://h:1)"},
            {make_error_code(errc::not_replicated, "1 of 2"),
             {kind::waiting, "s", redis},
             "too few replicas have the lock: 1 of 2 (waiting for lock \"s\" at redis://h:1)"},
            {make_error_code(errc::tls_failed, "certificate"),
             {kind::waiting, "s", redis},
             "no TLS connection to the lock server: certificate (waiting for lock \"s\" at redis://h:1)"},
-           {make_error_code(errc::closed), {kind::waiting, "s", redis}, "the client is closed (waiting for lock \"s\" at redis://h:1)"},
+           {make_error_code(errc::closed),
+            {kind::waiting, "s", redis},
+            "the client is closed (waiting for lock \"s\" at redis://h:1)"},
            {make_error_code(errc::not_supported, "x"),
             {kind::waiting, "s", redis},
             "not supported by this server: x (waiting for lock \"s\" at redis://h:1)"},
-           {make_error_code(errc::invalid_config, "x"), {kind::asking, "s", {}}, "invalid configuration: x (asking about lock \"s\")"},
+           {make_error_code(errc::invalid_config, "x"),
+            {kind::asking, "s", {}},
+            "invalid configuration: x (asking about lock \"s\")"},
            {make_error_code(errc::unreachable, "x"),
             {kind::releasing, {}, redis},
             "the lock server cannot be reached: x (releasing a lock at redis://h:1)"},
@@ -69,7 +77,8 @@ TEST(Failures, AreWordedInOnePlace) {
 TEST(Failures, ThatWereExplainedWithoutTheServerAreGivenIt) {
   error_code const near = explained(make_error_code(errc::server_refused, "OOM"), {kind::releasing, "s"});
   EXPECT_EQ(near.message(), "the lock server refused: OOM (releasing lock \"s\")");
-  EXPECT_EQ(explained(near, {kind::releasing, {}, "redis://h:1"}).message(), "the lock server refused: OOM (releasing lock \"s\" at redis://h:1)");
+  EXPECT_EQ(explained(near, {kind::releasing, {}, "redis://h:1"}).message(),
+            "the lock server refused: OOM (releasing lock \"s\" at redis://h:1)");
 }
 
 TEST(Failures, OfOthersAndNoneStayAsTheyAre) {
@@ -79,16 +88,19 @@ TEST(Failures, OfOthersAndNoneStayAsTheyAre) {
 }
 
 TEST(Failures, TellDurationsInTheUnitThatAPersonWouldUse) {
-  std::vector<std::pair<duration, std::string>> const all{{0ms, "0 ms"},     {1ms, "1 ms"},      {999ms, "999 ms"}, {1s, "1 s"},
-                                                          {1234ms, "1.2 s"}, {2000400us, "2 s"}, {90s, "90 s"},     {600s, "10 min"}};
+  std::vector<std::pair<duration, std::string>> const all{{0ms, "0 ms"}, {1ms, "1 ms"},     {999ms, "999 ms"},
+                                                          {1s, "1 s"},   {1234ms, "1.2 s"}, {2000400us, "2 s"},
+                                                          {90s, "90 s"}, {600s, "10 min"}};
   for (auto const& [d, words] : all) EXPECT_EQ(in_words(d), words);
 }
 
 TEST(Failures, OfAThousandLocksInOneTurnKeepTheirTexts) {
   std::vector<error_code> all;
-  for (int n = 0; n < 4000; ++n) all.push_back(explained(make_error_code(errc::timed_out), {kind::waiting, "lock-" + std::to_string(n)}));
   for (int n = 0; n < 4000; ++n)
-    ASSERT_EQ(all[static_cast<std::size_t>(n)].message(), "timed out waiting for lock \"lock-" + std::to_string(n) + "\"");
+    all.push_back(explained(make_error_code(errc::timed_out), {kind::waiting, "lock-" + std::to_string(n)}));
+  for (int n = 0; n < 4000; ++n)
+    ASSERT_EQ(all[static_cast<std::size_t>(n)].message(),
+              "timed out waiting for lock \"lock-" + std::to_string(n) + "\"");
   for (int n = 0; n < 5000; ++n) (void)make_error_code(errc::timed_out, "other " + std::to_string(n));
   EXPECT_EQ(all[0].message(), "timed out waiting for the lock") << "an old one shows none rather than that of another";
 }

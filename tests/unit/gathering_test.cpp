@@ -15,8 +15,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-acquire_command asks(std::string_view name, grant_id id = 1) { return {.name = name, .id = id, .lease = 30s, .claim = 3s, .retention = 60s}; }
-release_command gives_back(std::string_view name, grant_id id = 1) { return {.name = name, .id = id, .lease = 30s, .claim = 3s, .retention = 60s}; }
+acquire_command asks(std::string_view name, grant_id id = 1) {
+  return {.name = name, .id = id, .lease = 30s, .claim = 3s, .retention = 60s};
+}
+release_command gives_back(std::string_view name, grant_id id = 1) {
+  return {.name = name, .id = id, .lease = 30s, .claim = 3s, .retention = 60s};
+}
 
 TEST(Gathering, TakesWhatIsAskedForAndGivenBackOfDifferentLocks) {
   gathering all;
@@ -133,7 +137,8 @@ TEST(Gathering, TakesNothingThatItsScriptDoesNotDo) {
     EXPECT_FALSE(all.add(a, 0));
     EXPECT_TRUE(all.empty());
   }
-  release_command with_its_source = gives_back("a"), of_a_share = gives_back("a"), patiently = gives_back("a"), leaves = gives_back("a");
+  release_command with_its_source = gives_back("a"), of_a_share = gives_back("a"), patiently = gives_back("a"),
+                  leaves = gives_back("a");
   with_its_source.with_source = true;
   of_a_share.permit = &shares;
   patiently.patient = true;

@@ -42,8 +42,10 @@ progress feed(greeting& g, std::string const& bytes) {
 
 std::string bulk(std::string const& text) { return "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n"; }
 
-std::string hello(std::string const& version, std::string const& role = "master", std::string const& mode = "standalone") {
-  return "%4\r\n" + bulk("version") + bulk(version) + bulk("id") + ":7\r\n" + bulk("role") + bulk(role) + bulk("mode") + bulk(mode);
+std::string hello(std::string const& version, std::string const& role = "master",
+                  std::string const& mode = "standalone") {
+  return "%4\r\n" + bulk("version") + bulk(version) + bulk("id") + ":7\r\n" + bulk("role") + bulk(role) + bulk("mode") +
+         bulk(mode);
 }
 
 std::string const info = bulk("id=7 addr=1.2.3.4:5 laddr=x name=n");
@@ -116,7 +118,8 @@ TEST(Greeting, WhatEndsIt) {
            {0, "-ERR unknown command `HELLO`, with args beginning with: `3`\r\n", fault::malformed, "unknown command"},
            {0, "-NOPROTO unsupported protocol version\r\n", fault::malformed, "NOPROTO"},
            {0, "-WRONGPASS invalid username-password pair\r\n", fault::access_denied, "WRONGPASS"},
-           {0, "-NOAUTH HELLO must be called with the client already authenticated\r\n", fault::access_denied, "NOAUTH"},
+           {0, "-NOAUTH HELLO must be called with the client already authenticated\r\n", fault::access_denied,
+            "NOAUTH"},
            {0, "-NOPERM this user has no permissions\r\n", fault::access_denied, "NOPERM"},
            {0, "-LOADING Redis is loading the dataset in memory\r\n", fault::try_later, "LOADING"},
            {0, "!9\r\nLOADING x\r\n", fault::try_later, "LOADING"},

@@ -31,7 +31,8 @@ TEST(Judge, SaysWhatToDoAboutEachFailure) {
            {errc::server_refused, "ERR max number of clients reached", "maxclients"},
            {errc::tls_failed, "certificate verify failed", "tls-ca-file"},
            {errc::tls_failed, "wrong version number", "begin the URL with redis://"},
-           {errc::unreachable, "no answer to the TLS handshake yet; is this a TLS port?", "begin the URL with redis://"},
+           {errc::unreachable, "no answer to the TLS handshake yet; is this a TLS port?",
+            "begin the URL with redis://"},
            {errc::unreachable, "no answer to the greeting yet", "has it stopped"},
            {errc::access_denied, "WRONGPASS invalid username-password pair", "set user and password"},
            {errc::unreachable, "LOADING Redis is loading the dataset in memory", "not ready yet"},
@@ -40,7 +41,8 @@ TEST(Judge, SaysWhatToDoAboutEachFailure) {
            {errc::server_refused, "ERR DB index is out of range", "names a database"},
            {errc::server_refused, "the master 'm': redis-sentinel://a: does not know this name", "SENTINEL MASTERS"},
            {errc::server_refused, "this is not a Sentinel; the URL of a server begins with redis://", ""},
-           {errc::not_supported, "the server is not a node of a Cluster; the URL of a single server begins with redis://", ""},
+           {errc::not_supported,
+            "the server is not a node of a Cluster; the URL of a single server begins with redis://", ""},
        }) {
     finding const f = judge_failure("hand-over", make_error_code(one.why, one.words), "redis://h");
     EXPECT_EQ(f.how, verdict::bad);

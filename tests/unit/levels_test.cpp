@@ -1,4 +1,5 @@
-// The rules of a lock that its owner may acquire again: which acquire nests, is refused, asks the server or waits, and what a level's end leaves.
+// The rules of a lock that its owner may acquire again: which acquire nests, is refused, asks the server or waits, and
+// what a level's end leaves.
 #include "cohort/levels.hpp"
 
 #include <gtest/gtest.h>
@@ -54,7 +55,8 @@ struct an_owner {
   }
 };
 
-// ------------------------------------------------------------------------------------------------------------ an acquire
+// ------------------------------------------------------------------------------------------------------------ an
+// acquire
 
 struct enter_row {
   std::string what;
@@ -128,8 +130,10 @@ TEST(Levels, OfAReentrantMutexNestOrAskAndNeverWait) {
 }
 
 TEST(Levels, OfOtherLocksAreOthers) {
-  std::array<level_lock, 4> const locks{
-      {shared, {&client, "other", permit_kind::shared}, {&other_client, "stock", permit_kind::shared}, {&client, "stock", permit_kind::reentrant}}};
+  std::array<level_lock, 4> const locks{{shared,
+                                         {&client, "other", permit_kind::shared},
+                                         {&other_client, "stock", permit_kind::shared},
+                                         {&client, "stock", permit_kind::reentrant}}};
   for (level_lock const& held : locks) {
     an_owner o;
     o.take(held, write);
@@ -145,7 +149,10 @@ TEST(Levels, AnswerWhetherTheirOwnerHolds) {
     std::uint32_t writes, reads;
     bool lost, reads_now, writes_now;
   };
-  for (row const r : {row{1, 0, false, true, true}, {2, 1, false, true, true}, {0, 1, false, true, false}, {1, 1, true, false, false}}) {
+  for (row const r : {row{1, 0, false, true, true},
+                      {2, 1, false, true, true},
+                      {0, 1, false, true, false},
+                      {1, 1, true, false, false}}) {
     an_owner o;
     o.have(shared, r.writes, r.reads);
     if (r.lost) o.hold->until = time_point::min();
@@ -154,7 +161,8 @@ TEST(Levels, AnswerWhetherTheirOwnerHolds) {
   }
 }
 
-// ---------------------------------------------------------------------------------------------------------- the server's line
+// ---------------------------------------------------------------------------------------------------------- the
+// server's line
 
 TEST(Levels, PassTheTurnOnInOrderUntilNobodyWaits) {
   an_owner o;
@@ -231,7 +239,8 @@ TEST(Levels, ACancelledTurnThatNobodyWaitsForIsOver) {
   EXPECT_EQ(o.levels.enter(shared, write, true, noon).next, step::asks);
 }
 
-// --------------------------------------------------------------------------------------------------------------- the end
+// --------------------------------------------------------------------------------------------------------------- the
+// end
 
 struct exit_row {
   std::uint32_t writes, reads;
@@ -325,7 +334,9 @@ TEST(Levels, AskForAllOrForOneOrForTheirOwner) {
   permit const writes = permit_of_level(permit_kind::shared, "me", write);
   EXPECT_EQ(writes, (permit{.kind = permit_kind::shared, .limit = most_permits, .weight = most_permits}));
   permit const owned = permit_of_level(permit_kind::reentrant, std::string{"a\0\xff", 3}, write);
-  EXPECT_EQ(owned, (permit{.kind = permit_kind::reentrant, .limit = most_permits, .weight = 1, .excluded_segments = "6100ff"}));
+  EXPECT_EQ(
+      owned,
+      (permit{.kind = permit_kind::reentrant, .limit = most_permits, .weight = 1, .excluded_segments = "6100ff"}));
 }
 
 }  // namespace

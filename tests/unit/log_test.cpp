@@ -24,7 +24,9 @@ std::string written(Action const& action) {
 
 TEST(LogToStderr, WritesTheTimeTheLevelAndTheWords) {
   std::string const text = written([] { log_to_stderr()(log_level::warning, "cannot connect to a"); });
-  EXPECT_TRUE(std::regex_match(text, std::regex{R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z conch warning: cannot connect to a\n)"})) << text;
+  EXPECT_TRUE(std::regex_match(
+      text, std::regex{R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z conch warning: cannot connect to a\n)"}))
+      << text;
 }
 
 TEST(LogToStderr, WritesNothingBelowItsLevel) {

@@ -1,5 +1,5 @@
-// The lock server of memory://. What it answers is compared with the rules in tests/sim/differential/memory_store_differential_test.cpp; here is
-// what the rules do not say.
+// The lock server of memory://. What it answers is compared with the rules in
+// tests/sim/differential/memory_store_differential_test.cpp; here is what the rules do not say.
 
 #include <gtest/gtest.h>
 
@@ -56,9 +56,13 @@ struct grant_queue final : store::listener {
   std::deque<heard> grants, requests;
 };
 
-protocol::acquire_command acquire(std::string_view name, engine::grant_id id) { return {name, id, true, 30s, 3s, 10min}; }
+protocol::acquire_command acquire(std::string_view name, engine::grant_id id) {
+  return {name, id, true, 30s, 3s, 10min};
+}
 
-protocol::release_command release(std::string_view name, engine::grant_id id) { return {name, id, false, 30s, 3s, 10min}; }
+protocol::release_command release(std::string_view name, engine::grant_id id) {
+  return {name, id, false, 30s, 3s, 10min};
+}
 
 TEST(MemoryStore, IsTheSameForTheSameNameAndStaysWhenNobodyUsesIt) {
   auto const one = store::named("MemoryStore.one");
@@ -77,11 +81,17 @@ TEST(MemoryStore, HandsAReleasedLockToTheNextClientInLine) {
   s.subscribe("b", b);
   auto const granted = s.carry_out(acquire("lock", 1), "a", start_us);
   ASSERT_TRUE(granted);
-  EXPECT_EQ(*granted, (acquire_reply{.what = acquire_reply::kind::granted, .fence = start_us - protocol::fence_epoch_us, .server_us = start_us}));
-  EXPECT_EQ(s.carry_out(acquire("lock", 9), "b", start_us + 10),
-            (acquire_reply{.what = acquire_reply::kind::queued, .left_ms = 30'000, .ticket = start_us + 10, .server_us = start_us + 10}));
-  EXPECT_EQ(s.carry_out(release("lock", 1), "a", start_us + 20),
-            (release_reply{.what = release_reply::kind::released, .was_mine = true, .passed_on = true, .server_us = start_us + 20}));
+  EXPECT_EQ(*granted, (acquire_reply{.what = acquire_reply::kind::granted,
+                                     .fence = start_us - protocol::fence_epoch_us,
+                                     .server_us = start_us}));
+  EXPECT_EQ(s.carry_out(acquire("lock", 9), "b", start_us + 10), (acquire_reply{.what = acquire_reply::kind::queued,
+                                                                                .left_ms = 30'000,
+                                                                                .ticket = start_us + 10,
+                                                                                .server_us = start_us + 10}));
+  EXPECT_EQ(
+      s.carry_out(release("lock", 1), "a", start_us + 20),
+      (release_reply{
+          .what = release_reply::kind::released, .was_mine = true, .passed_on = true, .server_us = start_us + 20}));
   EXPECT_TRUE(a.take().empty());
   auto const heard = b.take();
   ASSERT_EQ(heard.size(), 1u);
@@ -183,10 +193,12 @@ TEST(MemoryStore, RemembersNothingOfQuestionsThatChangedNothing) {
   std::vector<protocol::renewal> const items{{"unknown", 1, 1s}};
   EXPECT_EQ(s.carry_out(protocol::renew_command{items}, "a", start_us),
             (protocol::renew_reply{.server_us = start_us, .locks = {{protocol::renew_reply::kind::not_mine}}}));
-  EXPECT_EQ(s.carry_out(release("unknown", 1), "a", start_us), (release_reply{.what = release_reply::kind::released, .server_us = start_us}));
+  EXPECT_EQ(s.carry_out(release("unknown", 1), "a", start_us),
+            (release_reply{.what = release_reply::kind::released, .server_us = start_us}));
   auto late = acquire("unknown", 1);
   late.not_after_us = start_us - 1;
-  EXPECT_EQ(s.carry_out(late, "a", start_us), (acquire_reply{.what = acquire_reply::kind::too_late, .server_us = start_us}));
+  EXPECT_EQ(s.carry_out(late, "a", start_us),
+            (acquire_reply{.what = acquire_reply::kind::too_late, .server_us = start_us}));
   EXPECT_EQ(s.size(), 0u);
 }
 

@@ -1,4 +1,5 @@
-// What src/net/shell does for every transport: the handlers of a stream that was closed find nothing to do any more, however late they come.
+// What src/net/shell does for every transport: the handlers of a stream that was closed find nothing to do any more,
+// however late they come.
 #include "net/shell.hpp"
 
 #include <boost/asio/io_context.hpp>
@@ -34,15 +35,21 @@ struct no_client final : host {
 /// One connection after another, with the handlers that a transport has: of a timer, a read, a look-up of a name.
 class transport : public shell<transport> {
  public:
-  transport(no_client& h, asio::io_context& on) : shell{h, on.get_executor()}, context_{on}, timer_{on}, near_{on}, far_{on} {
+  transport(no_client& h, asio::io_context& on)
+      : shell{h, on.get_executor()},
+        context_{on},
+        timer_{on},
+        near_{on},
+        far_{on} {
     asio::local::connect_pair(near_, far_);
   }
 
   /// Begins the connection with that name. All of them are due.
   void begin(std::string const& connection) {
     timer_.expires_after(std::chrono::nanoseconds{0});
-    timer_.async_wait(
-        bound([this, connection](boost::system::error_code ec) { heard.push_back(connection + (ec ? ": cancelled timer" : ": timer")); }));
+    timer_.async_wait(bound([this, connection](boost::system::error_code ec) {
+      heard.push_back(connection + (ec ? ": cancelled timer" : ": timer"));
+    }));
     near_.async_read_some(asio::buffer(read_), bound([this, connection](boost::system::error_code ec, std::size_t) {
                             heard.push_back(connection + (ec ? ": end of read" : ": read"));
                           }));

@@ -75,7 +75,9 @@ struct composed {
   std::string folder;
   bool all_files;  // of the folder are parts
 
-  std::vector<part> shown() const { return parts_of(table_of(text_of(fs::path{CONCH_SOURCE_DIR} / "docs/design" / page), "| part |")); }
+  std::vector<part> shown() const {
+    return parts_of(table_of(text_of(fs::path{CONCH_SOURCE_DIR} / "docs/design" / page), "| part |"));
+  }
   std::string source_of(std::string const& name) const {
     std::string text;
     for (char const* const ending : {".hpp", ".cpp"}) {
@@ -123,9 +125,11 @@ TEST(Parts, IncludeWhatThePageShows) {
 }
 
 TEST(Parts, TellAPartThatUsesALaterOne) {
-  EXPECT_EQ(wrong_order(parts_of("| `a` | first | |\n| `b` | then | `a`, `c` |\n| `c` | last | |\n")), "b uses c, which is not before it");
+  EXPECT_EQ(wrong_order(parts_of("| `a` | first | |\n| `b` | then | `a`, `c` |\n| `c` | last | |\n")),
+            "b uses c, which is not before it");
   EXPECT_EQ(wrong_order(parts_of("| `a` | first | |\n| `b` | then | `a` |\n")), "");
-  EXPECT_EQ(includes_of("#include \"room/a.hpp\"\n#include \"room/b.hpp\"\n", "room/", "a"), std::set<std::string>{"b"});
+  EXPECT_EQ(includes_of("#include \"room/a.hpp\"\n#include \"room/b.hpp\"\n", "room/", "a"),
+            std::set<std::string>{"b"});
 }
 
 }  // namespace

@@ -51,7 +51,8 @@ TEST(Process, AChildHasAnotherNumberAndSoHasItsOwnChild) {
   EXPECT_TRUE(in_child([&] {
     std::uint64_t const childs = this_process();
     made_here const there;
-    return childs != mine && !here.is_here() && there.is_here() && in_child([&] { return this_process() != childs && this_process() != mine; });
+    return childs != mine && !here.is_here() && there.is_here() &&
+           in_child([&] { return this_process() != childs && this_process() != mine; });
   }));
   EXPECT_EQ(this_process(), mine);
 }

@@ -16,7 +16,8 @@ void wait_long_for_two_votes(world& w, std::int64_t first_fence, std::int64_t se
   for (std::size_t i : {0u, 1u}) {
     auto const claim = std::chrono::duration_cast<milliseconds>(w.settings.quorum.vote_claim);
     std::int64_t const fence = i == 0 ? first_fence : second_fence;
-    w.servers[i]->receiver().pushed(protocol::pushed_grant{"L", w.wires[i]->all.front().id, fence, w.server_us(i), claim}, w.now);
+    w.servers[i]->receiver().pushed(
+        protocol::pushed_grant{"L", w.wires[i]->all.front().id, fence, w.server_us(i), claim}, w.now);
   }
 }
 
@@ -137,7 +138,8 @@ TEST(QuorumDetails, NobodyIsAskedBeforeAMajorityHasToldTheTime) {
 TEST(QuorumDetails, TheProposedFenceIsAheadOfTheServersClocksSoThatAllGiveTheSame) {
   world w{3};
   w.ask();
-  EXPECT_NEAR(static_cast<double>(w.wires[0]->all.front().floor), static_cast<double>(w.server_us(2) - protocol::fence_epoch_us + 20'000), 1000);
+  EXPECT_NEAR(static_cast<double>(w.wires[0]->all.front().floor),
+              static_cast<double>(w.server_us(2) - protocol::fence_epoch_us + 20'000), 1000);
 }
 
 TEST(QuorumDetails, AReleaseSaysWhatTheNextFenceShouldBeAboveSoThatAllGiveTheSame) {
@@ -146,7 +148,8 @@ TEST(QuorumDetails, AReleaseSaysWhatTheNextFenceShouldBeAboveSoThatAllGiveTheSam
   w.yes(0);
   w.yes(1);
   w.cohort->release(a, w.now);
-  for (std::size_t i : {0u, 1u}) EXPECT_EQ(w.wires[i]->all.back().ahead, w.server_us(2) - protocol::fence_epoch_us + 20'000);
+  for (std::size_t i : {0u, 1u})
+    EXPECT_EQ(w.wires[i]->all.back().ahead, w.server_us(2) - protocol::fence_epoch_us + 20'000);
 }
 
 TEST(QuorumDetails, AnErrorOfAServerWhereItStandsInLineByNowFailsNoWait) {
@@ -228,7 +231,8 @@ TEST(QuorumDetails, P4AWaitEndsWhenAMajorityOfServersRefusesTheClient) {
 TEST(QuorumDetails, P6WhoLeavesAfterALongWaitGivesEachServerItsTimeToSayThatItLetGo) {
   world w{3};
   w.ask();
-  for (std::size_t i = 0; i < 3; ++i) w.answer(i, {0, 30'000, w.server_us(i), w.wires[i]->unanswered.front().ticket, 77, 5, 1});
+  for (std::size_t i = 0; i < 3; ++i)
+    w.answer(i, {0, 30'000, w.server_us(i), w.wires[i]->unanswered.front().ticket, 77, 5, 1});
   w.advance(2 * w.settings.quorum.vote_claim);
   w.cohort->cancel(*w.callers.front(), engine::cancel_type::total, w.now);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(w.wires[i]->count("leave"), 1u);

@@ -25,12 +25,18 @@ pair_of_identities const identities[] = {
     {"two addresses, or a proxy, and one run", {run_1, "127.0.0.1:6379"}, {run_1, "10.0.0.1:7000"}, true},
     {"a socket and a port, and one run", {run_1, "/run/redis.sock"}, {run_1, "127.0.0.1:6379"}, true},
     {"two servers", {run_1, "10.0.0.1:6379"}, {run_2, "10.0.0.2:6379"}, false},
-    {"two servers behind one address, told apart by the name in the TLS handshake", {run_1, "10.0.0.1:443"}, {run_2, "10.0.0.1:443"}, false},
+    {"two servers behind one address, told apart by the name in the TLS handshake",
+     {run_1, "10.0.0.1:443"},
+     {run_2, "10.0.0.1:443"},
+     false},
     {"no run is told, one address", {"", "10.0.0.1:6379"}, {"", "10.0.0.1:6379"}, true},
     {"no run is told, two addresses", {"", "10.0.0.1:6379"}, {"", "10.0.0.2:6379"}, false},
     {"one user may not ask for the run, one address", {run_1, "10.0.0.1:6379"}, {"", "10.0.0.1:6379"}, true},
     {"one user may not ask for the run, two addresses", {run_1, "10.0.0.1:6379"}, {"", "10.0.0.2:6379"}, false},
-    {"a run of one digit is none", {std::string(40, '0'), "10.0.0.1:6379"}, {std::string(40, '0'), "10.0.0.2:6379"}, false},
+    {"a run of one digit is none",
+     {std::string(40, '0'), "10.0.0.1:6379"},
+     {std::string(40, '0'), "10.0.0.2:6379"},
+     false},
     {"a short run is none", {"1", "10.0.0.1:6379"}, {"1", "10.0.0.2:6379"}, false},
     {"nothing is known", {}, {}, false},
 };
@@ -120,7 +126,8 @@ TEST(QuorumDistinct, OfSeveralOneSpeaksForAll) {
 
 // ---------------------------------------------------------------------------------------------------- of locks
 
-/// Members that are met again, each at the server of that number. What they have asked is forgotten with their old connection.
+/// Members that are met again, each at the server of that number. What they have asked is forgotten with their old
+/// connection.
 class QuorumDoubles : public ::testing::Test {
  protected:
   void meet(world& w, std::vector<int> const& server_of) {
@@ -134,7 +141,8 @@ class QuorumDoubles : public ::testing::Test {
     protocol::session s{1, "here", w.server_us(i), w.now, std::to_string(server) + run_a, 100h};
     s.at = "10.0.0." + std::to_string(i);
     w.servers[i]->receiver().connected_as(s, w.now);
-    while (!w.wires[i]->unanswered.empty() && w.wires[i]->unanswered.front().what == "other") w.answer(i, {1, 0, w.server_us(i)});
+    while (!w.wires[i]->unanswered.empty() && w.wires[i]->unanswered.front().what == "other")
+      w.answer(i, {1, 0, w.server_us(i)});
     w.wires[i]->all.clear();
   }
 };
@@ -258,7 +266,8 @@ TEST_F(QuorumDoubles, AHoldOfTwoVotesThatProveToBeOneIsLost) {
   EXPECT_EQ(w.events, (std::vector<std::string>{"granted", "lost"}));
 }
 
-/// Every way to be fewer servers than members: a majority of members must be won at different servers, so any two grants share a server.
+/// Every way to be fewer servers than members: a majority of members must be won at different servers, so any two
+/// grants share a server.
 TEST_F(QuorumDoubles, P1NoGrantRestsOnFewerServersThanAMajorityNeeds) {
   for (std::size_t const n : {3u, 4u, 5u}) {
     std::size_t ways = 1;

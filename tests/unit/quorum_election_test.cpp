@@ -128,7 +128,8 @@ TEST(QuorumElectionTime, EvenNumbersNeedMoreThanHalf) {
 TEST(QuorumTicket, IsTheLowerMedianOfTheServersClocks) {
   EXPECT_EQ(agreed_ticket(std::vector<std::int64_t>{5}), 5);
   EXPECT_EQ(agreed_ticket(std::vector<std::int64_t>{9, 1}), 1);
-  EXPECT_EQ(agreed_ticket(std::vector<std::int64_t>{3, 1, 1'000'000}), 3) << "one clock that is far ahead decides nothing";
+  EXPECT_EQ(agreed_ticket(std::vector<std::int64_t>{3, 1, 1'000'000}), 3)
+      << "one clock that is far ahead decides nothing";
   EXPECT_EQ(agreed_ticket(std::vector<std::int64_t>{4, 3, 2, 1}), 2);
 }
 

@@ -35,10 +35,12 @@ struct wire_to_one final : protocol::wire {
 
   void send(protocol::command const& c) override {
     sent s{"other"};
-    if (auto const* a = std::get_if<protocol::acquire_command>(&c)) s = {a->wait ? "acquire" : "try", a->id, a->ticket, a->proposal, 0, a->lease};
+    if (auto const* a = std::get_if<protocol::acquire_command>(&c))
+      s = {a->wait ? "acquire" : "try", a->id, a->ticket, a->proposal, 0, a->lease};
     if (auto const* r = std::get_if<protocol::release_command>(&c))
       s = {r->keep ? "leave" : "release", r->id, 0, r->floor, r->next_fence_floor, r->lease};
-    if (auto const* k = std::get_if<protocol::confirm_command>(&c)) s = {"confirm", k->items.front().id, 0, k->items.front().floor};
+    if (auto const* k = std::get_if<protocol::confirm_command>(&c))
+      s = {"confirm", k->items.front().id, 0, k->items.front().floor};
     unanswered.push_back(s);
     all.push_back(s);
   }
@@ -46,7 +48,8 @@ struct wire_to_one final : protocol::wire {
   void drop_connection(std::string_view) override {}
 
   std::size_t count(std::string_view what) const {
-    return static_cast<std::size_t>(std::count_if(all.begin(), all.end(), [&](sent const& s) { return s.what == what; }));
+    return static_cast<std::size_t>(
+        std::count_if(all.begin(), all.end(), [&](sent const& s) { return s.what == what; }));
   }
 };
 
@@ -58,7 +61,8 @@ class world final : public engine::acquisition_events, public engine::log_sink {
     settings.renew_every = settings.lease / 3;
     settings.keep_alive = duration::zero();
     cohort = std::make_unique<engine::cohort>(settings, timers, *this, stats);
-    backend = std::make_unique<quorum>(settings, "0123456789abcdef0123456789abcdef", 1, nonces, timers, *cohort, *this, stats);
+    backend = std::make_unique<quorum>(settings, "0123456789abcdef0123456789abcdef", 1, nonces, timers, *cohort, *this,
+                                       stats);
     for (std::size_t i = 0; i < n; ++i) {
       auto& w = *wires.emplace_back(std::make_unique<wire_to_one>());
       servers.push_back(&backend->add(w, "server " + std::to_string(i)));
@@ -68,12 +72,14 @@ class world final : public engine::acquisition_events, public engine::log_sink {
   }
 
   std::int64_t server_us(std::size_t i = 0) const {
-    return 1'700'000'000'000'000 + std::chrono::duration_cast<std::chrono::microseconds>(now - begin).count() + static_cast<std::int64_t>(i);
+    return 1'700'000'000'000'000 + std::chrono::duration_cast<std::chrono::microseconds>(now - begin).count() +
+           static_cast<std::int64_t>(i);
   }
   /// `asked`: what is asked at once is left to the test.
   void connect(std::size_t i, std::chrono::seconds uptime = 100h, bool asked = false) {
     servers[i]->receiver().connected_as({1, "here", server_us(i), now, {}, uptime}, now);
-    while (!wires[i]->unanswered.empty() && !(asked && wires[i]->unanswered.front().what != "other")) answer(i, {1, 0, server_us(i)});
+    while (!wires[i]->unanswered.empty() && !(asked && wires[i]->unanswered.front().what != "other"))
+      answer(i, {1, 0, server_us(i)});
     if (!asked) wires[i]->all.clear();
   }
   void answer(std::size_t i, std::vector<std::int64_t> numbers) {
@@ -130,8 +136,8 @@ class world final : public engine::acquisition_events, public engine::log_sink {
   void on_observed(engine::acquisition&, engine::observation const& o) override { observed.push_back(o.what); }
   void note(bool, std::string_view words) override { notes.emplace_back(words); }
   std::size_t notes_with(std::string_view words) const {
-    return static_cast<std::size_t>(
-        std::count_if(notes.begin(), notes.end(), [&](std::string const& one) { return one.find(words) != std::string::npos; }));
+    return static_cast<std::size_t>(std::count_if(
+        notes.begin(), notes.end(), [&](std::string const& one) { return one.find(words) != std::string::npos; }));
   }
 
   static constexpr time_point begin{std::chrono::hours{1}};

@@ -141,7 +141,8 @@ TEST(Quorum, ALateVoteIsConfirmedBeforeItEndsAlsoWhereALongOneHasPutOffTheEndOfT
   w.answer(2, {w.server_us(), 1, 1000});
   ASSERT_EQ(w.events, std::vector<std::string>{"granted"}) << "three votes are left, one of which is not confirmed";
   ASSERT_GT(w.callers.front()->deadline(), w.now + 1s);
-  w.servers[4]->receiver().pushed(protocol::pushed_grant{"L", w.wires[4]->all.front().id, 1002, w.server_us(4), milliseconds{500}}, w.now);
+  w.servers[4]->receiver().pushed(
+      protocol::pushed_grant{"L", w.wires[4]->all.front().id, 1002, w.server_us(4), milliseconds{500}}, w.now);
   w.advance(400ms);
   EXPECT_EQ(w.wires[4]->count("confirm"), 1u) << "else it would run out";
 }
@@ -163,7 +164,8 @@ TEST(Quorum, ALateVoteKeepsAHoldOfWhichOneVoteIsNotConfirmed) {
       ASSERT_EQ(w.wires[2]->unanswered.front().what, "acquire");
       w.yes(2);
     } else {
-      w.servers[2]->receiver().pushed(protocol::pushed_grant{"L", w.wires[2]->all.front().id, 100, w.server_us(2), milliseconds{500}}, w.now);
+      w.servers[2]->receiver().pushed(
+          protocol::pushed_grant{"L", w.wires[2]->all.front().id, 100, w.server_us(2), milliseconds{500}}, w.now);
     }
     EXPECT_EQ(w.wires[2]->count("confirm"), 1u);
     w.advance(200ms);
@@ -238,7 +240,8 @@ TEST(Quorum, P10ALateVoteCostsNothingBeforeTheOthersAreConfirmed) {
   for (std::size_t i = 0; i < 5; ++i) w.in_line(i, 77, 5, true);
   for (std::size_t i = 0; i < 5; ++i) {
     w.advance(2ms);
-    w.servers[i]->receiver().pushed(protocol::pushed_grant{"L", w.wires[i]->all.front().id, 100, w.server_us(i), milliseconds{500}}, w.now);
+    w.servers[i]->receiver().pushed(
+        protocol::pushed_grant{"L", w.wires[i]->all.front().id, 100, w.server_us(i), milliseconds{500}}, w.now);
   }
   ASSERT_EQ(w.events, std::vector<std::string>{"granted"});
   w.advance(100ms);
@@ -247,7 +250,8 @@ TEST(Quorum, P10ALateVoteCostsNothingBeforeTheOthersAreConfirmed) {
   for (auto const& one : w.wires) EXPECT_EQ(one->count("confirm"), 1u);
 }
 
-/// One of its servers forgot it, and another, where it was queued, granted it only after that: another client could have had it.
+/// One of its servers forgot it, and another, where it was queued, granted it only after that: another client could
+/// have had it.
 TEST(Quorum, P7AVoteThatCameAfterTheReleaseDoesNotShowThatTheLockWasHeld) {
   for (bool const forgotten : {false, true}) {
     world w{5};

@@ -48,9 +48,10 @@ TEST_P(QuorumMask, OfATryIsDecidedAtTheEarliestMomentAndLeavesNothingBehind) {
       decided = certain;
     }
     if (!decided) {
-      // Only silence is left. If a minority is silent, each server has its time, and no more. If the rest cannot decide anything without
-      // them: as long as for servers that are away.
-      auto const missing = std::count_if(all.begin(), all.end(), [](fate f) { return f != fate::yes && f != fate::no; });
+      // Only silence is left. If a minority is silent, each server has its time, and no more. If the rest cannot decide
+      // anything without them: as long as for servers that are away.
+      auto const missing =
+          std::count_if(all.begin(), all.end(), [](fate f) { return f != fate::yes && f != fate::no; });
       w.advance(15ms);
       if (static_cast<std::size_t>(missing) > n - needed) {
         ran_out = true;
@@ -70,8 +71,8 @@ TEST_P(QuorumMask, OfATryIsDecidedAtTheEarliestMomentAndLeavesNothingBehind) {
       // refused with an error is released in any case.
       bool const ours = !was_no[i];
       bool const release = all[i] == fate::error || (!granted && ours);
-      // While the others were waited for, a vote that ran out has been given back, and asked for anew, now and then, and a server
-      // that had answered with an error has been asked again.
+      // While the others were waited for, a vote that ran out has been given back, and asked for anew, now and then,
+      // and a server that had answered with an error has been asked again.
       bool const several = ran_out && (all[i] == fate::yes || all[i] == fate::error);
       std::size_t const releases = w.wires[i]->count("release");
       ASSERT_TRUE(several ? releases >= 1 : releases == (release ? 1u : 0u)) << "server " << i << ": " << releases;
@@ -265,7 +266,8 @@ TEST(Quorum, ValidityIsThatOfTheVotesNotOfTheLease) {
   w.now += 3ms;
   w.yes(1);
   ASSERT_EQ(w.events, std::vector<std::string>{"granted"});
-  EXPECT_EQ(a.deadline(), world::begin + w.settings.quorum.vote_claim - protocol::drift_of(w.settings.quorum.vote_claim));
+  EXPECT_EQ(a.deadline(),
+            world::begin + w.settings.quorum.vote_claim - protocol::drift_of(w.settings.quorum.vote_claim));
 }
 
 TEST(Quorum, AMinorityIsGivenBackWhenSomebodyElseHasTheLock) {
@@ -406,7 +408,8 @@ TEST(Quorum, P4NoMajorityOfServersIsLetAlone) {
   EXPECT_EQ(w.wires[2]->all.back().what, "acquire");
 }
 
-/// A rival has a majority. Each of the two servers that it lacks gives us its vote again whenever the other rival gives it back.
+/// A rival has a majority. Each of the two servers that it lacks gives us its vote again whenever the other rival gives
+/// it back.
 TEST(Quorum, P10TwoVotesThatComeAndGoDoNotWakeEachOtherForEver) {
   world w{5};
   w.ask();
@@ -421,7 +424,8 @@ TEST(Quorum, P10TwoVotesThatComeAndGoDoNotWakeEachOtherForEver) {
           w.in_line(i, 77, 5, true);
         } else {
           w.in_line(i, 78, 6, false);
-          w.servers[i]->receiver().pushed(protocol::pushed_grant{"L", asked.id, 400, w.server_us(i), milliseconds{500}}, w.now);
+          w.servers[i]->receiver().pushed(protocol::pushed_grant{"L", asked.id, 400, w.server_us(i), milliseconds{500}},
+                                          w.now);
           ++pushes;
         }
       }
@@ -453,7 +457,8 @@ TEST(Quorum, ATryThatWaitsForAMajorityToComeBackKeepsTheVotesItHas) {
   w.ticks = 0;
   for (int i = 0; i < 10; ++i) {
     w.advance(100ms);
-    while (!w.wires[0]->unanswered.empty()) w.wires[0]->unanswered.front().what == "try" ? w.yes(0) : w.answer(0, {1, 0, 0, w.server_us()});
+    while (!w.wires[0]->unanswered.empty())
+      w.wires[0]->unanswered.front().what == "try" ? w.yes(0) : w.answer(0, {1, 0, 0, w.server_us()});
   }
   EXPECT_TRUE(w.events.empty());
   EXPECT_LT(w.ticks, 100) << "nothing is looked at all the time";

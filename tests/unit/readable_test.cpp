@@ -15,7 +15,8 @@ namespace {
 using namespace std::string_view_literals;
 
 TEST(Readable, LeavesPlainWordsAlone) {
-  for (std::string_view const words : {"", "WRONGTYPE Operation against a key", "a\\b'\"{}", "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\x9a"}) {
+  for (std::string_view const words :
+       {"", "WRONGTYPE Operation against a key", "a\\b'\"{}", "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\x9a"}) {
     EXPECT_EQ(readable(words), words);
   }
 }
@@ -51,7 +52,8 @@ TEST(Readable, WritesWhatATerminalWouldObeyAsItsBytes) {
   }
 }
 
-/// What `printable` and the inside of `in_quotes` mean. A test of its own: only a name that can be read back has one spelling.
+/// What `printable` and the inside of `in_quotes` mean. A test of its own: only a name that can be read back has one
+/// spelling.
 std::string read_back(std::string_view spelling) {
   std::string name;
   for (std::size_t i = 0; i < spelling.size(); ++i) {
@@ -99,7 +101,8 @@ TEST(Printable, ShowsWhatNobodyWouldSee) {
 TEST(Printable, CanBeReadBackForEveryName) {
   std::vector<std::string> pieces;
   for (int c = 0; c < 256; ++c) pieces.emplace_back(1, static_cast<char>(c));
-  for (std::string_view const more : {"\\x1b", "\\x5c", "\\...", "\"...", "\\\"", "...", "\xe2\x80\xae", "\xe2\x80", "\xe3\x80\x80"})
+  for (std::string_view const more :
+       {"\\x1b", "\\x5c", "\\...", "\"...", "\\\"", "...", "\xe2\x80\xae", "\xe2\x80", "\xe3\x80\x80"})
     pieces.emplace_back(more);
   std::size_t names = 0;
   for (std::string const& a : pieces) {

@@ -92,9 +92,10 @@ TEST(RedisExamination, OfReplicas) {
     std::size_t synced;
     verdict how;
   };
-  for (row const& one : {row{"0", 0, verdict::ok}, row{"2", 0, verdict::warning}, row{"2", 2, verdict::ok}, row{"2", 1, verdict::warning},
-                         row{"1", 2, verdict::bad}, row{"0", 1, verdict::bad}}) {
-    finding const f = judge_replicas(parse_info("connected_slaves:" + std::string{one.count} + "\r\n"), one.synced, false);
+  for (row const& one : {row{"0", 0, verdict::ok}, row{"2", 0, verdict::warning}, row{"2", 2, verdict::ok},
+                         row{"2", 1, verdict::warning}, row{"1", 2, verdict::bad}, row{"0", 1, verdict::bad}}) {
+    finding const f =
+        judge_replicas(parse_info("connected_slaves:" + std::string{one.count} + "\r\n"), one.synced, false);
     EXPECT_EQ(f.how, one.how) << f.words;
     EXPECT_EQ(f.advice.empty(), f.how == verdict::ok) << f.words;
   }
@@ -102,7 +103,8 @@ TEST(RedisExamination, OfReplicas) {
   EXPECT_EQ(judge_replicas(parse_info("connected_slaves:0\r\n"), 0, true).how, verdict::warning);
 
   std::vector<replica_address> const all =
-      replicas_of(parse_info("role:master\r\nslave_repl_offset:7\r\nslave0:ip=10.0.0.2,port=6380,state=online,offset=1,lag=0\r\nslave1:ip=::1,port=7,"
+      replicas_of(parse_info("role:master\r\nslave_repl_offset:7\r\nslave0:ip=10.0.0.2,port=6380,state=online,offset=1,"
+                             "lag=0\r\nslave1:ip=::1,port=7,"
                              "state=online\r\nslave2:\r\n"));
   ASSERT_EQ(all.size(), 2u);
   EXPECT_EQ(host_and_port(all[0].host, all[0].port), "10.0.0.2:6380");
@@ -131,7 +133,8 @@ TEST(RedisExamination, OfTheClocksOfAMasterAndItsReplicas) {
   finding const away = judge_replica_clocks({{"master", 0s, 1ms}}, {"a: connection refused"}, 30s);
   EXPECT_EQ(away.how, verdict::warning);
   EXPECT_EQ(away.words, "not known; a: connection refused");
-  EXPECT_EQ(judge_replica_clocks({{"master", 0s, 1ms}, {"b", 1s, 1ms}}, {"a: connection refused"}, 30s).how, verdict::bad);
+  EXPECT_EQ(judge_replica_clocks({{"master", 0s, 1ms}, {"b", 1s, 1ms}}, {"a: connection refused"}, 30s).how,
+            verdict::bad);
 }
 
 TEST(RedisExamination, SayOfEachRightWhatFailsWithoutIt) {
@@ -157,9 +160,11 @@ TEST(RedisExamination, OfACluster) {
 /// A hostile server's words are printable and short.
 TEST(RedisExamination, ShowsNothingOfAServerThatATerminalObeys) {
   std::string const evil = "\x1b[2J" + std::string(100'000, 'x');
-  server_info const info = parse_info("redis_version:" + evil + "\r\nrole:slave\r\nmaster_host:" + evil + "\r\nmaster_port:" + evil +
-                                      "\r\nmaxmemory_policy:" + evil + "\r\nmaxmemory:" + evil + "\r\nconnected_slaves:" + evil + "\r\n");
-  for (finding const& f : {judge_version(info, false), judge_role(info, false), judge_eviction(info), judge_replicas(info, 0, false)}) {
+  server_info const info =
+      parse_info("redis_version:" + evil + "\r\nrole:slave\r\nmaster_host:" + evil + "\r\nmaster_port:" + evil +
+                 "\r\nmaxmemory_policy:" + evil + "\r\nmaxmemory:" + evil + "\r\nconnected_slaves:" + evil + "\r\n");
+  for (finding const& f :
+       {judge_version(info, false), judge_role(info, false), judge_eviction(info), judge_replicas(info, 0, false)}) {
     EXPECT_EQ(f.words.find('\x1b'), std::string::npos) << f.what;
     EXPECT_LT(f.words.size() + f.advice.size(), 1000u) << f.what;
   }

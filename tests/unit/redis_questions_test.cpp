@@ -46,7 +46,8 @@ std::string command(std::vector<std::string> const& words) {
 
 TEST(QuestionTalk, BeginsInRespTwoForAServerOfAnyVersion) {
   conversation c;
-  EXPECT_EQ(c.talk.begin(server_with("u", "p", 3), "conch"), command({"AUTH", "u", "p"}) + command({"SELECT", "3"}) + command({"PING"}));
+  EXPECT_EQ(c.talk.begin(server_with("u", "p", 3), "conch"),
+            command({"AUTH", "u", "p"}) + command({"SELECT", "3"}) + command({"PING"}));
   EXPECT_EQ(c.talk.begin(server_with("", "p", 0), "conch"), command({"AUTH", "default", "p"}) + command({"PING"}));
   EXPECT_EQ(c.talk.begin(server_with("", "", 0), "conch"), command({"PING"}));
 }
@@ -70,9 +71,9 @@ TEST(QuestionTalk, FailsWhereTheAnswersWouldBeOfNoUse) {
     char const* answer;  // to PING
     protocol::fault what;
   };
-  for (row const& one :
-       {row{"-NOAUTH Authentication required.\r\n", protocol::fault::access_denied}, row{"-LOADING Redis is loading\r\n", protocol::fault::try_later},
-        row{"-ERR max number of clients reached\r\n", protocol::fault::try_later}}) {
+  for (row const& one : {row{"-NOAUTH Authentication required.\r\n", protocol::fault::access_denied},
+                         row{"-LOADING Redis is loading\r\n", protocol::fault::try_later},
+                         row{"-ERR max number of clients reached\r\n", protocol::fault::try_later}}) {
     conversation c;
     c.talk.begin(server_with("", "", 0), "conch");
     EXPECT_EQ(c.hear(one.answer), progress::failed) << one.answer;
@@ -80,7 +81,8 @@ TEST(QuestionTalk, FailsWhereTheAnswersWouldBeOfNoUse) {
   }
   conversation no_right;
   no_right.talk.begin(server_with("", "", 0), "conch");
-  EXPECT_EQ(no_right.hear("-NOPERM this user has no permissions to run the 'ping' command\r\n"), progress::good) << "it answers other questions";
+  EXPECT_EQ(no_right.hear("-NOPERM this user has no permissions to run the 'ping' command\r\n"), progress::good)
+      << "it answers other questions";
   conversation wrong;
   wrong.talk.begin(server_with("u", "wrong", 0), "conch");
   EXPECT_EQ(wrong.hear("-WRONGPASS invalid username-password pair\r\n"), progress::failed);
@@ -91,14 +93,16 @@ TEST(QuestionTalk, ShowsNoPasswordOfAServerThatRepeatsIt) {
   conversation c;
   address const where = server_with("u", "correct horse battery staple", 0);
   c.talk.begin(where, "conch");
-  EXPECT_EQ(c.hear("-ERR unknown command 'AUTH', with args beginning with: 'u' 'correct horse battery staple'\r\n"), progress::failed);
+  EXPECT_EQ(c.hear("-ERR unknown command 'AUTH', with args beginning with: 'u' 'correct horse battery staple'\r\n"),
+            progress::failed);
   EXPECT_EQ(c.talk.why().find("horse"), std::string::npos) << c.talk.why();
 }
 
 TEST(QuestionTalk, AsAClientRefusesWhatAClientRefuses) {
   conversation c{introduction::as_client};
   c.talk.begin(server_with("", "", 0), "conch");
-  EXPECT_EQ(c.hear("%3\r\n" + bulk("version") + bulk("7.0.15") + bulk("mode") + bulk("standalone") + bulk("role") + bulk("replica")),
+  EXPECT_EQ(c.hear("%3\r\n" + bulk("version") + bulk("7.0.15") + bulk("mode") + bulk("standalone") + bulk("role") +
+                   bulk("replica")),
             progress::failed);
   EXPECT_EQ(c.talk.why(), "the server is a replica");
   conversation old{introduction::as_client};
@@ -107,7 +111,8 @@ TEST(QuestionTalk, AsAClientRefusesWhatAClientRefuses) {
   EXPECT_EQ(old.talk.fault(), protocol::fault::malformed);
   conversation alone{introduction::as_cluster_client};
   alone.talk.begin(server_with("", "", 0), "conch");
-  EXPECT_EQ(alone.hear("%3\r\n" + bulk("version") + bulk("7.0.15") + bulk("mode") + bulk("standalone") + bulk("role") + bulk("master")),
+  EXPECT_EQ(alone.hear("%3\r\n" + bulk("version") + bulk("7.0.15") + bulk("mode") + bulk("standalone") + bulk("role") +
+                       bulk("master")),
             progress::failed);
   EXPECT_EQ(alone.talk.fault(), protocol::fault::not_supported);
 }
@@ -153,17 +158,20 @@ TEST(LockNames, MatchesNamesAsRedisMatchesKeys) {
     bool fits;
   };
   for (row const& one : std::vector<row>{
-           {"", "", true},         {"", "a", false},          {"*", "", true},      {"a*c", "abbc", true}, {"a*c", "abbd", false},
-           {"**a", "bba", true},   {"*a*b*", "xaxxbx", true}, {"?", "%", true},     {"a?b", "a}b", true},  {"a?b", "ab", false},
-           {"[ab]", "b", true},    {"[ab]", "c", false},      {"[^ab]", "c", true}, {"[^ab]", "a", false}, {"[a-c]x", "bx", true},
-           {"[c-a]x", "bx", true}, {"[%}]", "}", true},       {"[\\]]", "]", true}, {"[a", "a", true},     {"\\*", "*", true},
-           {"\\*", "a", false},    {"a\\", "a\\", true},      {"a]", "a]", true},   {"A", "a", false},     {"*aab", "aaaab", true},
+           {"", "", true},          {"", "a", false},      {"*", "", true},           {"a*c", "abbc", true},
+           {"a*c", "abbd", false},  {"**a", "bba", true},  {"*a*b*", "xaxxbx", true}, {"?", "%", true},
+           {"a?b", "a}b", true},    {"a?b", "ab", false},  {"[ab]", "b", true},       {"[ab]", "c", false},
+           {"[^ab]", "c", true},    {"[^ab]", "a", false}, {"[a-c]x", "bx", true},    {"[c-a]x", "bx", true},
+           {"[%}]", "}", true},     {"[\\]]", "]", true},  {"[a", "a", true},         {"\\*", "*", true},
+           {"\\*", "a", false},     {"a\\", "a\\", true},  {"a]", "a]", true},        {"A", "a", false},
+           {"*aab", "aaaab", true},
        }) {
     EXPECT_EQ(matches(one.pattern, one.name), one.fits) << one.pattern << ' ' << one.name;
   }
 }
 
-// -------------------------------------------------------------------------------------------------- masters of a Cluster
+// -------------------------------------------------------------------------------------------------- masters of a
+// Cluster
 
 TEST(ClusterMasters, AreEachNamedOnceWithTheirSlots) {
   config settings;

@@ -129,7 +129,10 @@ TEST(Replies, OfARenewalAndAConfirmation) {
   auto const c = read_renew(sent(confirmed), 4, true);
   ASSERT_TRUE(c);
   EXPECT_EQ(*c, (renew_reply{.server_us = clock_us,
-                             .locks = {{kind::renewed, false, 500}, {kind::renewed, true, 501}, {kind::not_mine, false, 502}, {kind::failed}}}));
+                             .locks = {{kind::renewed, false, 500},
+                                       {kind::renewed, true, 501},
+                                       {kind::not_mine, false, 502},
+                                       {kind::failed}}}));
 
   for (std::size_t n = 0; n < 6; ++n) EXPECT_EQ(read_renew(sent(numbers(n, 1)), 3, false).has_value(), n == 4) << n;
 }
@@ -230,29 +233,43 @@ TEST(Replies, OfCommandsAboutTheConnection) {
 }
 
 TEST(Replies, OfAServerInThisProcessAreTakenAsTheyAre) {
-  acquire_reply acquired{
-      .what = acquire_reply::kind::queued, .left_ms = 400, .ticket = 77, .server_us = clock_us, .seen{{5, 66, true}}, .passed_on = true};
+  acquire_reply acquired{.what = acquire_reply::kind::queued,
+                         .left_ms = 400,
+                         .ticket = 77,
+                         .server_us = clock_us,
+                         .seen{{5, 66, true}},
+                         .passed_on = true};
   EXPECT_EQ(read_acquire({.content = &acquired}, 42), acquired);
-  acquired = {.what = acquire_reply::kind::granted, .fence = 500, .segment = 3, .server_us = clock_us, .more_to_do = true};
+  acquired = {
+      .what = acquire_reply::kind::granted, .fence = 500, .segment = 3, .server_us = clock_us, .more_to_do = true};
   EXPECT_EQ(read_acquire({.content = &acquired}, 42), acquired) << "its fence is not that of the proposal";
 
-  release_reply released{.what = release_reply::kind::still_owned, .server_us = clock_us, .fence = 500, .segment = 3, .again = acquired};
+  release_reply released{
+      .what = release_reply::kind::still_owned, .server_us = clock_us, .fence = 500, .segment = 3, .again = acquired};
   EXPECT_EQ(read_release({.content = &released}, true, true), released);
 
   tries_reply tried{.server_us = clock_us, .fences = {500, 501}};
   auto const same_tries = tried;
   EXPECT_EQ(read_tries({.content = &tried}, 3), same_tries);
 
-  renew_reply renewed{.server_us = clock_us, .locks = {{renew_reply::kind::renewed, true, 501}, {renew_reply::kind::not_mine}}};
+  renew_reply renewed{.server_us = clock_us,
+                      .locks = {{renew_reply::kind::renewed, true, 501}, {renew_reply::kind::not_mine}}};
   auto const same_renewals = renewed;
   EXPECT_EQ(read_renew({.content = &renewed}, 2, true), same_renewals);
 
-  lock_report report{
-      .kind = permit_kind::semaphore, .waiting = 6, .held = 1, .taken = 2, .limit = 3, .owners = {{{1, 2, 3, 4}, 500, 900, 2, 0, true}}};
+  lock_report report{.kind = permit_kind::semaphore,
+                     .waiting = 6,
+                     .held = 1,
+                     .taken = 2,
+                     .limit = 3,
+                     .owners = {{{1, 2, 3, 4}, 500, 900, 2, 0, true}}};
   auto const same_report = report;
   EXPECT_EQ(read_inspect({.content = &report}), same_report);
 
-  order_reply ordered{.count = 2, .passed_on = true, .permit = {.kind = permit_kind::semaphore, .limit = 9, .weight = 1}, .goes_on{{500, 7000}}};
+  order_reply ordered{.count = 2,
+                      .passed_on = true,
+                      .permit = {.kind = permit_kind::semaphore, .limit = 9, .weight = 1},
+                      .goes_on{{500, 7000}}};
   auto const same_order = ordered;
   EXPECT_EQ(read_force({.content = &ordered}), same_order);
   ordered = same_order;

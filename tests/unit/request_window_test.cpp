@@ -12,8 +12,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A server that carries out one request after another, behind a network that takes `way` for there and back, and a client with any number of
-/// requests to send.
+/// A server that carries out one request after another, behind a network that takes `way` for there and back, and a
+/// client with any number of requests to send.
 struct busy_server {
   request_window window;
   duration lease = 1s, way = 1ms, each = 10us;
@@ -109,7 +109,8 @@ TEST(RequestWindow, GoesOnHoweverSlowTheServerIs) {  // P4: four of them take as
   EXPECT_GE(s.in_time, 240u);
 }
 
-TEST(RequestWindow, ADistantServerIsNotTakenForASlowOne) {  // the network takes longer than a quarter of the lease, and became that slow later
+// the network takes longer than a quarter of the lease, and became that slow later
+TEST(RequestWindow, ADistantServerIsNotTakenForASlowOne) {
   busy_server s;
   s.run(1s);
   s.way = 400ms;
@@ -143,7 +144,8 @@ TEST(RequestWindow, GrowsAgainWhenTheServerIsFastAgain) {
   EXPECT_GE(s.done, 90'000u);
 }
 
-TEST(RequestWindow, DoesNotGrowWhileItIsNotUsed) {  // as long as only a few are begun, the server shows nothing of what it can do
+// as long as only a few are begun, the server shows nothing of what it can do
+TEST(RequestWindow, DoesNotGrowWhileItIsNotUsed) {
   request_window w;
   time_point now{1h};
   w.uses(1s, now);
@@ -156,7 +158,8 @@ TEST(RequestWindow, DoesNotGrowWhileItIsNotUsed) {  // as long as only a few are
   EXPECT_EQ(w.size(), request_window::first);
 }
 
-TEST(RequestWindow, HowFarItGrowsIsBelowTheLimit) {  // what is in flight when it stops growing took half of the time of an answer before
+// what is in flight when it stops growing took half of the time of an answer before
+TEST(RequestWindow, HowFarItGrowsIsBelowTheLimit) {
   busy_server s;
   s.run(5s);
   s.run(1s);

@@ -47,7 +47,8 @@ std::string big_message(std::string_view what) {
   return "*50000\r\n" + out;
 }
 
-constexpr char const* big_messages[] = {"bulk string", "simple string", "big number", "integers", "long integers", "small strings", "attributes"};
+constexpr char const* big_messages[] = {"bulk string",   "simple string", "big number", "integers",
+                                        "long integers", "small strings", "attributes"};
 
 TEST(RespDecoder, WorkIsLinearEvenOneByteAtATime) {
   for (auto const* what : big_messages) {

@@ -20,12 +20,15 @@ using namespace std::string_literals;
 
 inline std::string_view name(kind what) {
   constexpr std::string_view names[] = {
-      "simple", "error", "integer", "bulk", "array", "null", "boolean", "real", "big", "bulk_error", "verbatim", "map", "set", "attribute", "push",
+      "simple", "error",      "integer",  "bulk", "array", "null",      "boolean", "real",
+      "big",    "bulk_error", "verbatim", "map",  "set",   "attribute", "push",
   };
   return names[static_cast<std::size_t>(what)];
 }
 
-inline bool is_aggregate(kind what) { return what == kind::array || what == kind::map || what == kind::set || what == kind::push; }
+inline bool is_aggregate(kind what) {
+  return what == kind::array || what == kind::map || what == kind::set || what == kind::push;
+}
 
 // "array(integer 1, bulk 'a')". Consumes one value with all its children from the front of `rest`
 // and checks that counts and depths agree.

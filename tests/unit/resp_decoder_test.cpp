@@ -17,10 +17,12 @@ TEST(RespDecoder, SimpleStringsAndErrorsAreTheirLine) {
 }
 
 TEST(RespDecoder, IntegersSpanAll64Bits) {
-  EXPECT_EQ(decode(":0\r\n:7\r\n:-7\r\n:+7\r\n"), (transcript{"integer 0", "integer 7", "integer -7", "integer 7 '+7'"}));
+  EXPECT_EQ(decode(":0\r\n:7\r\n:-7\r\n:+7\r\n"),
+            (transcript{"integer 0", "integer 7", "integer -7", "integer 7 '+7'"}));
   EXPECT_EQ(decode(":9223372036854775807\r\n"), only("integer 9223372036854775807"));
   EXPECT_EQ(decode(":-9223372036854775808\r\n"), only("integer -9223372036854775808"));
-  EXPECT_EQ(decode(":999999999999999999\r\n:1000000000000000000\r\n"), (transcript{"integer 999999999999999999", "integer 1000000000000000000"}));
+  EXPECT_EQ(decode(":999999999999999999\r\n:1000000000000000000\r\n"),
+            (transcript{"integer 999999999999999999", "integer 1000000000000000000"}));
   EXPECT_EQ(decode(":007\r\n:-0\r\n:0000000000000000000000000001\r\n"),
             (transcript{"integer 7 '007'", "integer 0 '-0'", "integer 1 '0000000000000000000000000001'"}));
 }
@@ -41,7 +43,8 @@ TEST(RespDecoder, NullsOfBothProtocolsAreNulls) {
 TEST(RespDecoder, BooleansAreZeroOrOne) { EXPECT_EQ(decode("#t\r\n#f\r\n"), (transcript{"boolean 1", "boolean 0"})); }
 
 TEST(RespDecoder, DoublesAndBigNumbersAreTextThatIsOne) {
-  for (auto const* text : {"1", "-1", "+1", "10.25", "1e9", "1E-9", "-1.5e+300", "inf", "-inf", "nan", "-nan", "INF", "+inf"}) {
+  for (auto const* text :
+       {"1", "-1", "+1", "10.25", "1e9", "1E-9", "-1.5e+300", "inf", "-inf", "nan", "-nan", "INF", "+inf"}) {
     EXPECT_EQ(decode(","s + text + "\r\n"), only("real '"s + text + "'"));
   }
   for (auto const* text : {"0", "-1", "+12", "3492890328409238509324850943850943825024385"}) {
@@ -102,7 +105,8 @@ TEST(RespDecoder, AttributesAreSkippedWhereverTheyStand) {
   EXPECT_EQ(decode("*2\r\n|1\r\n+k\r\n*2\r\n:1\r\n:2\r\n:3\r\n|0\r\n:4\r\n"), only("array(integer 3, integer 4)"));
   EXPECT_EQ(decode("%1\r\n|1\r\n+a\r\n+b\r\n+k\r\n|1\r\n+a\r\n+b\r\n+v\r\n"), only("map(simple 'k', simple 'v')"));
   // In front of an aggregate, of another attribute, inside an attribute, in front of a push.
-  EXPECT_EQ(decode("|1\r\n+a\r\n%1\r\n:1\r\n_\r\n|1\r\n|1\r\n+b\r\n+c\r\n+d\r\n*0\r\n*1\r\n#t\r\n"), only("array(boolean 1)"));
+  EXPECT_EQ(decode("|1\r\n+a\r\n%1\r\n:1\r\n_\r\n|1\r\n|1\r\n+b\r\n+c\r\n+d\r\n*0\r\n*1\r\n#t\r\n"),
+            only("array(boolean 1)"));
   EXPECT_EQ(decode("|1\r\n+a\r\n:1\r\n>1\r\n+x\r\n+y\r\n"), (transcript{"push(simple 'x')", "simple 'y'"}));
   // After the last child it belongs to the next message.
   EXPECT_EQ(decode("*1\r\n:1\r\n|1\r\n+a\r\n+b\r\n"), only("array(integer 1)"));
@@ -185,13 +189,15 @@ TEST(RespDecoder, MalformedInputIsRefusedInWords) {
   for (auto const& c : cases) {
     EXPECT_EQ(decode(c.input), only("failed: " + c.error)) << c.input;
   }
-  for (auto const* text : {"", "-", ".", "1.", ".5", "e5", "1e", "1e+", "1.e5", "1x", "--1", "infinity", "in", "nanx", "1 ", "0x10"}) {
+  for (auto const* text :
+       {"", "-", ".", "1.", ".5", "e5", "1e", "1e+", "1.e5", "1x", "--1", "infinity", "in", "nanx", "1 ", "0x10"}) {
     EXPECT_EQ(decode(","s + text + "\r\n"), only("failed: bad double at byte 0")) << text;
   }
 }
 
 TEST(RespDecoder, MessagesBeforeTheErrorAreDeliveredAndThePositionCountsThem) {
-  EXPECT_EQ(decode("+OK\r\n*1\r\n:5\r\n*2\r\n:1\r\nX"), (transcript{"simple 'OK'", "array(integer 5)", "failed: unknown type 0x58 at byte 21"}));
+  EXPECT_EQ(decode("+OK\r\n*1\r\n:5\r\n*2\r\n:1\r\nX"),
+            (transcript{"simple 'OK'", "array(integer 5)", "failed: unknown type 0x58 at byte 21"}));
 }
 
 TEST(RespDecoder, AnErrorStaysUntilReset) {
@@ -258,8 +264,11 @@ TEST(RespDecoder, NestingEndsAtMaxDepth) {
 
 TEST(RespDecoder, ValuesInAMessageEndAtMaxElements) {
   limits const bounds{.max_elements = 5};
-  auto const refused = [](int at) { return only("failed: more than 5 values in a message at byte " + std::to_string(at)); };
-  EXPECT_EQ(decode("*4\r\n:1\r\n:2\r\n:3\r\n:4\r\n", bounds), only("array(integer 1, integer 2, integer 3, integer 4)"));
+  auto const refused = [](int at) {
+    return only("failed: more than 5 values in a message at byte " + std::to_string(at));
+  };
+  EXPECT_EQ(decode("*4\r\n:1\r\n:2\r\n:3\r\n:4\r\n", bounds),
+            only("array(integer 1, integer 2, integer 3, integer 4)"));
   EXPECT_EQ(decode("*5\r\n", bounds), refused(0));
   EXPECT_EQ(decode("%2\r\n:1\r\n:2\r\n:3\r\n:4\r\n", bounds), only("map(integer 1, integer 2, integer 3, integer 4)"));
   EXPECT_EQ(decode("%3\r\n", bounds), refused(0));
@@ -276,7 +285,8 @@ TEST(RespDecoder, ValuesInAMessageEndAtMaxElements) {
   EXPECT_EQ(decode("*3\r\n:1\r\n:2\r\n:3\r\n*1\r\n*1\r\n*2\r\n:1\r\n:2\r\n", bounds),
             (transcript{"array(integer 1, integer 2, integer 3)", "array(array(array(integer 1, integer 2)))"}));
   EXPECT_EQ(decode(":1\r\n", {.max_elements = 0}), only("integer 1"));
-  for (auto const* count : {"*9223372036854775807\r\n", "%9223372036854775807\r\n", "|9223372036854775807\r\n", "*1048576\r\n"}) {
+  for (auto const* count :
+       {"*9223372036854775807\r\n", "%9223372036854775807\r\n", "|9223372036854775807\r\n", "*1048576\r\n"}) {
     EXPECT_EQ(decode(count), only("failed: more than 1048576 values in a message at byte 0"));
   }
 }
@@ -306,12 +316,14 @@ TEST(RespDecoder, MessagesEndAtMaxMessage) {
   EXPECT_EQ(decode("+123456789\r\n", bounds), only("simple '123456789'"));
   EXPECT_EQ(decode("+1234567890\r\n", bounds), refused);
   EXPECT_EQ(decode("|0\r\n|0\r\n|0\r\n:1\r\n", bounds), refused);
-  EXPECT_EQ(decode("*1\r\n:1\r\n*1\r\n$5\r\n", bounds), (transcript{"array(integer 1)", "failed: message longer than 12 bytes at byte 8"}));
+  EXPECT_EQ(decode("*1\r\n:1\r\n*1\r\n$5\r\n", bounds),
+            (transcript{"array(integer 1)", "failed: message longer than 12 bytes at byte 8"}));
   EXPECT_EQ(decode("+", {.max_message = 0}), only("failed: message longer than 0 bytes at byte 0"));
 }
 
 TEST(RespDecoder, NothingIsAllocatedForAnnouncedButAbsentData) {
-  for (auto const* header : {"*1000000\r\n", "%500000\r\n", "~1000000\r\n", ">1000000\r\n", "|500000\r\n", "$67108864\r\n", "!67108864\r\n"}) {
+  for (auto const* header : {"*1000000\r\n", "%500000\r\n", "~1000000\r\n", ">1000000\r\n", "|500000\r\n",
+                             "$67108864\r\n", "!67108864\r\n"}) {
     decoder d;
     give(d, header);
     ASSERT_EQ(d.next(), decoder::progress::need_more) << header;

@@ -74,7 +74,9 @@ TEST(RespEncoder, AnArgumentMayBeOfAnyLengthAndHoldAnyBytes) {
 }
 
 TEST(RespEncoder, ANumberIsWrittenWithItsLengthOnBothSidesOfEachPowerOfTen) {
-  auto const expected = [](std::string const& text) { return "*1\r\n$" + std::to_string(text.size()) + "\r\n" + text + "\r\n"; };
+  auto const expected = [](std::string const& text) {
+    return "*1\r\n$" + std::to_string(text.size()) + "\r\n" + text + "\r\n";
+  };
   for (std::uint64_t power = 1; power <= 1'000'000'000'000'000'000U; power *= 10) {
     for (std::uint64_t const value : {power - 1, power, power + 1}) {
       auto const as_signed = static_cast<std::int64_t>(value);
@@ -95,7 +97,8 @@ TEST(RespEncoder, AnArgumentInPiecesIsOne) {
 }
 
 TEST(RespEncoder, AnArgumentMayBeWrittenInPlace) {
-  for (std::size_t const size : {std::size_t{0}, std::size_t{1}, std::size_t{99}, std::size_t{100}, command_writer::longest_in_place}) {
+  for (std::size_t const size :
+       {std::size_t{0}, std::size_t{1}, std::size_t{99}, std::size_t{100}, command_writer::longest_in_place}) {
     std::string const text(size, 'x');
     std::string out;
     std::string expected = "*5\r\n";

@@ -31,18 +31,26 @@ std::vector<room> const& rooms() {
       {"resp", {}},
       {"net", {"base", "protocol/wire.hpp", "protocol/transport.hpp"}},
       {"servers/redis",
-       {"base", "resp", "net", "servers", "protocol/gathering.hpp", "protocol/shortest_lease.hpp", "protocol/wire.hpp", "protocol/transport.hpp",
-        "protocol/shards.hpp", "protocol/sharded.hpp", "protocol/synced_server.hpp"}},
+       {"base", "resp", "net", "servers", "protocol/gathering.hpp", "protocol/shortest_lease.hpp", "protocol/wire.hpp",
+        "protocol/transport.hpp", "protocol/shards.hpp", "protocol/sharded.hpp", "protocol/synced_server.hpp"}},
       {"rules", {"protocol/wire.hpp", "protocol/replies.hpp"}},
-      {"servers/memory", {"base", "rules", "servers", "protocol/wire.hpp", "protocol/replies.hpp", "protocol/transport.hpp"}},
+      {"servers/memory",
+       {"base", "rules", "servers", "protocol/wire.hpp", "protocol/replies.hpp", "protocol/transport.hpp"}},
       {"servers/zookeeper",
-       {"base", "cohort", "net", "protocol/wire.hpp", "protocol/drift.hpp", "protocol/request_window.hpp", "servers", "conch/named_lock.hpp"}},
-      {"servers", {"base", "cohort/backend.hpp", "protocol/server.hpp", "protocol/transport.hpp", "conch/named_lock.hpp"}},
-      {"registry", {"base", "quorum", "servers", "servers/redis/scheme.hpp", "servers/memory/scheme.hpp", "servers/zookeeper/scheme.hpp"}},
+       {"base", "cohort", "net", "protocol/wire.hpp", "protocol/drift.hpp", "protocol/request_window.hpp", "servers",
+        "conch/named_lock.hpp"}},
+      {"servers",
+       {"base", "cohort/backend.hpp", "protocol/server.hpp", "protocol/transport.hpp", "conch/named_lock.hpp"}},
+      {"registry",
+       {"base", "quorum", "servers", "servers/redis/scheme.hpp", "servers/memory/scheme.hpp",
+        "servers/zookeeper/scheme.hpp"}},
       {"servers/postgresql",
-       {"base", "net/shell.hpp", "net/lifecycle.hpp", "net/role.hpp", "net/outbox.hpp", "net/name_lookup.hpp", "protocol/shortest_lease.hpp",
-        "protocol/wire.hpp", "protocol/transport.hpp", "registry/registry.hpp", "servers"}},
-      {"client", {"base", "cohort", "protocol/wire.hpp", "protocol/transport.hpp", "servers/scheme.hpp", "registry/registry.hpp"}},
+       {"base", "net/shell.hpp", "net/lifecycle.hpp", "net/role.hpp", "net/outbox.hpp", "net/name_lookup.hpp",
+        "protocol/shortest_lease.hpp", "protocol/wire.hpp", "protocol/transport.hpp", "registry/registry.hpp",
+        "servers"}},
+      {"client",
+       {"base", "cohort", "protocol/wire.hpp", "protocol/transport.hpp", "servers/scheme.hpp",
+        "registry/registry.hpp"}},
       {"cli",
        {"conch/", "base/readable.hpp", "base/log_line.hpp", "base/duration_text.hpp",
         "servers"}},  // public headers, as every user, and the port to the servers
@@ -98,11 +106,12 @@ std::vector<std::string> const without_io{"base/address_choice",
                                           "cli/run_plan"};
 
 /// Public headers that are not the client's.
-std::map<std::string, std::string, std::less<>> const public_headers{{"conch/clock.hpp", "base"},      {"conch/config.hpp", "base"},
-                                                                     {"conch/error.hpp", "base"},      {"conch/log.hpp", "base"},
-                                                                     {"conch/observer.hpp", "base"},   {"conch/stats.hpp", "base"},
-                                                                     {"conch/version.hpp", "base"},    {"conch/guard.hpp", "base"},
-                                                                     {"conch/detail/api.hpp", "base"}, {"conch/detail/multi_plan.hpp", "cohort"}};
+std::map<std::string, std::string, std::less<>> const public_headers{
+    {"conch/clock.hpp", "base"},      {"conch/config.hpp", "base"},
+    {"conch/error.hpp", "base"},      {"conch/log.hpp", "base"},
+    {"conch/observer.hpp", "base"},   {"conch/stats.hpp", "base"},
+    {"conch/version.hpp", "base"},    {"conch/guard.hpp", "base"},
+    {"conch/detail/api.hpp", "base"}, {"conch/detail/multi_plan.hpp", "cohort"}};
 
 using source_files = std::map<std::string, std::vector<std::string>>;  // what each file includes
 
@@ -175,16 +184,20 @@ std::vector<std::string> wrong_arrows(source_files const& files) {
     for (std::string const& header : included) {
       std::string const its = room_of(header);
       bool const of_tests = header.starts_with("sim/") || header.starts_with("tests/") || header.starts_with("../");
-      if (of_tests || (!its.empty() && its != mine && allowed_by(*of, header) == nullptr)) wrong.push_back(path + " -> " + header);
+      if (of_tests || (!its.empty() && its != mine && allowed_by(*of, header) == nullptr))
+        wrong.push_back(path + " -> " + header);
     }
   }
   return wrong;
 }
 
-bool is_io(std::string const& header) { return header.starts_with("boost/asio") || header.starts_with("sys/") || header == "unistd.h"; }
+bool is_io(std::string const& header) {
+  return header.starts_with("boost/asio") || header.starts_with("sys/") || header == "unistd.h";
+}
 
 /// How `path` comes to Asio; empty: not at all.
-std::string way_to_io(source_files const& files, source_files const& api, std::string const& path, std::set<std::string>& seen) {
+std::string way_to_io(source_files const& files, source_files const& api, std::string const& path,
+                      std::set<std::string>& seen) {
   if (!seen.insert(path).second) return {};
   source_files const& in = files.contains(path) ? files : api;
   auto const its = in.find(path);
@@ -226,7 +239,8 @@ TEST(Rooms, OnlyThoseOfTheServersAndTheRegistryNameAKindOfServer) {
     if (mine.empty() || mine.starts_with("servers/") || mine == "registry") continue;
     EXPECT_EQ(joined(named_rooms(text_of(fs::path{CONCH_SOURCE_DIR} / "src" / path))), "") << path;
   }
-  EXPECT_EQ(joined(named_rooms("// redis::address\n  redis::address a;  // zookeeper::x\nauto t = \"memory\";\nmemory::store s;\n")),
+  EXPECT_EQ(joined(named_rooms(
+                "// redis::address\n  redis::address a;  // zookeeper::x\nauto t = \"memory\";\nmemory::store s;\n")),
             "redis::address\nmemory::store");
 }
 
@@ -248,7 +262,8 @@ TEST(Rooms, HaveNoArrowInTheTableThatNoFileNeeds) {
 TEST(Rooms, ThatAreSimulatedDoNotReachAsio) {
   std::size_t looked_at = 0;
   for (auto const& [path, included] : sources()) {
-    bool const pure = std::any_of(without_io.begin(), without_io.end(), [&](std::string const& begin) { return path.starts_with(begin); });
+    bool const pure = std::any_of(without_io.begin(), without_io.end(),
+                                  [&](std::string const& begin) { return path.starts_with(begin); });
     if (!pure) continue;
     ++looked_at;
     std::set<std::string> seen;
@@ -297,8 +312,9 @@ TEST(Rooms, TellAForbiddenInclude) {
     EXPECT_EQ(wrong_arrows({{file, includes_of("// x\n" + text + "\n")}}).size(), 1u) << file << ": " << text;
   }
   EXPECT_EQ(joined(wrong_arrows(
-                {{"servers/redis/connection.cpp", includes_of("#include \"servers/redis/codec.hpp\"\n#include <vector>\n#include <conch/clock.hpp>\n"
-                                                              "#include \"protocol/wire.hpp\"\n// #include \"client/core.hpp\"\n")}})),
+                {{"servers/redis/connection.cpp",
+                  includes_of("#include \"servers/redis/codec.hpp\"\n#include <vector>\n#include <conch/clock.hpp>\n"
+                              "#include \"protocol/wire.hpp\"\n// #include \"client/core.hpp\"\n")}})),
             "");
 }
 

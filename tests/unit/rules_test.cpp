@@ -1,4 +1,5 @@
-// The rules of a lock (src/rules/lock.hpp), by themselves. That the scripts and memory:// follow them is compared in tests/sim/differential.
+// The rules of a lock (src/rules/lock.hpp), by themselves. That the scripts and memory:// follow them is compared in
+// tests/sim/differential.
 
 #include <gtest/gtest.h>
 
@@ -32,7 +33,8 @@ struct heard {
 
   bool operator==(heard const&) const = default;
   friend void PrintTo(heard const& h, std::ostream* out) {
-    *out << h.client << '.' << h.id.count << " hears " << static_cast<int>(h.what) << " fence " << h.fence << " left " << h.left;
+    *out << h.client << '.' << h.id.count << " hears " << static_cast<int>(h.what) << " fence " << h.fence << " left "
+         << h.left;
   }
 };
 
@@ -57,9 +59,10 @@ struct table {
   us now = start;
 
   moment at(std::string_view client) { return {now, client, clients, claim, retention}; }
-  acquire_reply acquire(std::string_view client, std::uint64_t id, engine::permit const* share = nullptr, bool waits = true,
-                        std::int64_t ticket = 0) {
-    protocol::acquire_command c{.name = "lock", .id = id, .wait = waits, .lease = 30s, .claim = 3s, .retention = 10min, .ticket = ticket};
+  acquire_reply acquire(std::string_view client, std::uint64_t id, engine::permit const* share = nullptr,
+                        bool waits = true, std::int64_t ticket = 0) {
+    protocol::acquire_command c{
+        .name = "lock", .id = id, .wait = waits, .lease = 30s, .claim = 3s, .retention = 10min, .ticket = ticket};
     c.permit = share;
     auto const reply = rules::acquire(l, at(client), c);
     return reply.value_or(acquire_reply{});
@@ -69,7 +72,9 @@ struct table {
     c.permit = share;
     return rules::release(l, at(client), c).value_or(release_reply{});
   }
-  bool renew(std::string_view client, std::uint64_t id, bool of_mutex = true) { return rules::renew(l, at(client), {"lock", id, 30s}, of_mutex); }
+  bool renew(std::string_view client, std::uint64_t id, bool of_mutex = true) {
+    return rules::renew(l, at(client), {"lock", id, 30s}, of_mutex);
+  }
 };
 
 engine::permit share(engine::permit_kind kind, std::uint32_t limit, std::uint32_t weight, std::string unwanted = "-") {
@@ -165,7 +170,8 @@ TEST(Rules, ALargeRequestAtTheHeadIsNotOvertaken) {
 }
 
 TEST(Rules, OfSegmentsWhoeverWantsNoneOfTheFreeOnesIsPassedOver) {
-  auto const any = share(engine::permit_kind::segments, 2, 1), not_first = share(engine::permit_kind::segments, 2, 1, ",1,");
+  auto const any = share(engine::permit_kind::segments, 2, 1),
+             not_first = share(engine::permit_kind::segments, 2, 1, ",1,");
   table t;
   EXPECT_EQ(t.acquire("a", 1, &any).segment, 1);
   EXPECT_EQ(t.acquire("a", 2, &any).segment, 2);
@@ -183,11 +189,13 @@ TEST(Rules, OfSegmentsWhoeverWantsNoneOfTheFreeOnesIsPassedOver) {
 }
 
 TEST(Rules, AReentrantLockIsForOneOwnerAtATime) {
-  auto const mine = share(engine::permit_kind::reentrant, 1000, 1, "6d65"), yours = share(engine::permit_kind::reentrant, 1000, 1, "796f75");
+  auto const mine = share(engine::permit_kind::reentrant, 1000, 1, "6d65"),
+             yours = share(engine::permit_kind::reentrant, 1000, 1, "796f75");
   table t;
   t.acquire("a", 1, &mine);
   EXPECT_EQ(t.acquire("b", 1, &yours).what, acquire_reply::kind::queued);
-  EXPECT_EQ(t.acquire("c", 1, &mine).what, acquire_reply::kind::granted) << "the one before it in line wants nothing of what is free";
+  EXPECT_EQ(t.acquire("c", 1, &mine).what, acquire_reply::kind::granted)
+      << "the one before it in line wants nothing of what is free";
   t.clients.take();
   t.release("a", 1, &mine);
   EXPECT_TRUE(t.clients.take().empty());
@@ -220,7 +228,8 @@ TEST(Rules, NothingIsKeptOfALockThatNobodyHasButItsFence) {
 TEST(Rules, AllWhoWaitForAFreeLockAreToldWhenItIs) {
   table t;
   t.acquire("a", 1);
-  for (std::uint64_t id = 1; id <= 300; ++id) EXPECT_FALSE(watch(t.l, t.at("w"), {.name = "lock", .id = id, .lease = 30s}).is_free);
+  for (std::uint64_t id = 1; id <= 300; ++id)
+    EXPECT_FALSE(watch(t.l, t.at("w"), {.name = "lock", .id = id, .lease = 30s}).is_free);
   t.release("a", 1);
   EXPECT_EQ(t.clients.take().size(), 300u);
   EXPECT_TRUE(t.l.watchers.empty());
@@ -244,9 +253,12 @@ class RulesHold : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(RulesHold, AfterEachRequest) {
   std::mt19937_64 random{GetParam()};
-  auto const pick = [&](std::int64_t from, std::int64_t to) { return std::uniform_int_distribution<std::int64_t>{from, to}(random); };
-  engine::permit const shares[] = {share(engine::permit_kind::semaphore, 5, 1), share(engine::permit_kind::shared, 1000, 1),
-                                   share(engine::permit_kind::segments, 3, 1), share(engine::permit_kind::reentrant, 1000, 1)};
+  auto const pick = [&](std::int64_t from, std::int64_t to) {
+    return std::uniform_int_distribution<std::int64_t>{from, to}(random);
+  };
+  engine::permit const shares[] = {
+      share(engine::permit_kind::semaphore, 5, 1), share(engine::permit_kind::shared, 1000, 1),
+      share(engine::permit_kind::segments, 3, 1), share(engine::permit_kind::reentrant, 1000, 1)};
   auto const which = GetParam() % 5;
   std::string const clients[] = {"a", "b", "c", "d"};
   table t;

@@ -83,25 +83,28 @@ std::string command(texts const& words) {
   return out;
 }
 
-std::string const question = command({"SENTINEL", "MASTER", "m"}) + command({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", "m"});
+std::string const question =
+    command({"SENTINEL", "MASTER", "m"}) + command({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", "m"});
 
 TEST(SentinelTalk, BeginsWithAllInOnePieceAndAsksBehindTheSubscription) {
   conversation c;
-  EXPECT_EQ(c.talk.begin(sentinel_with("u", "p"), "conch"), command({"HELLO", "3", "AUTH", "u", "p", "SETNAME", "conch"}) +
-                                                                command({"SENTINEL", "MYID"}) + command({"SUBSCRIBE", "+switch-master"}) +
-                                                                command({"SENTINEL", "SENTINELS", "m"}) + question);
-  EXPECT_EQ(c.talk.begin(sentinel_with("", ""), "conch").substr(0, 30), command({"HELLO", "3", "SETNAME", "conch"}).substr(0, 30));
+  EXPECT_EQ(c.talk.begin(sentinel_with("u", "p"), "conch"),
+            command({"HELLO", "3", "AUTH", "u", "p", "SETNAME", "conch"}) + command({"SENTINEL", "MYID"}) +
+                command({"SUBSCRIBE", "+switch-master"}) + command({"SENTINEL", "SENTINELS", "m"}) + question);
+  EXPECT_EQ(c.talk.begin(sentinel_with("", ""), "conch").substr(0, 30),
+            command({"HELLO", "3", "SETNAME", "conch"}).substr(0, 30));
 }
 
 TEST(SentinelTalk, IsGoodWhenTheMasterIsNamed) {
   conversation c;
   c.talk.begin(sentinel_with("", ""), "conch");
   EXPECT_EQ(c.hear(hello + bulk("me") + subscribed), progress::greeting);
-  EXPECT_EQ(c.hear(others({{"name", "x", "ip", "10.0.0.2", "port", "26380", "runid", "you", "flags", "sentinel"},
-                           {"ip", "10.0.0.3", "port", "26380", "runid", "gone", "flags", "s_down,sentinel,disconnected"},
-                           {"ip", "", "port", "26380", "runid", "no host", "flags", "sentinel"},
-                           {"ip", "h", "port", "66000", "runid", "no port", "flags", "sentinel"}})),
-            progress::greeting);
+  EXPECT_EQ(
+      c.hear(others({{"name", "x", "ip", "10.0.0.2", "port", "26380", "runid", "you", "flags", "sentinel"},
+                     {"ip", "10.0.0.3", "port", "26380", "runid", "gone", "flags", "s_down,sentinel,disconnected"},
+                     {"ip", "", "port", "26380", "runid", "no host", "flags", "sentinel"},
+                     {"ip", "h", "port", "66000", "runid", "no port", "flags", "sentinel"}})),
+      progress::greeting);
   EXPECT_EQ(c.hear(epoch("7")), progress::greeting);
   EXPECT_EQ(c.hear(at("10.0.0.1", "7001")), progress::good);
   EXPECT_EQ(c.where(), "10.0.0.1:7001");
@@ -148,7 +151,8 @@ TEST(SentinelTalk, EachRightThatIsMissingHasItsEffect) {
            {"no events", id, denied, none, epoch("1"), a, progress::good, "a:6379"},
            {"no others", id, subscribed, denied, epoch("1"), a, progress::good, "a:6379"},
            {"no epoch", id, subscribed, none, denied, a, progress::good, "a:6379"},
-           {"no address", id, subscribed, none, epoch("1"), denied, progress::failed, "redis-sentinel://s:26379: no answer yet"},
+           {"no address", id, subscribed, none, epoch("1"), denied, progress::failed,
+            "redis-sentinel://s:26379: no answer yet"},
        }) {
     conversation c;
     c.talk.begin(sentinel_with("", ""), "conch");
@@ -174,11 +178,15 @@ TEST(SentinelTalk, FailsWithTheReason) {
            {"-NOAUTH HELLO must be called with the client already authenticated\r\n",
             "5: NOAUTH HELLO must be called with the client already authenticated"},
            {"-WRONGPASS invalid\r\n", "5: WRONGPASS invalid"},
-           {"-ERR unknown command 'HELLO'\r\n", "7: Redis 6.2 or newer is needed, with HELLO; the server answered: ERR unknown command 'HELLO'"},
-           {map_of({"server", "redis", "mode", "standalone"}), "6: this is not a Sentinel; the URL of a server begins with redis://"},
+           {"-ERR unknown command 'HELLO'\r\n",
+            "7: Redis 6.2 or newer is needed, with HELLO; the server answered: ERR unknown command 'HELLO'"},
+           {map_of({"server", "redis", "mode", "standalone"}),
+            "6: this is not a Sentinel; the URL of a server begins with redis://"},
            {"+OK\r\n", "7: the answer to HELLO is not a map"},
-           {hello + bulk("me") + subscribed + "*0\r\n" + epoch("1") + "*1\r\n" + bulk("a"), "7: the answer is not the address of a master"},
-           {hello + bulk("me") + subscribed + "*0\r\n" + epoch("1") + at("a", "0"), "7: the answer is not the address of a master"},
+           {hello + bulk("me") + subscribed + "*0\r\n" + epoch("1") + "*1\r\n" + bulk("a"),
+            "7: the answer is not the address of a master"},
+           {hello + bulk("me") + subscribed + "*0\r\n" + epoch("1") + at("a", "0"),
+            "7: the answer is not the address of a master"},
            {hello + bulk("me") + subscribed + "*0\r\n" + epoch("1") + at("a") + bulk("more"), "7: an unexpected reply"},
        }) {
     conversation c;

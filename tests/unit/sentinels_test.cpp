@@ -19,7 +19,10 @@ using protocol::fault;
 /// The Sentinels of a URL, and in words what they want done.
 struct watch {
   explicit watch(std::string const& hosts = "s0,s1,s2", std::map<std::string, std::string> mapped = {})
-      : map{std::move(mapped)}, core{parse_sentinels("redis-sentinel://" + hosts + "?sentinelMasterId=m"), {.refresh = 10s, .patience = 3s}, map} {}
+      : map{std::move(mapped)},
+        core{parse_sentinels("redis-sentinel://" + hosts + "?sentinelMasterId=m"),
+             {.refresh = 10s, .patience = 3s},
+             map} {}
 
   std::string todo() {
     auto const did = core.take();
@@ -126,7 +129,8 @@ TEST(Sentinels, D19AnOlderEpochIsLoggedOnceForEachThatNamesIt) {
   w.log.clear();
   w.says(2, "a", 5);
   w.says(2, "a", 5);
-  EXPECT_EQ(w.log, lines{"redis-sentinel://s2:26379 says that the master 'm' is at a:6379 (epoch 5); ignored, since redis-sentinel://s0:26379 has "
+  EXPECT_EQ(w.log, lines{"redis-sentinel://s2:26379 says that the master 'm' is at a:6379 (epoch 5); ignored, since "
+                         "redis-sentinel://s0:26379 has "
                          "named b:6379 (epoch 6)"});
   w.log.clear();
   w.says(1, "a", 5);
@@ -148,7 +152,8 @@ TEST(Sentinels, OneThatMayNotTellTheEpochCountsIfThereIsNoOther) {
 TEST(Sentinels, D20AnEventOfAnotherNameIsIgnored) {
   watch w;
   w.settled();
-  for (std::string const event : {"other a 1 b 2", "mm a 1 b 2", "m", "", "M a 1 b 2", "m2 m 1 b 2"}) EXPECT_EQ(w.switched(0, event), "") << event;
+  for (std::string const event : {"other a 1 b 2", "mm a 1 b 2", "m", "", "M a 1 b 2", "m2 m 1 b 2"})
+    EXPECT_EQ(w.switched(0, event), "") << event;
   EXPECT_EQ(w.switched(1, "m a 1 b 2"), "ask1") << "its epoch is asked for";
   EXPECT_EQ(w.where(), "a:6379") << "the event alone is not believed";
   EXPECT_EQ(w.says(1, "b", 6, 2), "moved");
@@ -165,7 +170,9 @@ TEST(Sentinels, D20ANameThatNoneKnowsIsAnErrorWhenAllThatCanBeAskedHaveSaidSo) {
   EXPECT_EQ(w.where(), "wait") << "the third may know it";
   EXPECT_EQ(w.knows_nothing(2), "moved");
   EXPECT_EQ(w.where(), "nowhere " + std::to_string(static_cast<int>(fault::refused)));
-  EXPECT_EQ(w.words, "redis-sentinel://s0:26379: does not know this name; s1: refused; redis-sentinel://s2:26379: does not know this name");
+  EXPECT_EQ(w.words,
+            "redis-sentinel://s0:26379: does not know this name; s1: refused; redis-sentinel://s2:26379: does not know "
+            "this name");
   EXPECT_EQ(w.says(1, "a", 0), "moved") << "it is never too late";
   EXPECT_EQ(w.where(), "a:6379");
   EXPECT_EQ(w.knows_nothing(1), "") << "a Sentinel that forgets the master later does not move it";
@@ -213,7 +220,8 @@ TEST(Sentinels, ThatOthersNameAreListenedToUpToFive) {
   watch w;
   w.begin();
   w.connected(0, "id0");
-  std::vector<named_sentinel> const others{{"id1", "10.0.0.1", 26379}, {"id3", "s3", 1}, {"id4", "s4", 2}, {"id5", "s5", 3}};
+  std::vector<named_sentinel> const others{
+      {"id1", "10.0.0.1", 26379}, {"id3", "s3", 1}, {"id4", "s4", 2}, {"id5", "s5", 3}};
   EXPECT_EQ(w.told_of(others), "");
   EXPECT_EQ(w.says(0, "a", 5), "moved");
   w.connected(1, "id1");
@@ -233,7 +241,8 @@ TEST(Sentinels, OfAHostileOneAreBoundedInNumberAndTime) {
   double const taken = test::cpu_seconds([&] {
     for (int round = 0; round < 200; ++round) {
       std::vector<named_sentinel> others;
-      for (int n = 0; n < 100; ++n) others.push_back({"id" + std::to_string(round * 100 + n), "h" + std::to_string(n), 1});
+      for (int n = 0; n < 100; ++n)
+        others.push_back({"id" + std::to_string(round * 100 + n), "h" + std::to_string(n), 1});
       w.told_of(others);
       for (std::size_t n = 3; n < 5; ++n) w.failed(n);
     }

@@ -50,7 +50,8 @@ std::map<std::string, row> rows() {
 /// A default from the header, in the words of the page.
 std::string in_words(std::string const& code) {
   static std::map<std::string, std::string> const units{{"milliseconds", "ms"}, {"seconds", "s"}, {"minutes", "min"}};
-  static std::map<std::string, std::string> const words{{"{}", "empty"}, {"nullptr", "empty"}, {"std::nullopt", "empty"}, {"duration::zero()", "0"}};
+  static std::map<std::string, std::string> const words{
+      {"{}", "empty"}, {"nullptr", "empty"}, {"std::nullopt", "empty"}, {"duration::zero()", "0"}};
   if (auto const word = words.find(code); word != words.end()) return word->second;
   std::smatch m;
   if (std::regex_match(code, m, std::regex{R"(std::chrono::(\w+)\{(\d+)\})"})) return m[2].str() + " " + units.at(m[1]);
@@ -111,11 +112,13 @@ setting of(T config::*member) {
   return {[member](config& c, duration d) { c.*member = d; }, [member](config const& c) { return c.*member; }};
 }
 setting of(duration quorum_config::*member) {
-  return {[member](config& c, duration d) { c.quorum.*member = d; }, [member](config const& c) { return c.quorum.*member; }, true};
+  return {[member](config& c, duration d) { c.quorum.*member = d; },
+          [member](config const& c) { return c.quorum.*member; }, true};
 }
 
 setting of(duration zookeeper_config::*member) {
-  return {[member](config& c, duration d) { c.zookeeper.*member = d; }, [member](config const& c) { return c.zookeeper.*member; }};
+  return {[member](config& c, duration d) { c.zookeeper.*member = d; },
+          [member](config const& c) { return c.zookeeper.*member; }};
 }
 
 /// All members that are durations.
@@ -146,7 +149,8 @@ std::map<std::string, setting> const& durations() {
 
 /// `text` of a range as a duration; names of members mean their defaults.
 duration bound(std::string const& text) {
-  static std::map<std::string, duration> const units{{"ms", 1ms}, {"s", 1s}, {"min", 1min}, {"hour", 1h}, {"day", 24h}, {"days", 24h}};
+  static std::map<std::string, duration> const units{{"ms", 1ms},  {"s", 1s},    {"min", 1min},
+                                                     {"hour", 1h}, {"day", 24h}, {"days", 24h}};
   static config const defaults{};
   static std::map<std::string, duration> const names{{"0", 0s},
                                                      {"`lease`", defaults.lease},
@@ -189,8 +193,10 @@ TEST(SettingsPage, SaysOfEachMemberThatAClientLowersToWhat) {
   std::set<std::string> changed;
   for (auto const& [name, s] : durations()) {
     if (name == "lease" || !page.contains(name)) continue;
-    for (char const* const url : {"redis://127.0.0.1:1", "redlock://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "zookeeper://127.0.0.1:1"}) {
-      for (duration const value : {duration{20min}, duration{1min}, duration{2s}, duration{400ms}, duration{200ms}, duration{50ms}}) {
+    for (char const* const url :
+         {"redis://127.0.0.1:1", "redlock://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "zookeeper://127.0.0.1:1"}) {
+      for (duration const value :
+           {duration{20min}, duration{1min}, duration{2s}, duration{400ms}, duration{200ms}, duration{50ms}}) {
         config c;
         c.lease = 1s;
         c.url = url;
@@ -209,8 +215,8 @@ TEST(SettingsPage, SaysOfEachMemberThatAClientLowersToWhat) {
       }
     }
   }
-  EXPECT_EQ(changed, (std::set<std::string>{"claim", "command_timeout", "quorum.vote_claim", "reconnect_max", "reconnect_min", "stop_margin",
-                                            "sync_timeout"}));
+  EXPECT_EQ(changed, (std::set<std::string>{"claim", "command_timeout", "quorum.vote_claim", "reconnect_max",
+                                            "reconnect_min", "stop_margin", "sync_timeout"}));
 }
 
 TEST(SettingsPage, GivesTheRangesThatAClientHolds) {
@@ -219,7 +225,8 @@ TEST(SettingsPage, GivesTheRangesThatAClientHolds) {
   for (auto const& [name, ignored] : durations()) unread.insert(name);
   for (auto const& [name, r] : rows()) {
     if (!durations().contains(name)) {
-      EXPECT_FALSE(std::regex_search(r.initial, std::regex{R"(^\d+ (ms|s|min)$)"})) << name << " is a duration: this test should have it";
+      EXPECT_FALSE(std::regex_search(r.initial, std::regex{R"(^\d+ (ms|s|min)$)"}))
+          << name << " is a duration: this test should have it";
       continue;
     }
     unread.erase(name);

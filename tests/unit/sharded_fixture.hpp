@@ -15,8 +15,13 @@
 
 namespace conch::engine {
 
-/// Masters are called a, b, c ... by their numbers. The slot of a lock is the number behind its name: "L7" is in slot 7.
-class sharded_test : public testing::Test, public acquisition_events, public admin_events, public shards, public log_sink {
+/// Masters are called a, b, c ... by their numbers. The slot of a lock is the number behind its name: "L7" is in slot
+/// 7.
+class sharded_test : public testing::Test,
+                     public acquisition_events,
+                     public admin_events,
+                     public shards,
+                     public log_sink {
  public:
   struct way final : wire {
     void send(command const& c) override {
@@ -64,7 +69,8 @@ class sharded_test : public testing::Test, public acquisition_events, public adm
     way& w = ways[n];
     ++w.connections;
     w.events->connected_as({w.connections, "here", server_us(), now, run + name_of(n)}, now);
-    while (!w.unanswered.empty() && (w.unanswered.front().starts_with("kill") || w.unanswered.front() == "subscribe")) answer(n, {});
+    while (!w.unanswered.empty() && (w.unanswered.front().starts_with("kill") || w.unanswered.front() == "subscribe"))
+      answer(n, {});
     EXPECT_EQ(w.unanswered.front(), "prove");
     answer(n, {1});
   }
@@ -78,7 +84,9 @@ class sharded_test : public testing::Test, public acquisition_events, public adm
     backend->moved(now);
   }
 
-  std::int64_t server_us() const { return 1'700'000'000'000'000 + std::chrono::duration_cast<std::chrono::microseconds>(now - begin).count(); }
+  std::int64_t server_us() const {
+    return 1'700'000'000'000'000 + std::chrono::duration_cast<std::chrono::microseconds>(now - begin).count();
+  }
   void advance(duration d) {
     time_point const until = now + d;
     while (timers.next() <= until) {
@@ -101,7 +109,9 @@ class sharded_test : public testing::Test, public acquisition_events, public adm
   }
   void release(caller& a) { cohort->release(a, now); }
   void cancel(caller& a, cancel_type type) { cohort->cancel(a, type, now); }
-  protocol::place const& place_of(std::string_view lock) { return static_cast<protocol::place const&>(*cohort->find(lock)); }
+  protocol::place const& place_of(std::string_view lock) {
+    return static_cast<protocol::place const&>(*cohort->find(lock));
+  }
 
   void answer(std::size_t n, numbers const& what) {
     ASSERT_FALSE(ways[n].unanswered.empty()) << "nothing to answer at " << name_of(n);
@@ -144,7 +154,8 @@ class sharded_test : public testing::Test, public acquisition_events, public adm
   // shards
   void report_to(shard_events&) noexcept override {}
   unsigned slot_of(std::string_view name) const override {
-    auto const digits = std::find_if(name.begin(), name.end(), [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; });
+    auto const digits =
+        std::find_if(name.begin(), name.end(), [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; });
     return static_cast<unsigned>(std::stoul(std::string{digits, name.end()}));
   }
   std::size_t owner(unsigned slot) const override { return owners[slot]; }
@@ -153,8 +164,12 @@ class sharded_test : public testing::Test, public acquisition_events, public adm
     w.of = this;
     return w;
   }
-  void report_to(std::size_t number, wire_events& e) override { (number == nobody ? nowhere : ways[number]).events = &e; }
-  bool is_master(std::size_t number) const override { return std::find(owners.begin(), owners.end(), number) != owners.end(); }
+  void report_to(std::size_t number, wire_events& e) override {
+    (number == nobody ? nowhere : ways[number]).events = &e;
+  }
+  bool is_master(std::size_t number) const override {
+    return std::find(owners.begin(), owners.end(), number) != owners.end();
+  }
   /// "ASK b" and "TRYAGAIN".
   detour detour_of(std::string_view words, std::size_t) override {
     if (words == "TRYAGAIN") return {detour::kind::each_alone, nobody};
@@ -169,7 +184,9 @@ class sharded_test : public testing::Test, public acquisition_events, public adm
     if (how == acquired::granted) events.push_back(who + " granted " + std::to_string(a.fence / 4096));
     else events.push_back(who + (how == acquired::busy ? " busy" : " failed " + to_text(why)));
   }
-  void on_lost(acquisition& a, error_code why) override { events.push_back(static_cast<caller&>(a).label + " lost " + to_text(why)); }
+  void on_lost(acquisition& a, error_code why) override {
+    events.push_back(static_cast<caller&>(a).label + " lost " + to_text(why));
+  }
   void on_released(acquisition& a, bool was_held, error_code why) override {
     events.push_back(static_cast<caller&>(a).label + (was_held ? " released " : " not released ") + to_text(why));
   }

@@ -12,7 +12,8 @@ TEST_F(sharded_test, EachLockIsAskedForAtTheMasterOfItsSlot) {
   ask("x", "L1");
   ask("y", "L11");
   ask("z", "L21");
-  EXPECT_EQ(sent(), (texts{"a: acquire L1 4", "b: acquire L11 5", "c: acquire L21 6"})) << "ids are counted for the client";
+  EXPECT_EQ(sent(), (texts{"a: acquire L1 4", "b: acquire L11 5", "c: acquire L21 6"}))
+      << "ids are counted for the client";
   grant(1, 100);
   EXPECT_EQ(received(), texts{"y granted 100"});
 }
@@ -168,7 +169,8 @@ TEST_F(sharded_test, WhatIsInFlightOnAConnectionThatIsCutBehindAMoveIsAskedForAt
   (void)sent();
   auto const of_locks = [](texts const& all) {
     return std::count_if(all.begin(), all.end(), [](std::string const& one) {
-      return one.find("K1") != one.npos || one.find("G1") != one.npos || one.find("L1") != one.npos || one.find("N1") != one.npos;
+      return one.find("K1") != one.npos || one.find("G1") != one.npos || one.find("L1") != one.npos ||
+             one.find("N1") != one.npos;
     });
   };
   move(1, 1);

@@ -42,12 +42,14 @@ TEST(Slots, HaveEachATagOfItsOwnWithSixDigitsAtMost) {
 }
 
 std::vector<named_slots> thirds(std::string const& third = "c") {
-  return {{0, 5460, "aaaaaaaa", "a", 1}, {5461, 10922, "bbbbbbbb", "b", 1}, {10923, 16383, third + "ccccccc", third, 1}};
+  return {
+      {0, 5460, "aaaaaaaa", "a", 1}, {5461, 10922, "bbbbbbbb", "b", 1}, {10923, 16383, third + "ccccccc", third, 1}};
 }
 
 struct watched {
   explicit watched(std::map<std::string, std::string> mapped = {})
-      : address_map{std::move(mapped)}, map{{.refresh = 10s, .patience = 3s}, address_map} {}
+      : address_map{std::move(mapped)},
+        map{{.refresh = 10s, .patience = 3s}, address_map} {}
 
   void begin() {
     map.connected(now);
@@ -302,8 +304,9 @@ std::optional<std::vector<named_slots>> read(std::string_view bytes) {
 std::string const first_id = "$40\r\n0123456789012345678901234567890123456789\r\n";
 
 TEST(ReadSlots, TakesTheMasterOfEachRange) {
-  auto const all = read("*2\r\n*4\r\n:0\r\n:9\r\n*4\r\n$9\r\n127.0.0.1\r\n:7001\r\n" + first_id + "*0\r\n*3\r\n$1\r\nr\r\n:7002\r\n" + first_id +
-                        "*3\r\n:10\r\n:10\r\n*3\r\n$0\r\n\r\n:7003\r\n" + first_id);
+  auto const all =
+      read("*2\r\n*4\r\n:0\r\n:9\r\n*4\r\n$9\r\n127.0.0.1\r\n:7001\r\n" + first_id +
+           "*0\r\n*3\r\n$1\r\nr\r\n:7002\r\n" + first_id + "*3\r\n:10\r\n:10\r\n*3\r\n$0\r\n\r\n:7003\r\n" + first_id);
   ASSERT_TRUE(all);
   ASSERT_EQ(all->size(), 2u);
   EXPECT_EQ((*all)[0].last, 9u);
@@ -323,10 +326,12 @@ TEST(ReadSlots, AHostThatIsNullOrUnknownIsTheOneThatWasAsked) {
 }
 
 TEST(ReadSlots, RefusesWhatIsNoMap) {
-  for (std::string const& bytes :
-       {std::string{"+OK\r\n"}, std::string{"*1\r\n:1\r\n"}, "*1\r\n*3\r\n:0\r\n:16384\r\n*3\r\n$1\r\nh\r\n:1\r\n" + first_id,
-        "*1\r\n*3\r\n:2\r\n:1\r\n*3\r\n$1\r\nh\r\n:1\r\n" + first_id, "*1\r\n*3\r\n:0\r\n:1\r\n*3\r\n$1\r\nh\r\n:0\r\n" + first_id,
-        std::string{"*1\r\n*3\r\n:0\r\n:1\r\n*3\r\n$1\r\nh\r\n:1\r\n$1\r\ni\r\n"}, std::string{"*1\r\n*2\r\n:0\r\n:1\r\n"}}) {
+  for (std::string const& bytes : {std::string{"+OK\r\n"}, std::string{"*1\r\n:1\r\n"},
+                                   "*1\r\n*3\r\n:0\r\n:16384\r\n*3\r\n$1\r\nh\r\n:1\r\n" + first_id,
+                                   "*1\r\n*3\r\n:2\r\n:1\r\n*3\r\n$1\r\nh\r\n:1\r\n" + first_id,
+                                   "*1\r\n*3\r\n:0\r\n:1\r\n*3\r\n$1\r\nh\r\n:0\r\n" + first_id,
+                                   std::string{"*1\r\n*3\r\n:0\r\n:1\r\n*3\r\n$1\r\nh\r\n:1\r\n$1\r\ni\r\n"},
+                                   std::string{"*1\r\n*2\r\n:0\r\n:1\r\n"}}) {
     EXPECT_FALSE(read(bytes)) << bytes;
   }
   EXPECT_TRUE(read("*0\r\n")) << "a Cluster without slots";
@@ -344,8 +349,8 @@ TEST(ReadMoved, TakesSlotAndAddress) {
 }
 
 TEST(ReadMoved, RefusesWhatIsNone) {
-  for (std::string_view const words : {"ASK 3999 127.0.0.1:6381", "MOVED", "MOVED x 127.0.0.1:1", "MOVED 16384 h:1", "MOVED 1 h", "MOVED 1 h:0",
-                                       "MOVED 1 h:65536", "MOVED 1:2 h", "MOVED -1 h:1"}) {
+  for (std::string_view const words : {"ASK 3999 127.0.0.1:6381", "MOVED", "MOVED x 127.0.0.1:1", "MOVED 16384 h:1",
+                                       "MOVED 1 h", "MOVED 1 h:0", "MOVED 1 h:65536", "MOVED 1:2 h", "MOVED -1 h:1"}) {
     EXPECT_FALSE(read_moved(words)) << words;
   }
 }

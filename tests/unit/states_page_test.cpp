@@ -68,7 +68,8 @@ steps allowed(state_table<State, N> const& code, names const& all) {
   steps found;
   for (std::size_t from = 0; from < all.size(); ++from)
     for (std::size_t to = 0; to < all.size(); ++to)
-      if (from != to && code.allows(static_cast<State>(from), static_cast<State>(to))) found.emplace(all[from], all[to]);
+      if (from != to && code.allows(static_cast<State>(from), static_cast<State>(to)))
+        found.emplace(all[from], all[to]);
   return found;
 }
 
@@ -80,7 +81,8 @@ TEST(StatesPage, HasTheStatesOfAPlaceAndItsTransitions) {
 }
 
 TEST(StatesPage, HasTheStatesOfAConnectionAndItsTransitions) {
-  names const all{"idle", "locating", "asking", "resolving", "connecting", "handshaking", "greeting", "up", "pausing", "closed"};
+  names const all{"idle",        "locating", "asking", "resolving", "connecting",
+                  "handshaking", "greeting", "up",     "pausing",   "closed"};
   std::string const text = section("States of a connection");
   table page;
   std::regex const row{R"(\n\| ([a-z]+) \| [^|]+ \|([^|]*)\|(?=\n))"};

@@ -15,7 +15,9 @@
 namespace conch {
 namespace {
 
-bool has_line(std::string const& text, std::string const& line) { return ("\n" + text).find("\n" + line + "\n") != std::string::npos; }
+bool has_line(std::string const& text, std::string const& line) {
+  return ("\n" + text).find("\n" + line + "\n") != std::string::npos;
+}
 
 TEST(Stats, ResultsAreLabelsOfOneCounter) {
   statistics s;
@@ -54,7 +56,8 @@ TEST(Stats, EachServerOfAQuorumHasItsLines) {
   std::string const text = to_prometheus(of_two_servers(), "client=\"a\"");
   EXPECT_TRUE(has_line(text, "conch_server_connected{client=\"a\",server=\"redis://one:6379\"} 1")) << text;
   EXPECT_TRUE(has_line(text, "conch_server_votes_total{client=\"a\",server=\"redis://one:6379\"} 7")) << text;
-  EXPECT_TRUE(has_line(text, "conch_server_round_trip_seconds{client=\"a\",server=\"redis://one:6379\"} 0.0015")) << text;
+  EXPECT_TRUE(has_line(text, "conch_server_round_trip_seconds{client=\"a\",server=\"redis://one:6379\"} 0.0015"))
+      << text;
   EXPECT_TRUE(has_line(text, R"(conch_server_connected{client="a",server="redis://a\"b\\c\nd"} 0)")) << text;
   EXPECT_TRUE(has_line(text, R"(conch_server_cleanups_pending{client="a",server="redis://a\"b\\c\nd"} 3)")) << text;
   EXPECT_EQ(to_prometheus(statistics{}).find("conch_server_"), std::string::npos);
@@ -82,7 +85,8 @@ TEST(Stats, NamesOfLocksAreLabelsThatNobodyCanBreakOutOf) {
 
 std::set<std::string> all_of(std::string const& text, std::regex const& form) {
   std::set<std::string> found;
-  for (std::sregex_iterator at{text.begin(), text.end(), form}, end; at != end; ++at) found.insert(at->str(at->size() - 1));
+  for (std::sregex_iterator at{text.begin(), text.end(), form}, end; at != end; ++at)
+    found.insert(at->str(at->size() - 1));
   return found;
 }
 

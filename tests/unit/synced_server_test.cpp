@@ -34,14 +34,17 @@ class SyncedServer : public testing::Test, public acquisition_events, public log
 
   void connect(std::string const& run = "1") {
     both->first().receiver().connected_as({1, "here:1", 1'700'000'000'000'000, now, run}, now);
-    while (!first.sent.empty() && (first.sent.front().starts_with("kill") || first.sent.front() == "subscribe" || first.sent.front() == "prove")) {
+    while (!first.sent.empty() && (first.sent.front().starts_with("kill") || first.sent.front() == "subscribe" ||
+                                   first.sent.front() == "prove")) {
       first.sent.erase(first.sent.begin());
       ++unheard;
     }
     for (; unheard > 0; --unheard) tell({1});
     connect_second(run);
   }
-  void connect_second(std::string const& run = "1") { both->second().connected_as({2, "here:2", 1'700'000'000'000'000, now, run}, now); }
+  void connect_second(std::string const& run = "1") {
+    both->second().connected_as({2, "here:2", 1'700'000'000'000'000, now, run}, now);
+  }
 
   caller& new_caller(std::string label) {
     auto& a = *callers.emplace_back(std::make_unique<caller>());
@@ -97,12 +100,15 @@ class SyncedServer : public testing::Test, public acquisition_events, public log
     std::string const what = how == acquired::granted ? "granted" : how == acquired::busy ? "busy" : why.message();
     events.push_back(static_cast<caller&>(a).label + ' ' + what);
   }
-  void on_lost(acquisition& a, error_code why) override { events.push_back(static_cast<caller&>(a).label + " lost: " + to_text(why)); }
+  void on_lost(acquisition& a, error_code why) override {
+    events.push_back(static_cast<caller&>(a).label + " lost: " + to_text(why));
+  }
   void on_released(acquisition& a, bool was_held, error_code) override {
     events.push_back(static_cast<caller&>(a).label + (was_held ? " released" : " was not held"));
   }
   void on_observed(acquisition& a, observation const& o) override {
-    if (o.what == observation::kind::retried && o.again == retry_reason::replicas_missing) observed.push_back(static_cast<caller&>(a).label);
+    if (o.what == observation::kind::retried && o.again == retry_reason::replicas_missing)
+      observed.push_back(static_cast<caller&>(a).label);
   }
   void note(bool, std::string_view) override {}
 
@@ -168,7 +174,8 @@ TEST_F(SyncedServer, APermitThatTooFewReplicasHaveIsGivenBackByAScriptOfItsOwnAn
     EXPECT_EQ(second.take(), (texts{"renew permits L 1", "mark", "wait 2 1000"}));
     acknowledge(1);
   }
-  EXPECT_EQ(first.take(), (texts{"release L 1 permit 1 of 3", "acquire L 2 permit 1 of 3"})) << "no script of permits does both";
+  EXPECT_EQ(first.take(), (texts{"release L 1 permit 1 of 3", "acquire L 2 permit 1 of 3"}))
+      << "no script of permits does both";
   tell({1, 0, 0, 1'700'000'000'000'000});
   tell({1, 200, 1'700'000'000'000'000, 0});
   acknowledge(2);
@@ -379,7 +386,8 @@ TEST_F(SyncedServer, ASecondConnectionToAnotherServerIsNotUsed) {
   EXPECT_EQ(first.take().back(), "release L 1 again 2") << "the claim is over";
 }
 
-// After a failover without a disconnection the first one is at a server that is a replica now, and has nothing to ask that would tell it so.
+// After a failover without a disconnection the first one is at a server that is a replica now, and has nothing to ask
+// that would tell it so.
 TEST_F(SyncedServer, AYoungerSecondConnectionToAnotherServerMovesTheFirst) {
   caller& a = holding();
   both->second().disconnected("UNBLOCKED", now);
@@ -425,7 +433,8 @@ TEST_F(SyncedServer, AnOlderSecondConnectionToAnotherServerIsLeftAtOnce) {
   EXPECT_EQ(second.drops.size(), 1u);
 }
 
-// A first connection that is made anew asks for the whole lease of what it has been granted. Without replicas that is worth nothing.
+// A first connection that is made anew asks for the whole lease of what it has been granted. Without replicas that is
+// worth nothing.
 TEST_F(SyncedServer, AClaimIsOverInItsTimeWhateverTheServerWasAskedForSince) {
   connect();
   ask("a", "L", duration::max(), true);
@@ -437,7 +446,8 @@ TEST_F(SyncedServer, AClaimIsOverInItsTimeWhateverTheServerWasAskedForSince) {
   both->first().receiver().connected_as({3, "here:3", 1'700'000'000'000'000, now, "1"}, now);
   texts const written = first.take();
   ASSERT_NE(std::find(written.begin(), written.end(), "renew L 1"), written.end());
-  for (std::string const& one : written) tell(one.starts_with("renew") ? numbers{1'700'000'000'000'000, 1} : numbers{1});
+  for (std::string const& one : written)
+    tell(one.starts_with("renew") ? numbers{1'700'000'000'000'000, 1} : numbers{1});
   advance(2900ms);
   EXPECT_EQ(received(), texts{});
   advance(100ms);
@@ -451,8 +461,8 @@ TEST_F(SyncedServer, WithoutTheRightToWaitItSaysSoAtOnce) {
   tell_second({1'700'000'000'000'000, 1});
   tell_second({0});
   fail_second(fault::access_denied, "NOPERM this user has no permissions to run the 'wait' command");
-  EXPECT_EQ(received(),
-            texts{"a the lock server denies access: NOPERM this user has no permissions to run the 'wait' command (waiting for lock \"L\")"});
+  EXPECT_EQ(received(), texts{"a the lock server denies access: NOPERM this user has no permissions to run the 'wait' "
+                              "command (waiting for lock \"L\")"});
 }
 
 TEST_F(SyncedServer, AWaitThatIsNotAnsweredEndsTheConnection) {

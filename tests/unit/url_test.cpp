@@ -42,7 +42,8 @@ TEST(Url, EachFormMeansThis) {
            {"redis://a/", "a", 6379, "", "", "", 0, "redis://a:6379"},
            {"redis://a:1", "a", 1, "", "", "", 0, "redis://a:1"},
            {"redis://a:65535/15", "a", 65535, "", "", "", 15, "redis://a:65535"},
-           {"redis://a.example.com/1000000", "a.example.com", 6379, "", "", "", 1'000'000, "redis://a.example.com:6379"},
+           {"redis://a.example.com/1000000", "a.example.com", 6379, "", "", "", 1'000'000,
+            "redis://a.example.com:6379"},
            {"redis://10.0.0.1:7", "10.0.0.1", 7, "", "", "", 0, "redis://10.0.0.1:7"},
            {"redis://[::1]", "::1", 6379, "", "", "", 0, "redis://[::1]:6379"},
            {"redis://[fe80::1%eth0]:7/2", "fe80::1%eth0", 7, "", "", "", 2, "redis://[fe80::1%eth0]:7"},
@@ -60,7 +61,8 @@ TEST(Url, EachFormMeansThis) {
            {"unix:///run/r.sock?db=3", "", 6379, "/run/r.sock", "", "", 3, "unix:///run/r.sock"},
            {"unix://u:p@/run/r.sock", "", 6379, "/run/r.sock", "u", "p", 0, "unix:///run/r.sock"},
            {"unix:///run/a@b:c", "", 6379, "/run/a@b:c", "", "", 0, "unix:///run/a@b:c"},
-           {"unix:///" + std::string(106, 's'), "", 6379, "/" + std::string(106, 's'), "", "", 0, "unix:///" + std::string(106, 's')},
+           {"unix:///" + std::string(106, 's'), "", 6379, "/" + std::string(106, 's'), "", "", 0,
+            "unix:///" + std::string(106, 's')},
        }) {
     address const a = parse_one(url);
     EXPECT_EQ(a.is_unix_socket(), !path.empty()) << url;
@@ -73,7 +75,8 @@ TEST(Url, EachFormMeansThis) {
     EXPECT_EQ(a.shown(), shown) << url;
     EXPECT_EQ(open(url)->shown(), shown) << url;
   }
-  for (std::string const url : {"memory://", "memory://a/b?c", "memory://u:p@a#b"}) EXPECT_EQ(open(url)->shown(), url) << "all of it is a name";
+  for (std::string const url : {"memory://", "memory://a/b?c", "memory://u:p@a#b"})
+    EXPECT_EQ(open(url)->shown(), url) << "all of it is a name";
 }
 
 std::string refusal(std::string const& url) {
@@ -175,13 +178,15 @@ TEST(Url, WhatMeansNothingIsRefusedWithTheReasonAndWithoutThePassword) {
 }
 
 TEST(Url, ThatCanBeUnderstoodInTwoWaysIsRefusedByEverySchemeWithTheSameWords) {
-  std::vector<std::string> const schemes{"redis",           "rediss",        "valkey",         "valkeys",        "redlock",         "redis-sentinel",
-                                         "rediss-sentinel", "redis-cluster", "rediss-cluster", "valkey-cluster", "valkeys-cluster", "zookeeper",
-                                         "zookeepers",      "unix"};
+  std::vector<std::string> const schemes{
+      "redis",           "rediss",        "valkey",         "valkeys",        "redlock",         "redis-sentinel",
+      "rediss-sentinel", "redis-cluster", "rediss-cluster", "valkey-cluster", "valkeys-cluster", "zookeeper",
+      "zookeepers",      "unix"};
   std::set<std::string> words;
   for (std::string const& scheme : schemes) {
     std::string const behind = scheme == "unix" ? "/run/x.sock" : "host";
-    for (std::string const password : {"sek/ret", "sek@ret", "sek?ret", "sek#ret", "@sekret", "sek/@ret", "/sekret", "sek/r?e@t"}) {
+    for (std::string const password :
+         {"sek/ret", "sek@ret", "sek?ret", "sek#ret", "@sekret", "sek/@ret", "/sekret", "sek/r?e@t"}) {
       std::string const url = scheme + "://user:" + password + "@" + behind;
       std::string const said = refusal(url);
       EXPECT_NE(said.find("%2F"), std::string::npos) << url << ": " << said;
@@ -240,7 +245,8 @@ TEST(Url, OneServerIsTheSameWithTlsAndWithout) {
   EXPECT_NE(refusal_of_votes({"redis://a:1", "rediss://a:1"}).find("the same"), std::string::npos);
   EXPECT_EQ(refusal_of_votes({"redis://a:1", "rediss://a:2"}), "nothing");
   EXPECT_NE(refusal_of_votes({"unix:///run/a", "unix:///run//./b/../a"}).find("the same"), std::string::npos);
-  EXPECT_NE(refusal_of_votes({"redis://Host.example", "redis://host.EXAMPLE.:6379/3"}).find("the same"), std::string::npos);
+  EXPECT_NE(refusal_of_votes({"redis://Host.example", "redis://host.EXAMPLE.:6379/3"}).find("the same"),
+            std::string::npos);
 }
 
 TEST(Url, OfSentinelsNamesThemAndWhatIsKnownOfTheServer) {
@@ -310,7 +316,8 @@ TEST(Url, OfSentinelsThatMeansNothingIsRefusedWithTheReason) {
 }
 
 TEST(Url, OfServersThatDecideByThemselvesGivesNoVote) {
-  for (std::string const url : {"redis-sentinel://a", "rediss-sentinel://a?sentinelMasterId=m", "redis-cluster://a", "redlock://a,b"}) {
+  for (std::string const url :
+       {"redis-sentinel://a", "rediss-sentinel://a?sentinelMasterId=m", "redis-cluster://a", "redlock://a,b"}) {
     EXPECT_NE(refusal_of_votes({url}).find("each server of a quorum"), std::string::npos) << refusal_of_votes({url});
   }
   EXPECT_NE(refusal_of_votes({"zookeeper://a"}).find("gives no votes"), std::string::npos);
@@ -345,8 +352,11 @@ TEST(Url, ASettingOfAnotherKindOfServerIsRefused) {
   auto const map = [](config& c) { c.address_map = {{"a:1", "b:1"}}; };
   auto const name = [](config& c) { c.master_name = "m"; };
   for (std::string const url : {"redis://a", "memory://", "zookeeper://a", "redlock://a,b"}) {
-    EXPECT_NE(refusal_with(url, map).find("address_map is set, and the URL begins neither with"), std::string::npos) << url;
-    EXPECT_NE(refusal_with(url, name).find("master_name is set, and the URL does not begin with redis-sentinel://"), std::string::npos) << url;
+    EXPECT_NE(refusal_with(url, map).find("address_map is set, and the URL begins neither with"), std::string::npos)
+        << url;
+    EXPECT_NE(refusal_with(url, name).find("master_name is set, and the URL does not begin with redis-sentinel://"),
+              std::string::npos)
+        << url;
   }
   EXPECT_EQ(refusal_with("redis-cluster://a", map), "nothing");
   EXPECT_NE(refusal_with("redis-cluster://a", name), "nothing");
@@ -367,12 +377,15 @@ TEST(Url, OfAComponentThatIsMissingSaysHowToLinkIt) {
 class dummy final : public servers::target {
  public:
   std::string shown() const override { return "dummy://"; }
-  void check(config&) const override { throw boost::system::system_error{make_error_code(errc::not_supported, "dummy:// keeps no locks")}; }
+  void check(config&) const override {
+    throw boost::system::system_error{make_error_code(errc::not_supported, "dummy:// keeps no locks")};
+  }
   servers::deployment make(servers::lent const&) const override { return {}; }
 };
 
 TEST(Url, KnowsTheHostsThatAreThisMachine) {
-  for (std::string const host : {"localhost", "db.localhost", "127.0.0.1", "127.200.0.9", "::1", "0:0:0:0:0:0:0:1", "::ffff:127.0.0.1"})
+  for (std::string const host :
+       {"localhost", "db.localhost", "127.0.0.1", "127.200.0.9", "::1", "0:0:0:0:0:0:0:1", "::ffff:127.0.0.1"})
     EXPECT_TRUE(is_this_machine(host)) << host;
   for (std::string const host : {"127.example.com", "localhost.example.com", "10.0.0.1", "::2", "::ffff:10.0.0.1", ""})
     EXPECT_FALSE(is_this_machine(host)) << host;
@@ -420,7 +433,9 @@ TEST(Url, SaysWhetherItContainsALogin) {
 TEST(Url, OfANewKindOfServerNeedsNothingButItsScheme) {
   static constexpr servers::scheme::name names[] = {{"dummy"}, {"dummies", true}};
   static constexpr servers::scheme kind{
-      .names = names, .why_no_vote = "dummy:// gives no votes", .parse = [](std::string_view, config const&) -> std::unique_ptr<servers::target> {
+      .names = names,
+      .why_no_vote = "dummy:// gives no votes",
+      .parse = [](std::string_view, config const&) -> std::unique_ptr<servers::target> {
         return std::make_unique<dummy>();
       }};
   static registry::component room{kind};
@@ -453,8 +468,8 @@ TEST(Url, OfANewKindOfServerNeedsNothingButItsScheme) {
 }
 
 TEST(ClusterUrl, NamesSeedsWithTheUserOfAll) {
-  for (auto const& [scheme, over_tls] : {std::pair{"redis-cluster", false}, std::pair{"valkey-cluster", false}, std::pair{"rediss-cluster", true},
-                                         std::pair{"valkeys-cluster", true}}) {
+  for (auto const& [scheme, over_tls] : {std::pair{"redis-cluster", false}, std::pair{"valkey-cluster", false},
+                                         std::pair{"rediss-cluster", true}, std::pair{"valkeys-cluster", true}}) {
     std::string const url = std::string{scheme} + "://u:p%2C@a,b:7000,[::1]:7001";
     auto const all = parse_cluster(url).seeds;
     ASSERT_EQ(all.size(), 3u);
@@ -470,9 +485,11 @@ TEST(ClusterUrl, NamesSeedsWithTheUserOfAll) {
 }
 
 TEST(ClusterUrl, RefusesWhatIsNotMeant) {
-  for (auto const& [url, why] : {std::pair{"redis-cluster://", "the host is missing"}, std::pair{"redis-cluster://a,a", "are the same"},
-                                 std::pair{"redis-cluster://a/1", "a Cluster has one database, number 0"},
-                                 std::pair{"redis-cluster://a?cacert=x", "takes no '?'"}, std::pair{"redis-cluster://a,u:p@b", "allowed once"}}) {
+  for (auto const& [url, why] :
+       {std::pair{"redis-cluster://", "the host is missing"}, std::pair{"redis-cluster://a,a", "are the same"},
+        std::pair{"redis-cluster://a/1", "a Cluster has one database, number 0"},
+        std::pair{"redis-cluster://a?cacert=x", "takes no '?'"},
+        std::pair{"redis-cluster://a,u:p@b", "allowed once"}}) {
     try {
       (void)parse_cluster(url);
       ADD_FAILURE() << url;
@@ -498,12 +515,14 @@ TEST(ZookeeperUrl, NamesTheServersAndTheFolder) {
 
 TEST(ZookeeperUrl, RefusesWhatIsNotMeant) {
   for (auto const& [url, why] :
-       {std::pair{"zookeeper://", "the host is missing"}, std::pair{"zookeeper://a,a", "are the same"}, std::pair{"zookeeper://a//b", "is empty"},
-        std::pair{"zookeeper://a/b/", "is empty"}, std::pair{"zookeeper://a/..", "'..'"},
-        std::pair{"zookeeper://a:2181/app,b:2181/app", "allowed once"}, std::pair{"zookeeper://a/app,b", "allowed once"},
-        std::pair{"zookeeper://a/app,", "allowed once"}, std::pair{"zookeeper://a/\xff", "UTF-8"}, std::pair{"zookeeper://a/\xfe", "UTF-8"},
-        std::pair{"zookeeper://a/zookeeper", "belongs to the servers"}, std::pair{"zookeeper://a?cacert=x", "takes no '?'"},
-        std::pair{"zookeeper://a,u:p@b", "allowed once"}, std::pair{"zookeeper://:p@a", "user:password"}}) {
+       {std::pair{"zookeeper://", "the host is missing"}, std::pair{"zookeeper://a,a", "are the same"},
+        std::pair{"zookeeper://a//b", "is empty"}, std::pair{"zookeeper://a/b/", "is empty"},
+        std::pair{"zookeeper://a/..", "'..'"}, std::pair{"zookeeper://a:2181/app,b:2181/app", "allowed once"},
+        std::pair{"zookeeper://a/app,b", "allowed once"}, std::pair{"zookeeper://a/app,", "allowed once"},
+        std::pair{"zookeeper://a/\xff", "UTF-8"}, std::pair{"zookeeper://a/\xfe", "UTF-8"},
+        std::pair{"zookeeper://a/zookeeper", "belongs to the servers"},
+        std::pair{"zookeeper://a?cacert=x", "takes no '?'"}, std::pair{"zookeeper://a,u:p@b", "allowed once"},
+        std::pair{"zookeeper://:p@a", "user:password"}}) {
     try {
       (void)zookeeper::parse(url);
       ADD_FAILURE() << url;

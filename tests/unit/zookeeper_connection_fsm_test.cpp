@@ -28,8 +28,11 @@ std::string number(std::int64_t n, std::size_t size) {
   return out;
 }
 
-std::string const greeting = frame(number(0, 4) + number(12'000, 4) + number(7, 8) + number(16, 4) + std::string(16, 'p') + '\0');
-std::string answer_to(std::int32_t xid, status what = status::ok) { return frame(number(xid, 4) + number(5, 8) + number(static_cast<int>(what), 4)); }
+std::string const greeting =
+    frame(number(0, 4) + number(12'000, 4) + number(7, 8) + number(16, 4) + std::string(16, 'p') + '\0');
+std::string answer_to(std::int32_t xid, status what = status::ok) {
+  return frame(number(xid, 4) + number(5, 8) + number(static_cast<int>(what), 4));
+}
 
 class ZookeeperConnection : public ::testing::Test, public wire_events {
  protected:
@@ -46,7 +49,9 @@ class ZookeeperConnection : public ::testing::Test, public wire_events {
     told.emplace_back("connected");
     if (greets) fsm.greet({0, 12'000, 0, ""});
   }
-  void greeted(connect_response const& c, time_point) override { told.push_back("session " + std::to_string(c.session)); }
+  void greeted(connect_response const& c, time_point) override {
+    told.push_back("session " + std::to_string(c.session));
+  }
   void answered(reply const& r, time_point) override {
     told.push_back("answer " + std::to_string(static_cast<int>(r.what)));
     if (drops) fsm.drop("enough", ending::of_no_use);
@@ -54,7 +59,10 @@ class ZookeeperConnection : public ::testing::Test, public wire_events {
   void answered_ping(std::int64_t, time_point) override { told.emplace_back("ping"); }
   void noticed(notice const& n, time_point) override { told.push_back("notice " + n.path); }
   void disconnected(fault what, std::string_view why, time_point) override {
-    told.push_back((what == fault::malformed ? "malformed: " : what == fault::tls_failed ? "tls: " : "") + std::string{why});
+    told.push_back((what == fault::malformed    ? "malformed: "
+                    : what == fault::tls_failed ? "tls: "
+                                                : "") +
+                   std::string{why});
   }
 
   /// What it wants done, in words. What is to be written is written.
@@ -197,7 +205,8 @@ TEST_F(ZookeeperConnection, AnAnswerThatOvertakesAnotherEndsTheConnectionAndNotT
   fsm.end_turn(now);
   done();
   hear(answer_to(2, status::no_node));
-  EXPECT_EQ(take_told(), texts{"an answer to request 2 (status -101), and the next is that to request 1"}) << "not malformed, which would be final";
+  EXPECT_EQ(take_told(), texts{"an answer to request 2 (status -101), and the next is that to request 1"})
+      << "not malformed, which would be final";
   EXPECT_EQ(done(), texts{"close"});
 }
 
@@ -209,9 +218,9 @@ TEST_F(ZookeeperConnection, AnAnswerThatNobodyHasAskedForEndsTheConnection) {
 }
 
 TEST_F(ZookeeperConnection, SaysWhatAnotherKindOfServerLooksLike) {
-  for (auto const& [bytes, words] :
-       {std::pair{"HTTP/1.1 400 Bad Request\r\n", "this looks like HTTP"}, std::pair{"-ERR unknown command", "it answered '-ERR unknown command'"},
-        std::pair{"\x15\x03\x03\x02\x02P and more", "begins with zookeepers://"}}) {
+  for (auto const& [bytes, words] : {std::pair{"HTTP/1.1 400 Bad Request\r\n", "this looks like HTTP"},
+                                     std::pair{"-ERR unknown command", "it answered '-ERR unknown command'"},
+                                     std::pair{"\x15\x03\x03\x02\x02P and more", "begins with zookeepers://"}}) {
     want();
     fsm.life().resolved({{"1.1.1.1"}}, now);
     fsm.life().connected(now);
@@ -228,11 +237,10 @@ TEST_F(ZookeeperConnection, SaysWhyAServerMayEndAConnectionWithoutAWord) {
   fsm.life().resolved({{"1.1.1.1"}}, now);
   fsm.life().connected(now);
   fsm.failed("end of file", now);
-  EXPECT_EQ(
-      take_told(),
-      (texts{"connected",
-             "end of file, before it gave a session: it may have no quorum at present, or too many connections (maxClientCnxns, maxCnxns); or this "
-             "port is one of TLS, and the URL begins with zookeepers://"}));
+  EXPECT_EQ(take_told(), (texts{"connected",
+                                "end of file, before it gave a session: it may have no quorum at present, or too many "
+                                "connections (maxClientCnxns, maxCnxns); or this "
+                                "port is one of TLS, and the URL begins with zookeepers://"}));
 }
 
 TEST_F(ZookeeperConnection, WhatIsDroppedTellsNothingMore) {
@@ -326,7 +334,8 @@ TEST_F(ZookeeperConnection, AnEndInTheHandshakeMayBeThatOfAPlainPort) {
   over_tls.life().resolved({{"1.1.1.1"}}, now);
   over_tls.life().connected(now);
   over_tls.failed("end of file", now);
-  EXPECT_EQ(told, texts{"end of file, in the TLS handshake: if this port is without TLS, the URL begins with zookeeper://"});
+  EXPECT_EQ(told,
+            texts{"end of file, in the TLS handshake: if this port is without TLS, the URL begins with zookeeper://"});
 }
 
 // ---- which server comes next, and for how long

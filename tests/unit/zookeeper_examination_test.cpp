@@ -16,19 +16,21 @@ using namespace std::chrono_literals;
 using servers::verdict;
 
 TEST(ZookeeperExamination, ReadsWhatAServerSaysOfItself) {
-  server_word const word = read_word("zookeeper://a:1", "Zookeeper version: 3.8.0-5a02a05, built on 2022\nLatency: 0\nMode: leader\nNode count: 5\n");
+  server_word const word = read_word(
+      "zookeeper://a:1", "Zookeeper version: 3.8.0-5a02a05, built on 2022\nLatency: 0\nMode: leader\nNode count: 5\n");
   EXPECT_EQ(word.version, "3.8.0");
   EXPECT_EQ(word.mode, "leader");
   EXPECT_EQ(word.trouble, "");
-  EXPECT_EQ(read_word("a", "srvr is not executed because it is not in the whitelist.\n").trouble, "it does not answer srvr (4lw.commands.whitelist)");
+  EXPECT_EQ(read_word("a", "srvr is not executed because it is not in the whitelist.\n").trouble,
+            "it does not answer srvr (4lw.commands.whitelist)");
   EXPECT_EQ(read_word("a", "This ZooKeeper instance is not currently serving requests\n").trouble,
             "This ZooKeeper instance is not currently serving requests");
   EXPECT_EQ(read_word("a", "\x1b[2J\n").trouble, "\\x1b[2J");
 }
 
 TEST(ZookeeperExamination, CountsOnAMajority) {
-  server_word const leader{"a", "3.8.0", "leader", ""}, follower{"b", "3.8.0", "follower", ""}, away{"c", "", "", "Connection refused"},
-      alone{"d", "3.8.0", "standalone", ""};
+  server_word const leader{"a", "3.8.0", "leader", ""}, follower{"b", "3.8.0", "follower", ""},
+      away{"c", "", "", "Connection refused"}, alone{"d", "3.8.0", "standalone", ""};
   EXPECT_EQ(judge_ensemble({leader, follower}).how, verdict::ok);
   EXPECT_EQ(judge_ensemble({leader, follower, away}).how, verdict::warning);
   EXPECT_EQ(judge_ensemble({leader, follower, away}).words, "a: leader; b: follower; c: Connection refused");
@@ -51,7 +53,8 @@ TEST(ZookeeperExamination, ComparesTheSessionWithWhatIsNeeded) {
 }
 
 TEST(ZookeeperExamination, LooksForOthersWhoMayChangeTheRoot) {
-  std::vector<right> const open{{31, "world", "anyone"}}, own{{31, "digest", "u:x"}}, shared{{31, "digest", "u:x"}, {31, "digest", "admin:x"}};
+  std::vector<right> const open{{31, "world", "anyone"}}, own{{31, "digest", "u:x"}},
+      shared{{31, "digest", "u:x"}, {31, "digest", "admin:x"}};
   EXPECT_EQ(judge_root({"/conch", status::ok, open, ""}).how, verdict::ok);
   EXPECT_EQ(judge_root({"/conch", status::ok, open, "u"}).how, verdict::bad);
   EXPECT_EQ(judge_root({"/conch", status::ok, own, "u"}).words, "/conch is for this user only");
@@ -70,7 +73,8 @@ TEST(ZookeeperLineStatus, TellsHoldersFromWaiters) {
   EXPECT_EQ(mutex.status.holders[0].client, "a");
   EXPECT_EQ(mutex.status.holders[0].lease_left, servers::unknown_lease);
   EXPECT_EQ(mutex.holders, std::vector<std::string>{"a.1-0000000003"});
-  line_status const readers = read_line({"a~r.1-0000000001", "b~r.1-0000000002", "c~w.1-0000000003", "d~r.1-0000000004"});
+  line_status const readers =
+      read_line({"a~r.1-0000000001", "b~r.1-0000000002", "c~w.1-0000000003", "d~r.1-0000000004"});
   EXPECT_EQ(readers.status.readers(), 2u);
   EXPECT_EQ(readers.status.waiting, 2u) << "a reader does not pass a writer";
   line_status const permits = read_line({"a~s2of3.1-0000000001", "b~s1of3.1-0000000002", "c~s1of3.1-0000000003"});
@@ -83,7 +87,8 @@ TEST(ZookeeperLineStatus, TellsHoldersFromWaiters) {
 TEST(ZookeeperNames, AreReadBack) {
   std::vector<std::string> const names{"a", "b/%}", ".clients", "zookeeper", "\x01\xff", "ä"};
   for (std::string const& name : names) EXPECT_EQ(decoded(encoded(name)), name);
-  for (char const* other : {"", ".clients", "zookeeper", "a%", "a%4", "%61", "%zz", "a/b"}) EXPECT_EQ(decoded(other), std::nullopt) << other;
+  for (char const* other : {"", ".clients", "zookeeper", "a%", "a%4", "%61", "%zz", "a/b"})
+    EXPECT_EQ(decoded(other), std::nullopt) << other;
 }
 
 TEST(Glob, MatchesOneOfThePatterns) {

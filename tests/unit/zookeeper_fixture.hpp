@@ -32,7 +32,8 @@ inline std::string to_text(request const& r) {
     std::string operator()(add_auth const& a) const { return "auth " + a.scheme + ' ' + a.secret; }
     std::string operator()(create const& c) const {
       constexpr std::string_view kinds[] = {"persistent", "ephemeral", "line", "container"};
-      return "create " + std::string{kinds[static_cast<int>(c.kind)]} + ' ' + c.path + (c.who == access::creator_only ? " mine" : "");
+      return "create " + std::string{kinds[static_cast<int>(c.kind)]} + ' ' + c.path +
+             (c.who == access::creator_only ? " mine" : "");
     }
     std::string operator()(remove const& d) const { return "remove " + d.path; }
     std::string operator()(get_data const& g) const { return (g.watch ? "watch " : "get ") + g.path; }
@@ -45,7 +46,10 @@ inline std::string to_text(request const& r) {
   return std::visit(words, r);
 }
 
-class zookeeper_test : public ::testing::Test, public wire, public life_in_test::outside, public engine::backend_events {
+class zookeeper_test : public ::testing::Test,
+                       public wire,
+                       public life_in_test::outside,
+                       public engine::backend_events {
  protected:
   static constexpr std::int64_t root_made_ms = 1'700'000'000'000;
 
@@ -63,7 +67,8 @@ class zookeeper_test : public ::testing::Test, public wire, public life_in_test:
     places.clear();
     is_there = false;
     life.emplace(settings, 1, timers, *this);
-    line = std::make_unique<queue>(settings, "me", std::move(root), std::move(secret), 1, timers, *this, *this, counted);
+    line =
+        std::make_unique<queue>(settings, "me", std::move(root), std::move(secret), 1, timers, *this, *this, counted);
   }
 
   // ---- the connection
@@ -78,7 +83,8 @@ class zookeeper_test : public ::testing::Test, public wire, public life_in_test:
   }
   wire_events& receiver() override { return line->receiver(); }
   void greet(connect_request const& c) override {
-    sent.push_back("greet " + std::to_string(c.session) + " seen " + std::to_string(c.last_seen) + " for " + std::to_string(c.timeout_ms));
+    sent.push_back("greet " + std::to_string(c.session) + " seen " + std::to_string(c.last_seen) + " for " +
+                   std::to_string(c.timeout_ms));
   }
   void send(request const& r) override { sent.push_back(to_text(r)); }
   void drop(std::string_view why, ending how, time_point at) override { life->drop(why, how, at); }
@@ -89,7 +95,9 @@ class zookeeper_test : public ::testing::Test, public wire, public life_in_test:
   void log(log_line l) override { logged.push_back((l.level == log_level::error ? "error: " : "") + l.words); }
 
   // ---- the cohort
-  void granted(engine::place& p, bool pushed, time_point) override { told.push_back((pushed ? "pushed " : "granted ") + label(p)); }
+  void granted(engine::place& p, bool pushed, time_point) override {
+    told.push_back((pushed ? "pushed " : "granted ") + label(p));
+  }
   void busy(engine::place& p, time_point) override { told.push_back("busy " + label(p)); }
   void queued(engine::place& p, time_point) override { told.push_back("queued " + label(p)); }
   void asked_again(engine::place& p, retry_reason, time_point) override { told.push_back("again " + label(p)); }

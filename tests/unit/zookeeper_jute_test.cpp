@@ -20,7 +20,8 @@ namespace {
 std::string from_hex(std::string_view text) {
   auto const value = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
   std::string bytes;
-  for (std::size_t i = 0; i + 1 < text.size(); i += 2) bytes.push_back(static_cast<char>(value(text[i]) * 16 + value(text[i + 1])));
+  for (std::size_t i = 0; i + 1 < text.size(); i += 2)
+    bytes.push_back(static_cast<char>(value(text[i]) * 16 + value(text[i + 1])));
   return bytes;
 }
 
@@ -57,22 +58,28 @@ std::pair<reply_header, reply> answer(std::string_view hex, op asked) {
 TEST(ZookeeperJute, AsksForASession) {
   std::string to;
   append(to, connect_request{0, 30000, 0, {}});
-  EXPECT_EQ(to_hex(to), "0000002d000000000000000000000000000075300000000000000000000000100000000000000000000000000000000000");
+  EXPECT_EQ(to_hex(to),
+            "0000002d000000000000000000000000000075300000000000000000000000100000000000000000000000000000000000");
 }
 
 TEST(ZookeeperJute, AsksForItsSessionAgain) {
   std::string to;
-  append(to,
-         connect_request{.last_seen = 9, .timeout_ms = 4000, .session = 0x10001ebe3d60000, .password = from_hex("a83671701567c476c68d99ebe689eb41")});
-  EXPECT_EQ(to_hex(to), "0000002d00000000000000000000000900000fa0010001ebe3d6000000000010a83671701567c476c68d99ebe689eb4100");
+  append(to, connect_request{.last_seen = 9,
+                             .timeout_ms = 4000,
+                             .session = 0x10001ebe3d60000,
+                             .password = from_hex("a83671701567c476c68d99ebe689eb41")});
+  EXPECT_EQ(to_hex(to),
+            "0000002d00000000000000000000000900000fa0010001ebe3d6000000000010a83671701567c476c68d99ebe689eb4100");
 }
 
 TEST(ZookeeperJute, WritesRequestsAsTheClientOfZooKeeperDoes) {
   EXPECT_EQ(written(7, ping{}), "00000008fffffffe0000000b");
-  EXPECT_EQ(written(7, add_auth{"digest", "me:word"}), "00000021fffffffc000000640000000000000006646967657374000000076d653a776f7264");
+  EXPECT_EQ(written(7, add_auth{"digest", "me:word"}),
+            "00000021fffffffc000000640000000000000006646967657374000000076d653a776f7264");
   EXPECT_EQ(written(5, get_data{"/locks/root", true}), "0000001800000005000000040000000b2f6c6f636b732f726f6f7401");
   EXPECT_EQ(written(10, get_data{"/locks/none"}), "000000180000000a000000040000000b2f6c6f636b732f6e6f6e6500");
-  EXPECT_EQ(written(6, set_data{"/locks/root", "more"}), "0000002300000006000000050000000b2f6c6f636b732f726f6f74000000046d6f7265ffffffff");
+  EXPECT_EQ(written(6, set_data{"/locks/root", "more"}),
+            "0000002300000006000000050000000b2f6c6f636b732f726f6f74000000046d6f7265ffffffff");
   EXPECT_EQ(written(8, sync{"/locks"}), "000000120000000800000009000000062f6c6f636b73");
   EXPECT_EQ(written(9, remove{"/locks/root"}), "0000001b00000009000000020000000b2f6c6f636b732f726f6f74ffffffff");
   EXPECT_EQ(written(2, get_children{"/locks"}), "000000130000000200000008000000062f6c6f636b7300");
@@ -81,17 +88,23 @@ TEST(ZookeeperJute, WritesRequestsAsTheClientOfZooKeeperDoes) {
 }
 
 TEST(ZookeeperJute, MakesNodesOfEachKindForEverybodyOrForTheUser) {
-  // That client says null where there is no data, and asks for a node without its stat, which has another number: 1 instead of 15.
+  // That client says null where there is no data, and asks for a node without its stat, which has another number: 1
+  // instead of 15.
   EXPECT_EQ(written(1, create{"/locks", "", node_kind::container}),
-            "000000350000000100000013000000062f6c6f636b7300000000000000010000001f00000005776f726c6400000006616e796f6e6500000004");
+            "000000350000000100000013000000062f6c6f636b7300000000000000010000001f00000005776f726c6400000006616e796f6e65"
+            "00000004");
   EXPECT_EQ(written(2, create{"/locks/root", "data"}),
-            "0000003e000000020000000f0000000b2f6c6f636b732f726f6f740000000464617461000000010000001f00000005776f726c6400000006616e796f6e6500000000");
+            "0000003e000000020000000f0000000b2f6c6f636b732f726f6f740000000464617461000000010000001f00000005776f726c6400"
+            "000006616e796f6e6500000000");
   EXPECT_EQ(written(3, create{"/locks/a-", "", node_kind::ephemeral_sequential}),
-            "00000038000000030000000f000000092f6c6f636b732f612d00000000000000010000001f00000005776f726c6400000006616e796f6e6500000003");
-  EXPECT_EQ(written(4, create{"/locks/a-", "", node_kind::ephemeral_sequential, access::creator_only}),
-            "00000031000000040000000f000000092f6c6f636b732f612d00000000000000010000001f00000004617574680000000000000003");
-  EXPECT_EQ(written(4, create{"/locks/a-", "", node_kind::ephemeral, access::creator_only}),
-            "00000031000000040000000f000000092f6c6f636b732f612d00000000000000010000001f00000004617574680000000000000001");
+            "00000038000000030000000f000000092f6c6f636b732f612d00000000000000010000001f00000005776f726c6400000006616e79"
+            "6f6e6500000003");
+  EXPECT_EQ(
+      written(4, create{"/locks/a-", "", node_kind::ephemeral_sequential, access::creator_only}),
+      "00000031000000040000000f000000092f6c6f636b732f612d00000000000000010000001f00000004617574680000000000000003");
+  EXPECT_EQ(
+      written(4, create{"/locks/a-", "", node_kind::ephemeral, access::creator_only}),
+      "00000031000000040000000f000000092f6c6f636b732f612d00000000000000010000001f00000004617574680000000000000001");
 }
 
 TEST(ZookeeperJute, AppendsFrameToFrame) {
@@ -120,7 +133,8 @@ TEST(ZookeeperJute, NumbersTheKindsOfRequestsAsTheyAre) {
 
 TEST(ZookeeperJute, ReadsTheAnswerToTheFirstMessage) {
   connect_response c;
-  EXPECT_EQ(read(frame_of("000000250000000000000fa0010001ebe3d6000000000010a83671701567c476c68d99ebe689eb4100"), c), "");
+  EXPECT_EQ(read(frame_of("000000250000000000000fa0010001ebe3d6000000000010a83671701567c476c68d99ebe689eb4100"), c),
+            "");
   EXPECT_EQ(c, (connect_response{4000, 0x10001ebe3d60000, from_hex("a83671701567c476c68d99ebe689eb41")}));
 }
 
@@ -133,14 +147,16 @@ TEST(ZookeeperJute, ReadsItAlsoWithoutTheLastByte) {
 
 TEST(ZookeeperJute, ReadsThatTheSessionHasEnded) {
   connect_response c{1, 2, "3"};
-  EXPECT_EQ(read(frame_of("0000002500000000000000000000000000000000000000100000000000000000000000000000000000"), c), "");
+  EXPECT_EQ(read(frame_of("0000002500000000000000000000000000000000000000100000000000000000000000000000000000"), c),
+            "");
   EXPECT_EQ(c.timeout_ms, 0);
   EXPECT_EQ(c.session, 0);
 }
 
 TEST(ZookeeperJute, ReadsWhatWasMade) {
   auto const [header, got] = answer(
-      "0000005e00000001000000000000000200000000000000062f6c6f636b7300000000000000020000000000000002000001a212975854000001a212975854000000000000000000"
+      "0000005e00000001000000000000000200000000000000062f6c6f636b7300000000000000020000000000000002000001a2129758540000"
+      "01a212975854000000000000000000"
       "0000"
       "00000000000000000000000000000000000000000000000002",
       op::create);
@@ -150,7 +166,8 @@ TEST(ZookeeperJute, ReadsWhatWasMade) {
 
 TEST(ZookeeperJute, ReadsTheDataOfANode) {
   auto const [header, got] = answer(
-      "0000005c00000005000000000000000500000000000000046461746100000000000000030000000000000003000001a212975881000001a2129758810000000000000000000000"
+      "0000005c00000005000000000000000500000000000000046461746100000000000000030000000000000003000001a212975881000001a2"
+      "129758810000000000000000000000"
       "0000"
       "0000000000000000000004000000000000000000000003",
       op::get_data);
@@ -177,32 +194,42 @@ TEST(ZookeeperJute, ReadsEveryFieldOfAStat) {
       "0000000a"
       "000000000000000b",
       op::get_data);
-  EXPECT_EQ(got,
-            (reply{9, status::ok,
-                   data{"", {.created = 3, .created_ms = 0x1a212975881, .modified = 4, .version = 5, .owner = 0x100020000000008, .children = 10}}}));
+  EXPECT_EQ(got, (reply{9, status::ok,
+                        data{"",
+                             {.created = 3,
+                              .created_ms = 0x1a212975881,
+                              .modified = 4,
+                              .version = 5,
+                              .owner = 0x100020000000008,
+                              .children = 10}}}));
 }
 
 TEST(ZookeeperJute, ReadsNames) {
   // Its own client asks for the stat too; that follows the names, and is ignored like anything there.
   auto const [header, got] = answer(
-      "0000008000000007000000000000000600000000000000030000000c612d303030303030303030310000000c612d3030303030303030303200000004726f6f7400000000000000"
+      "0000008000000007000000000000000600000000000000030000000c612d303030303030303030310000000c612d30303030303030303032"
+      "00000004726f6f7400000000000000"
       "020000"
-      "000000000002000001a212975854000001a212975854000000000000000300000000000000000000000000000000000000030000000000000005",
+      "000000000002000001a212975854000001a21297585400000000000000030000000000000000000000000000000000000003000000000000"
+      "0005",
       op::get_children);
   EXPECT_EQ(got, (reply{6, status::ok, children{{"a-0000000001", "a-0000000002", "root"}}}));
 }
 
 TEST(ZookeeperJute, ReadsAnswersThatSayNothingMore) {
-  EXPECT_EQ(answer("0000001000000009000000000000000700000000", op::remove), (std::pair{reply_header{9, 7, status::ok}, reply{7, status::ok, {}}}));
-  EXPECT_EQ(answer("0000001a00000008000000000000000600000000000000062f6c6f636b73", op::sync).second, (reply{6, status::ok, {}}));
-  EXPECT_EQ(answer("00000010fffffffc000000000000000000000000", op::add_auth).first, (reply_header{auth_xid, 0, status::ok}));
+  EXPECT_EQ(answer("0000001000000009000000000000000700000000", op::remove),
+            (std::pair{reply_header{9, 7, status::ok}, reply{7, status::ok, {}}}));
+  EXPECT_EQ(answer("0000001a00000008000000000000000600000000000000062f6c6f636b73", op::sync).second,
+            (reply{6, status::ok, {}}));
+  EXPECT_EQ(answer("00000010fffffffc000000000000000000000000", op::add_auth).first,
+            (reply_header{auth_xid, 0, status::ok}));
   EXPECT_EQ(answer("000000100000000c000000000000000900000000", op::close_session).second, (reply{9, status::ok, {}}));
-  EXPECT_EQ(
-      answer("000000540000000600000000000000060000000000000000000000030000000000000006000001a212975881000001a21297589600000001000000000000000000"
-             "0000000000000000000004000000000000000000000003",
-             op::set_data)
-          .second,
-      (reply{6, status::ok, {}}));
+  EXPECT_EQ(answer("000000540000000600000000000000060000000000000000000000030000000000000006000001a212975881000001a2129"
+                   "7589600000001000000000000000000"
+                   "0000000000000000000004000000000000000000000003",
+                   op::set_data)
+                .second,
+            (reply{6, status::ok, {}}));
 }
 
 TEST(ZookeeperJute, ReadsWhoMayDoWhat) {
@@ -215,12 +242,14 @@ TEST(ZookeeperJute, ReadsErrorsWhateverWasAsked) {
   for (op const asked : {op::create, op::get_data, op::get_children, op::set_data, op::sync, op::remove}) {
     EXPECT_EQ(answer("000000100000000a0000000000000007ffffff9b", asked).second, (reply{7, status::no_node, {}}));
     EXPECT_EQ(answer("000000100000000b0000000000000008ffffff99", asked).second, (reply{8, status::bad_version, {}}));
-    EXPECT_EQ(answer("000000100000000b0000000000000008fffff999", asked).second.what, static_cast<status>(-1639)) << "one that is not known here";
+    EXPECT_EQ(answer("000000100000000b0000000000000008fffff999", asked).second.what, static_cast<status>(-1639))
+        << "one that is not known here";
   }
 }
 
 TEST(ZookeeperJute, ReadsThatAWatchHasFired) {
-  std::string const all = frame_of("00000027ffffffffffffffffffffffff0000000000000003000000030000000b2f6c6f636b732f726f6f74");
+  std::string const all =
+      frame_of("00000027ffffffffffffffffffffffff0000000000000003000000030000000b2f6c6f636b732f726f6f74");
   std::string_view rest = all;
   reply_header header;
   notice n;
@@ -234,7 +263,8 @@ TEST(ZookeeperJute, ReadsThatAWatchHasFired) {
 
 TEST(ZookeeperJute, TellsFieldsThatAreNotThere) {
   std::string const node = frame_of(
-      "0000005e00000001000000000000000200000000000000062f6c6f636b7300000000000000020000000000000002000001a212975854000001a212975854000000000000000000"
+      "0000005e00000001000000000000000200000000000000062f6c6f636b7300000000000000020000000000000002000001a2129758540000"
+      "01a212975854000000000000000000"
       "0000"
       "00000000000000000000000000000000000000000000000002");
   for (std::size_t size = 0; size < node.size(); ++size) {
@@ -246,7 +276,8 @@ TEST(ZookeeperJute, TellsFieldsThatAreNotThere) {
     EXPECT_EQ(wrong, "a frame that ends within a field") << size;
     EXPECT_TRUE(std::holds_alternative<std::monostate>(r.content)) << size;
   }
-  std::string const greeting = frame_of("000000240000000000000fa0010001ebe3d6000000000010a83671701567c476c68d99ebe689eb41");
+  std::string const greeting =
+      frame_of("000000240000000000000fa0010001ebe3d6000000000010a83671701567c476c68d99ebe689eb41");
   for (std::size_t size = 0; size < greeting.size(); ++size) {
     connect_response c;
     EXPECT_EQ(read(std::string_view{greeting}.substr(0, size), c), "a frame that ends within a field") << size;
@@ -260,10 +291,12 @@ TEST(ZookeeperJute, TellsLengthsThatCannotBe) {
   EXPECT_EQ(read(from_hex("fffffffe"), ok, op::get_children, r), "a field of negative length");
   EXPECT_EQ(read(from_hex("80000000"), ok, op::get_data, r), "a field of negative length");
   EXPECT_EQ(read(from_hex("7fffffff0000001f"), ok, op::get_acl, r), "a list that is longer than its frame");
-  EXPECT_EQ(read(from_hex("00000101" + std::string(257 * 24, '0')), ok, op::get_acl, r), "an ACL of more than 256 entries");
+  EXPECT_EQ(read(from_hex("00000101" + std::string(257 * 24, '0')), ok, op::get_acl, r),
+            "an ACL of more than 256 entries");
   EXPECT_EQ(read(from_hex("00000100" + std::string(256 * 24 + 136, '0')), ok, op::get_acl, r), "");
   EXPECT_EQ(read(from_hex("7fffffff"), ok, op::get_data, r), "a frame that ends within a field");
-  EXPECT_EQ(read(from_hex("7fffffff"), ok, op::get_children, r), "a list that is longer than its frame") << "and no memory was asked for";
+  EXPECT_EQ(read(from_hex("7fffffff"), ok, op::get_children, r), "a list that is longer than its frame")
+      << "and no memory was asked for";
   EXPECT_EQ(read(from_hex("0000000200000000"), ok, op::get_children, r), "a list that is longer than its frame");
   EXPECT_EQ(read(from_hex("000000020000000100000000"), ok, op::get_children, r), "a frame that ends within a field");
   EXPECT_EQ(read(from_hex("0000000100000003ffffffff"), n), "") << "a null is an empty one";
@@ -286,15 +319,17 @@ void give(frame_reader& to, std::string_view bytes) {
 
 std::string framed(std::string const& body) {
   auto const n = static_cast<std::uint32_t>(body.size());
-  return std::string{static_cast<char>(n >> 24U), static_cast<char>(n >> 16U), static_cast<char>(n >> 8U), static_cast<char>(n)} + body;
+  return std::string{static_cast<char>(n >> 24U), static_cast<char>(n >> 16U), static_cast<char>(n >> 8U),
+                     static_cast<char>(n)} +
+         body;
 }
 
 TEST(ZookeeperFrames, AreTheSameInWhateverPiecesTheyCome) {
   std::mt19937 random{1};
   std::vector<std::string> sent;
   std::string all;
-  for (std::size_t const size :
-       {std::size_t{0}, std::size_t{1}, std::size_t{8000}, std::size_t{3}, std::size_t{300000}, std::size_t{16}, std::size_t{8192}}) {
+  for (std::size_t const size : {std::size_t{0}, std::size_t{1}, std::size_t{8000}, std::size_t{3}, std::size_t{300000},
+                                 std::size_t{16}, std::size_t{8192}}) {
     sent.emplace_back(size, static_cast<char>('a' + size % 26));
     all += framed(sent.back());
   }

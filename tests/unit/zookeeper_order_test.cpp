@@ -1,4 +1,5 @@
-// Which place is granted in a ZooKeeper queue, and which it watches: tables, and thousands of random queues against a plain statement of the rule.
+// Which place is granted in a ZooKeeper queue, and which it watches: tables, and thousands of random queues against a
+// plain statement of the rule.
 #include "servers/zookeeper/order.hpp"
 
 #include <gtest/gtest.h>
@@ -45,7 +46,8 @@ TEST(ZookeeperNames, SayWhatANodeAsksFor) {
   } const table[] = {
       {"me.17-0000000042", {}},
       {"me~s3of10.17-0000000042", {.kind = permit_kind::semaphore, .weight = 3, .limit = 10}},
-      {"me~s1000000of1000000.17-0000000042", {.kind = permit_kind::semaphore, .weight = everything, .limit = everything}},
+      {"me~s1000000of1000000.17-0000000042",
+       {.kind = permit_kind::semaphore, .weight = everything, .limit = everything}},
       {"me~r.17-0000000042", {.kind = permit_kind::shared, .weight = 1, .limit = everything}},
       {"me~w.17-0000000042", {.kind = permit_kind::shared, .weight = everything, .limit = everything}},
       {"me~e00ff.17-0000000042", {.kind = permit_kind::reentrant, .owner = "00ff"}},
@@ -62,8 +64,8 @@ TEST(ZookeeperNames, SayWhatANodeAsksFor) {
 }
 
 TEST(ZookeeperNames, TermsThatNobodyKnowsAreALockOfAnotherKind) {
-  for (std::string_view const text :
-       {"", "x", "s", "s1", "s1of", "sof1", "s0of1", "s1of0", "s1of1000001", "s-1of2", "s1of2x", "rr", "e", "eXY", "e0g"}) {
+  for (std::string_view const text : {"", "x", "s", "s1", "s1of", "sof1", "s0of1", "s1of0", "s1of1000001", "s-1of2",
+                                      "s1of2x", "rr", "e", "eXY", "e0g"}) {
     std::string const name = "me~" + std::string{text} + ".17-0000000042";
     auto const read = read_node_name(name);
     ASSERT_TRUE(read) << name;
@@ -75,12 +77,16 @@ TEST(ZookeeperNames, TermsThatNobodyKnowsAreALockOfAnotherKind) {
 TEST(ZookeeperNames, APrefixNamesARootThatNoOtherPrefixNames) {
   EXPECT_EQ(root_of("", "conch:"), "/conch");
   EXPECT_EQ(root_of("/shop", "a:b:"), "/shop/a:b");
-  for (std::string_view const prefix : {"orders", "orders::", ":", "::", ""}) EXPECT_FALSE(names_a_root(prefix)) << prefix;
-  for (std::string_view const prefix : {"orders:", "a:b:", "/:", "zookeeper:", ".:", "%2F:"}) EXPECT_TRUE(names_a_root(prefix)) << prefix;
+  for (std::string_view const prefix : {"orders", "orders::", ":", "::", ""})
+    EXPECT_FALSE(names_a_root(prefix)) << prefix;
+  for (std::string_view const prefix : {"orders:", "a:b:", "/:", "zookeeper:", ".:", "%2F:"})
+    EXPECT_TRUE(names_a_root(prefix)) << prefix;
 }
 
 TEST(ZookeeperNames, EachNameHasANodeOfItsOwn) {
-  std::set<std::string> names{"zookeeper", "%7Aookeeper", "zookeeper.", ".clients", "%2Eclients", "..", "%2E.", "%252E."}, nodes;
+  std::set<std::string> names{"zookeeper",  "%7Aookeeper", "zookeeper.", ".clients",
+                              "%2Eclients", "..",          "%2E.",       "%252E."},
+      nodes;
   std::string const bytes{"\0\x1f ./%2EeFzZ~\x7f\x80\xff:-a", 20};
   for (char const a : bytes) {
     for (char const b : bytes) {
@@ -114,8 +120,9 @@ std::optional<old_name> read_as_earlier(std::string_view name) {
 }
 
 TEST(ZookeeperNames, AnEarlierConchTakesANodeOfAPermitForTheMutexOfAStranger) {
-  for (engine::permit const& p : {engine::permit{permit_kind::semaphore, 10, 3}, engine::permit{permit_kind::shared, engine::most_permits, 1},
-                                  engine::permit{permit_kind::reentrant, engine::most_permits, 1, 0, "00ff"}}) {
+  for (engine::permit const& p :
+       {engine::permit{permit_kind::semaphore, 10, 3}, engine::permit{permit_kind::shared, engine::most_permits, 1},
+        engine::permit{permit_kind::reentrant, engine::most_permits, 1, 0, "00ff"}}) {
     std::string const name = node_prefix("me", terms_of(p), 17) + "0000000042";
     auto const read = read_as_earlier(name);
     ASSERT_TRUE(read) << name;
@@ -142,13 +149,15 @@ TEST(ZookeeperOrder, OfPermits) {
   EXPECT_EQ(judge(line, "b~s1of3.1-2").is, kind::granted);
   EXPECT_EQ(judge(line, "c~s1of3.1-3").is, kind::waits);
   EXPECT_EQ(watched(judge(line, "c~s1of3.1-3").ahead), (texts{"b~s1of3.1-2", "a~s2of3.1-1"}));
-  EXPECT_EQ(watched(judge(line, "e~s1of3.1-5").ahead), (texts{"d~s3of3.1-4", "c~s1of3.1-3"})) << "nobody passes one that wants more";
+  EXPECT_EQ(watched(judge(line, "e~s1of3.1-5").ahead), (texts{"d~s3of3.1-4", "c~s1of3.1-3"}))
+      << "nobody passes one that wants more";
 }
 
 TEST(ZookeeperOrder, TheLeastLimitAheadCounts) {
   EXPECT_EQ(judge(texts{"a~s1of2.1-1", "b~s1of9.1-2", "c~s1of9.1-3"}, "c~s1of9.1-3").is, kind::waits);
   EXPECT_EQ(judge(texts{"a~s1of9.1-1", "b~s1of2.1-2", "c~s1of9.1-3"}, "b~s1of2.1-2").is, kind::granted);
-  EXPECT_EQ(judge(texts{"a~s1of9.1-1", "b~s1of9.1-2", "c~s1of1.1-3"}, "b~s1of9.1-2").is, kind::granted) << "one behind it does not";
+  EXPECT_EQ(judge(texts{"a~s1of9.1-1", "b~s1of9.1-2", "c~s1of1.1-3"}, "b~s1of9.1-2").is, kind::granted)
+      << "one behind it does not";
   EXPECT_EQ(judge(texts{"a~s7of5.1-1"}, "a~s7of5.1-1").is, kind::granted) << "more than the limit is all of it";
 }
 
@@ -156,7 +165,8 @@ TEST(ZookeeperOrder, ANameIsOfOneKindOfLockThatOfTheFirstInLine) {
   texts const line{"a~s1of2.1-1", "b.1-2", "c~s1of2.1-3", "d~x9.1-4"};
   EXPECT_EQ(judge(line, "b.1-2").is, kind::other_kind);
   EXPECT_EQ(judge(line, "b.1-2").whose, "a~s1of2.1-1");
-  EXPECT_EQ(judge(line, "c~s1of2.1-3").is, kind::waits) << "the other one is on its way out, and nothing beside it until then";
+  EXPECT_EQ(judge(line, "c~s1of2.1-3").is, kind::waits)
+      << "the other one is on its way out, and nothing beside it until then";
   EXPECT_EQ(judge(line, "a~s1of2.1-1").is, kind::granted);
   EXPECT_EQ(judge(texts{"d~x9.1-1", "c~s1of2.1-3"}, "c~s1of2.1-3").is, kind::other_kind);
   EXPECT_EQ(judge(texts{"a~r.1-1", "c~s1of2.1-3"}, "c~s1of2.1-3").is, kind::other_kind);
@@ -212,7 +222,8 @@ using random_line = std::vector<in_line>;
 
 random_line any_line(std::mt19937& random, bool other_kinds) {
   auto const up_to = [&](std::uint32_t most) { return std::uniform_int_distribution<std::uint32_t>{0, most}(random); };
-  permit_kind const usual = std::vector{permit_kind::none, permit_kind::semaphore, permit_kind::semaphore, permit_kind::shared}[up_to(3)];
+  permit_kind const usual =
+      std::vector{permit_kind::none, permit_kind::semaphore, permit_kind::semaphore, permit_kind::shared}[up_to(3)];
   std::uint32_t const limit = 1 + up_to(5);
   bool const limits_vary = up_to(2) == 0;
   // From 0, up to the greatest that is a place, or anywhere.
@@ -224,7 +235,9 @@ random_line any_line(std::mt19937& random, bool other_kinds) {
     one.kind = other_kinds && up_to(5) == 0 ? permit_kind::none : usual;
     terms asks;
     if (one.kind == permit_kind::semaphore) {
-      asks = {.kind = one.kind, .weight = 1 + (up_to(1) == 0 ? 0 : up_to(limit)), .limit = limits_vary ? 1 + up_to(7) : limit};
+      asks = {.kind = one.kind,
+              .weight = 1 + (up_to(1) == 0 ? 0 : up_to(limit)),
+              .limit = limits_vary ? 1 + up_to(7) : limit};
     } else if (one.kind == permit_kind::shared) {
       asks = {.kind = one.kind, .weight = up_to(2) == 0 ? engine::most_permits : 1, .limit = engine::most_permits};
     }
@@ -293,7 +306,8 @@ TEST(ZookeeperOrder, WhatIsWatchedBlocksWithoutTheOthersAndIsTheNearest) {
       texts const seen = watched(v.ahead);
       ASSERT_EQ(seen.size() + v.ahead.others, i) << shown(line);
       for (std::size_t k = 0; k < seen.size(); ++k) ASSERT_EQ(seen[k], line[i - 1 - k].name) << shown(line);
-      random_line alone(line.begin() + static_cast<std::ptrdiff_t>(i - seen.size()), line.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+      random_line alone(line.begin() + static_cast<std::ptrdiff_t>(i - seen.size()),
+                        line.begin() + static_cast<std::ptrdiff_t>(i) + 1);
       ASSERT_FALSE(is_granted(alone, alone.size() - 1)) << line[i].name << " in " << shown(line);
     }
   }
@@ -344,7 +358,8 @@ class played_line {
     texts const before = watched(waiting_[one.name]);
     waiting_.erase(one.name);
     if (v.is != kind::waits) return;
-    for (std::string const& name : watched(v.ahead)) watches_ += std::find(before.begin(), before.end(), name) == before.end() ? 1 : 0;
+    for (std::string const& name : watched(v.ahead))
+      watches_ += std::find(before.begin(), before.end(), name) == before.end() ? 1 : 0;
     waiting_[one.name] = std::move(v.ahead);
   }
 
@@ -386,10 +401,12 @@ TEST(ZookeeperOrder, WhatASemaphoreOfTenCostsAHundredThatWait) {
   std::mt19937 random{5};
   std::size_t constexpr waiters = 100, limit = 10;
   random_line line;
-  for (std::size_t i = 0; i < waiters + limit; ++i) line.push_back({"c~s1of10.1-" + std::to_string(i), permit_kind::semaphore, {1, limit}});
+  for (std::size_t i = 0; i < waiters + limit; ++i)
+    line.push_back({"c~s1of10.1-" + std::to_string(i), permit_kind::semaphore, {1, limit}});
   played_line played{line, random};
   while (!played.empty()) played.remove(played.one_of(true));
-  double const lists = static_cast<double>(played.lists_so_far()) / waiters, watches = static_cast<double>(played.watches_so_far()) / waiters;
+  double const lists = static_cast<double>(played.lists_so_far()) / waiters,
+               watches = static_cast<double>(played.watches_so_far()) / waiters;
   RecordProperty("lists_a_grant", std::to_string(lists));
   RecordProperty("watches_a_grant", std::to_string(watches));
   EXPECT_LE(lists, 4.0);

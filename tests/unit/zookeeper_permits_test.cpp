@@ -1,4 +1,5 @@
-// Locks with several owners in ZooKeeper, step by step: readers and writers, permits, and several places of one client at one lock.
+// Locks with several owners in ZooKeeper, step by step: readers and writers, permits, and several places of one client
+// at one lock.
 #include "zookeeper_fixture.hpp"
 
 #include <algorithm>
@@ -13,7 +14,9 @@ using event = notice::event;
 permit const reads{.kind = permit_kind::shared, .limit = engine::most_permits, .weight = 1};
 permit const writes{.kind = permit_kind::shared, .limit = engine::most_permits, .weight = engine::most_permits};
 
-permit permits(std::uint32_t weight, std::uint32_t limit) { return {.kind = permit_kind::semaphore, .limit = limit, .weight = weight}; }
+permit permits(std::uint32_t weight, std::uint32_t limit) {
+  return {.kind = permit_kind::semaphore, .limit = limit, .weight = weight};
+}
 
 class ZookeeperPermits : public zookeeper_test {
  protected:
@@ -51,8 +54,8 @@ TEST_F(ZookeeperPermits, ReadersShareAndAWriterWaitsForAll) {
   ask(at("writer", "a", writes), "a/me~w.3-0000000003");
   listed({"x~r.1-0000000001", "me~r.2-0000000002", "me~w.3-0000000003"});
   EXPECT_EQ(take_told(), texts{"queued writer"});
-  EXPECT_EQ(take_sent(),
-            (texts{"create line /conch/a/me~w.3-", "list /conch/a", "watch /conch/a/me~r.2-0000000002", "watch /conch/a/x~r.1-0000000001"}))
+  EXPECT_EQ(take_sent(), (texts{"create line /conch/a/me~w.3-", "list /conch/a", "watch /conch/a/me~r.2-0000000002",
+                                "watch /conch/a/x~r.1-0000000001"}))
       << "the node of the reader of this client is none that nobody knows";
   ok();
   ok();
@@ -167,7 +170,8 @@ TEST_F(ZookeeperPermits, ANameOfAnotherKindIsAnErrorThatNamesBoth) {
   EXPECT_EQ(take_told(), texts{}) << "not before its node is gone";
   ok();
   EXPECT_EQ(reason, errc::wrong_type);
-  EXPECT_NE(reason.message().find("that of a semaphore, and a mutex was asked for"), std::string::npos) << reason.message();
+  EXPECT_NE(reason.message().find("that of a semaphore, and a mutex was asked for"), std::string::npos)
+      << reason.message();
   EXPECT_TRUE(line->settled());
 }
 
@@ -181,7 +185,8 @@ TEST_F(ZookeeperPermits, ARemovalThatWasNotAnsweredIsWaitedForAtTheNextServer) {
   open(7, false);
   texts const asked = take_sent();
   ASSERT_GE(asked.size(), 2u);
-  EXPECT_EQ((texts{asked.end() - 2, asked.end()}), (texts{"sync /conch/a", "list /conch/a"})) << "it may still show the node";
+  EXPECT_EQ((texts{asked.end() - 2, asked.end()}), (texts{"sync /conch/a", "list /conch/a"}))
+      << "it may still show the node";
 }
 
 TEST_F(ZookeeperPermits, OneOfAnotherKindThatIsOnItsWayOutHarmsNobody) {
@@ -233,7 +238,10 @@ TEST_F(ZookeeperPermits, AHoldWhoseNodeSomebodyRemovesIsLostAndItsSiblingHasItsT
 // ---- several places of one owner
 
 permit of_owner(std::string owner) {
-  return {.kind = permit_kind::reentrant, .limit = engine::most_permits, .weight = 1, .excluded_segments = std::move(owner)};
+  return {.kind = permit_kind::reentrant,
+          .limit = engine::most_permits,
+          .weight = 1,
+          .excluded_segments = std::move(owner)};
 }
 
 class ZookeeperOwner : public ZookeeperPermits {
@@ -276,7 +284,8 @@ TEST_F(ZookeeperOwner, OfAnotherOwnerIsANodeOfItsOwn) {
   be_open();
   line->ask(mine("one"), true, 12s, now);
   line->ask(at("other", "a", of_owner("0b")), true, 12s, now);
-  EXPECT_EQ(take_sent(), (texts{"create line /conch/a/me~e0a.2-", "list /conch/a", "create line /conch/a/me~e0b.3-", "list /conch/a"}));
+  EXPECT_EQ(take_sent(), (texts{"create line /conch/a/me~e0a.2-", "list /conch/a", "create line /conch/a/me~e0b.3-",
+                                "list /conch/a"}));
 }
 
 TEST_F(ZookeeperOwner, WhoAsksWhileItHoldsHasItInTheNextTurn) {
@@ -419,7 +428,8 @@ TEST_F(ZookeeperOwner, WhoAskedWhileTheFirstWasLeavingHasWhatItIsGrantedAllTheSa
 TEST_F(ZookeeperPermits, OffersAllButSegmentsAndAllThatIsFree) {
   make();
   engine::capabilities const offered = line->offers();
-  for (permit const& p : {permit{}, reads, writes, permits(2, 3), permit{.kind = permit_kind::reentrant, .limit = 1, .weight = 1}}) {
+  for (permit const& p :
+       {permit{}, reads, writes, permits(2, 3), permit{.kind = permit_kind::reentrant, .limit = 1, .weight = 1}}) {
     EXPECT_TRUE(offered.has(p)) << static_cast<char>(p.kind);
   }
   EXPECT_FALSE(offered.has({.kind = permit_kind::segments, .limit = 3, .weight = 1}));

@@ -29,7 +29,8 @@ TEST_F(ZookeeperQueue, TimesThatNoClockHasMakeNoFence) {
   constexpr std::int64_t wraps = std::int64_t{1} << 61;  // times 1000: nothing, in 64 bits
   struct {
     std::int64_t created_ms, transaction;
-  } const all[] = {{root_made_ms + wraps, 9}, {root_made_ms - wraps, 9}, {last, 9}, {-last - 1, 9}, {root_made_ms, last}, {root_made_ms, -last - 1}};
+  } const all[] = {{root_made_ms + wraps, 9}, {root_made_ms - wraps, 9}, {last, 9}, {-last - 1, 9},
+                   {root_made_ms, last},      {root_made_ms, -last - 1}};
   for (auto const& [created_ms, transaction] : all) {
     make();
     line->ask(at("a"), true, 12s, now);
@@ -43,7 +44,8 @@ TEST_F(ZookeeperQueue, TimesThatNoClockHasMakeNoFence) {
     listed({"me.1-0000000000"});
     texts const seen = take_told();
     ASSERT_FALSE(seen.empty());
-    EXPECT_TRUE(seen[0].starts_with("failed a: the server does not speak the expected protocol: the fence ")) << seen[0] << created_ms;
+    EXPECT_TRUE(seen[0].starts_with("failed a: the server does not speak the expected protocol: the fence "))
+        << seen[0] << created_ms;
     take_sent();
   }
 }
@@ -205,7 +207,8 @@ TEST_F(ZookeeperQueue, WaitsBehindTheLastPlaceAndForNobodyWithoutOne) {
 TEST_F(ZookeeperQueue, RemovesANodeOfItsOwnThatNobodyKnows) {
   be_open();
   stand("a", {"me.1-0000000003"}, "me.2-0000000004");
-  EXPECT_EQ(take_sent(), (texts{"create line /conch/a/me.2-", "list /conch/a", "remove /conch/a/me.1-0000000003", "watch /conch/a/me.1-0000000003"}));
+  EXPECT_EQ(take_sent(), (texts{"create line /conch/a/me.2-", "list /conch/a", "remove /conch/a/me.1-0000000003",
+                                "watch /conch/a/me.1-0000000003"}));
   EXPECT_EQ(take_told(), texts{"queued a"}) << "it is ahead until it is gone";
   ok();
   ok();
@@ -497,7 +500,8 @@ TEST_F(ZookeeperQueue, LooksForTheNodeWhoseAnswerWasLost) {
   take_told();
   texts const asked = take_sent();
   ASSERT_GE(asked.size(), 2u);
-  EXPECT_EQ((texts{asked.end() - 2, asked.end()}), (texts{"sync /conch/a", "list /conch/a"})) << "this server may be behind";
+  EXPECT_EQ((texts{asked.end() - 2, asked.end()}), (texts{"sync /conch/a", "list /conch/a"}))
+      << "this server may be behind";
   ok();  // sync
   listed({"me.2-0000000004", "x.1-0000000003"});
   EXPECT_EQ(take_sent(), (texts{"get /conch/a/me.2-0000000004", "list /conch/a"}));
@@ -579,7 +583,8 @@ TEST_F(ZookeeperQueue, ACleanupOnANewConnectionIsNoRequestOfWhatThePlaceAsksForN
   open(7, false);
   texts const asked = take_sent();
   ASSERT_GE(asked.size(), 3u);
-  EXPECT_EQ((texts{asked.end() - 3, asked.end()}), (texts{"remove /conch/a/me.2-0000000004", "sync /conch/a", "list /conch/a"}));
+  EXPECT_EQ((texts{asked.end() - 3, asked.end()}),
+            (texts{"remove /conch/a/me.2-0000000004", "sync /conch/a", "list /conch/a"}));
 }
 
 TEST_F(ZookeeperQueue, TheEndOfTheSessionIsTheEndOfItsCleanups) {

@@ -93,9 +93,11 @@ TEST_F(ZookeeperSession, AuthenticatesOnEachConnectionAndKeepsItsNodesForItsUser
   own_rights({{31, "digest", "user:hash"}});
   own_rights({{31, "digest", "user:hash"}});
   own_rights({{31, "digest", "user:hash"}});
-  EXPECT_EQ(take_sent(), (texts{"get /conch", "create persistent /conch/.clients mine", "create ephemeral /conch/.clients/0000000000000007 mine",
-                                "rights of /conch/.clients/0000000000000007", "rights of /conch", "rights of /conch/.clients", "rights of /conch/a",
-                                "create line /conch/a/me.1- mine", "list /conch/a"}));
+  EXPECT_EQ(take_sent(),
+            (texts{"get /conch", "create persistent /conch/.clients mine",
+                   "create ephemeral /conch/.clients/0000000000000007 mine",
+                   "rights of /conch/.clients/0000000000000007", "rights of /conch", "rights of /conch/.clients",
+                   "rights of /conch/a", "create line /conch/a/me.1- mine", "list /conch/a"}));
   own_rights({{31, "digest", "user:hash"}});
   made("/conch/a/me.1-0000000000", 2);
   listed({"me.1-0000000000"});
@@ -104,7 +106,8 @@ TEST_F(ZookeeperSession, AuthenticatesOnEachConnectionAndKeepsItsNodesForItsUser
   ok();
   take_sent();
   line->ask(at("a"), true, 12s, now);
-  EXPECT_EQ(take_sent(), (texts{"create line /conch/a/me.2- mine", "list /conch/a"})) << "it has asked for the rights to this folder";
+  EXPECT_EQ(take_sent(), (texts{"create line /conch/a/me.2- mine", "list /conch/a"}))
+      << "it has asked for the rights to this folder";
   lose_connection();
   advance(1us);
   connected();
@@ -131,7 +134,8 @@ TEST_F(ZookeeperSession, ARootThatAnybodyMayChangeIsRefusedToAUser) {
     own_rights({{31, "digest", "user:hash"}, {right::read | right::create, scheme, id}});
     EXPECT_EQ(reason, errc::access_denied);
     EXPECT_NE(reason.message().find("setAcl /conch"), std::string::npos) << reason.message();
-    EXPECT_EQ(reason.message().find("word"), reason.message().find("word of the URL")) << "the password is not shown: " << reason.message();
+    EXPECT_EQ(reason.message().find("word"), reason.message().find("word of the URL"))
+        << "the password is not shown: " << reason.message();
     EXPECT_FALSE(line->connected());
   }
 }
@@ -164,7 +168,9 @@ TEST_F(ZookeeperSession, AFolderOfClientsThatAnybodyMayChangeIsRefusedToAUser) {
 
 TEST_F(ZookeeperSession, TwoEntriesWithAHiddenPasswordAreTwoUsers) {
   std::vector<right> const mine{{31, "digest", "user:hash"}}, hidden{{31, "digest", "user:x"}};
-  auto const others = [&](std::vector<right> const& own, std::vector<right> const& all) { return writers_beside(own, all).named; };
+  auto const others = [&](std::vector<right> const& own, std::vector<right> const& all) {
+    return writers_beside(own, all).named;
+  };
   EXPECT_EQ(others(mine, hidden), "");
   EXPECT_EQ(others(mine, {hidden[0], hidden[0]}), "digest:user") << "the same name with another password";
   EXPECT_EQ(others(mine, {{right::read, "digest", "user:x"}, hidden[0]}), "digest:user") << "either may be the other";
@@ -249,7 +255,8 @@ TEST_F(ZookeeperSession, AnAnsweredPingAloneProvesNothing) {
   ok();
   answer_ping();
   renew();
-  EXPECT_EQ(deadline(), before) << "the write was sent a margin after the greeting's answer, and proves no more than that one";
+  EXPECT_EQ(deadline(), before)
+      << "the write was sent a margin after the greeting's answer, and proves no more than that one";
 }
 
 TEST_F(ZookeeperSession, APingAndAWriteAMarginLaterProveThatTheLeaderHasHeardOfThePing) {
@@ -333,7 +340,8 @@ TEST_F(ZookeeperSession, WhatWasAnsweredOnAnEarlierConnectionProvesNothingOnTheN
   time_point const before = deadline();
   take_sent();
   renew();
-  EXPECT_EQ(deadline(), before) << "nor does it that the session goes on: this may be the word of a leader that is cut off";
+  EXPECT_EQ(deadline(), before)
+      << "nor does it that the session goes on: this may be the word of a leader that is cut off";
   advance(1s);
   EXPECT_EQ(take_sent().back(), "set /conch/.clients/0000000000000007");
   ok();  // the watch of its node
@@ -385,7 +393,8 @@ TEST_F(ZookeeperSession, ItsEndIsTheLossOfAllHolds) {
 TEST_F(ZookeeperSession, AsksServersThatAreBehindForItsSessionOnceItHasNothingToLose) {
   settings.reconnect_min = settings.reconnect_max = 50ms;
   hold();
-  std::string const knows = "greet 7 seen " + std::to_string(zxid) + " for 12000", inquires = "greet 7 seen 0 for 12000";
+  std::string const knows = "greet 7 seen " + std::to_string(zxid) + " for 12000",
+                    inquires = "greet 7 seen 0 for 12000";
   auto const greets = [&] {
     lose_connection();
     advance(200ms);
@@ -431,10 +440,12 @@ TEST_F(ZookeeperSession, LooksForAnotherServerWhenThereIsNoAnswer) {
   EXPECT_TRUE(line->connected());
   advance(200ms);
   EXPECT_FALSE(line->connected());
-  EXPECT_EQ(logged, (texts{"connected to zookeeper://a:2181", "lost the connection to zookeeper://a:2181: no answer for 3000 ms"}));
+  EXPECT_EQ(logged, (texts{"connected to zookeeper://a:2181",
+                           "lost the connection to zookeeper://a:2181: no answer for 3000 ms"}));
 }
 
-TEST_F(ZookeeperSession, AServerThatIsAnsweringHasTimeForAllThatWasAsked) {  // P11: the last is queued behind all others
+// P11: the last is queued behind all others
+TEST_F(ZookeeperSession, AServerThatIsAnsweringHasTimeForAllThatWasAsked) {
   hold();
   for (int i = 0; i < 5; ++i) line->ask(at("b" + std::to_string(i)), true, 12s, now);
   for (int i = 0; i < 8; ++i) {
@@ -547,7 +558,8 @@ TEST_F(ZookeeperSession, IsTheLeaseWhereTheServersGiveLessThanWasAskedFor) {
   EXPECT_EQ(take_told(), texts{"granted a"});
   EXPECT_EQ(deadline(), now + protocol::good_for(20s));
   EXPECT_EQ(logged.front(),
-            "zookeeper://a:2181: the servers give a session of 20000 ms instead of 30000 ms (maxSessionTimeout): no lease is longer than that");
+            "zookeeper://a:2181: the servers give a session of 20000 ms instead of 30000 ms (maxSessionTimeout): no "
+            "lease is longer than that");
   line->ask(at("b"), true, 31s, now);
   EXPECT_EQ(reason, errc::invalid_config);
   EXPECT_NE(reason.message().find("config::lease"), std::string::npos) << reason.message();

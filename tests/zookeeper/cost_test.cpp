@@ -1,5 +1,5 @@
-// What a lock in ZooKeeper costs beside the cheapest exchange with the same server in the same run: a write, and a deletion that a bare watcher is
-// told of.
+// What a lock in ZooKeeper costs beside the cheapest exchange with the same server in the same run: a write, and a
+// deletion that a bare watcher is told of.
 #include "integration/fixture.hpp"
 #include "support/zookeeper_client.hpp"
 #include "support/zookeeper_ensemble.hpp"
@@ -50,8 +50,8 @@ ratios measure(zookeeper_options const& of_servers) {
     client one{w.ctx.get_executor(), c}, two{w.ctx.get_executor(), c};
     mutex a{one, "acquire"}, x{one, "hand-over"}, y{two, "hand-over"};
     for (int i = 0; i < rounds; ++i) {
-      // The floors and what is compared with them take turns, so that the load of the machine meets all of them alike; and each behind a pause, in
-      // which the server's threads go to sleep.
+      // The floors and what is compared with them take turns, so that the load of the machine meets all of them alike;
+      // and each behind a pause, in which the server's threads go to sleep.
       co_await pause_for(2ms);
       auto begin = steady::now();
       std::string const node = bare.create("/floor/n-", zookeeper::node_kind::ephemeral_sequential).path;

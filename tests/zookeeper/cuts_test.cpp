@@ -39,9 +39,11 @@ struct cut {
   std::optional<time_point> told, granted;
 };
 
-/// A holder at one server, and a waiter at another. `isolate` cuts the first one off, at any moment of its heartbeat; `mend` undoes it.
+/// A holder at one server, and a waiter at another. `isolate` cuts the first one off, at any moment of its heartbeat;
+/// `mend` undoes it.
 template <class Isolate, class Mend>
-asio::awaitable<cut> lose(config holders, config others, std::string lock, unsigned seed, bool busy, Isolate isolate, Mend mend) {
+asio::awaitable<cut> lose(config holders, config others, std::string lock, unsigned seed, bool busy, Isolate isolate,
+                          Mend mend) {
   std::mt19937 random{seed};
   auto const on = co_await asio::this_coro::executor;
   cut seen;
@@ -109,7 +111,8 @@ class ZookeeperCuts : public testing::Test {
       world w;
       auto const body = [&]() -> asio::awaitable<void> {
         config const holders = settings(ensemble_->url_of(follower)), others = settings(ensemble_->url_of(leader));
-        cut const seen = co_await lose(holders, others, "follower " + std::to_string(i), static_cast<unsigned>(i), i % 4 == 3, isolate, mend);
+        cut const seen = co_await lose(holders, others, "follower " + std::to_string(i), static_cast<unsigned>(i),
+                                       i % 4 == 3, isolate, mend);
         note(seen);
       };
       w.run(body, 120s);
@@ -131,8 +134,10 @@ class ZookeeperCuts : public testing::Test {
       };
       world w;
       auto const body = [&]() -> asio::awaitable<void> {
-        config const holders = settings("zookeeper://127.0.0.1:" + std::to_string(link.port())), others = settings(ensemble_->url_of((at + 1) % 3));
-        cut const seen = co_await lose(holders, others, "client " + std::to_string(i), static_cast<unsigned>(i), i % 2 == 0, isolate, mend);
+        config const holders = settings("zookeeper://127.0.0.1:" + std::to_string(link.port())),
+                     others = settings(ensemble_->url_of((at + 1) % 3));
+        cut const seen = co_await lose(holders, others, "client " + std::to_string(i), static_cast<unsigned>(i),
+                                       i % 2 == 0, isolate, mend);
         note(seen);
       };
       w.run(body, 120s);
@@ -147,7 +152,8 @@ class ZookeeperCuts : public testing::Test {
   void report() {
     RecordProperty("cuts", static_cast<int>(spare_.size()));
     if (spare_.empty()) return;
-    RecordProperty("least_ms_from_the_deadline_to_the_next_grant", static_cast<int>(*std::min_element(spare_.begin(), spare_.end())));
+    RecordProperty("least_ms_from_the_deadline_to_the_next_grant",
+                   static_cast<int>(*std::min_element(spare_.begin(), spare_.end())));
     RecordProperty("most", static_cast<int>(*std::max_element(spare_.begin(), spare_.end())));
   }
 
@@ -167,7 +173,9 @@ TEST_F(ZookeeperCuts, AReconnectToAnotherServerKeepsTheHoldAndThePlaceInLine) {
   world w;
   auto const body = [&]() -> asio::awaitable<void> {
     tcp_proxy first{ensemble_->port(0)}, second{ensemble_->port(1)};
-    auto const through = [&] { return "zookeeper://127.0.0.1:" + std::to_string(first.port()) + ",127.0.0.1:" + std::to_string(second.port()); };
+    auto const through = [&] {
+      return "zookeeper://127.0.0.1:" + std::to_string(first.port()) + ",127.0.0.1:" + std::to_string(second.port());
+    };
     config c = settings(through());
     c.lease = 20s;
     client one{w.ctx.get_executor(), c}, two{w.ctx.get_executor(), c};
@@ -219,7 +227,8 @@ std::vector<std::string> nodes_of_locks(std::uint16_t port) {
   return nodes;
 }
 
-/// Two clients take each of 200 locks in turn, and their connections end after some bytes: before a request, within it, or before its answer.
+/// Two clients take each of 200 locks in turn, and their connections end after some bytes: before a request, within it,
+/// or before its answer.
 void lose_answers(std::vector<std::uint16_t> const& ports) {
   std::vector<std::unique_ptr<tcp_proxy>> links;
   std::string url = "zookeeper://";

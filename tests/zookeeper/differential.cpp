@@ -46,7 +46,8 @@ struct request_words {
   std::string operator()(ping const&) const { return "ping"; }
   std::string operator()(add_auth const& a) const { return "authenticate " + a.scheme + ' ' + a.secret; }
   std::string operator()(create const& c) const {
-    return "create " + readable(c.path) + " kind " + std::to_string(static_cast<int>(c.kind)) + (c.who == access::anyone ? "" : " for its creator");
+    return "create " + readable(c.path) + " kind " + std::to_string(static_cast<int>(c.kind)) +
+           (c.who == access::anyone ? "" : " for its creator");
   }
   std::string operator()(zookeeper::remove const& r) const { return "remove " + readable(r.path); }
   std::string operator()(get_data const& g) const { return "get " + readable(g.path) + (g.watch ? " and watch" : ""); }
@@ -70,17 +71,21 @@ struct words_of {
   }
   std::string node(stat const& s, bool is_root) const {
     if (is_root) return "the root";
-    return "made " + zxid(s.created) + " changed " + zxid(s.modified) + " version " + std::to_string(s.version) + " owner " + owner(s.owner) +
-           " children " + std::to_string(s.children);
+    return "made " + zxid(s.created) + " changed " + zxid(s.modified) + " version " + std::to_string(s.version) +
+           " owner " + owner(s.owner) + " children " + std::to_string(s.children);
   }
   std::string reply_words(reply const& r, bool of_root) const {
     std::string text = "answer " + std::to_string(static_cast<int>(r.what)) + " at " + zxid(r.zxid);
-    if (auto const* const c = std::get_if<created>(&r.content)) text += " created " + readable(c->path) + ' ' + node(c->node, false);
-    if (auto const* const d = std::get_if<data>(&r.content)) text += " data " + readable(d->bytes) + ' ' + node(d->node, of_root);
+    if (auto const* const c = std::get_if<created>(&r.content))
+      text += " created " + readable(c->path) + ' ' + node(c->node, false);
+    if (auto const* const d = std::get_if<data>(&r.content))
+      text += " data " + readable(d->bytes) + ' ' + node(d->node, of_root);
     if (auto const* const c = std::get_if<children>(&r.content)) {
       auto names = c->names;
       // What the model does not have, and what was made before.
-      std::erase_if(names, [this](std::string const& name) { return name == "zookeeper" || (name.starts_with("run") && '/' + name != folder); });
+      std::erase_if(names, [this](std::string const& name) {
+        return name == "zookeeper" || (name.starts_with("run") && '/' + name != folder);
+      });
       std::sort(names.begin(), names.end());
       for (std::string const& name : names) text += ' ' + readable(name);
     }
@@ -89,7 +94,8 @@ struct words_of {
 };
 
 std::string notice_words(notice const& n) {
-  return "event " + std::to_string(static_cast<int>(n.what)) + " state " + std::to_string(n.session_state) + ' ' + readable(n.path);
+  return "event " + std::to_string(static_cast<int>(n.what)) + " state " + std::to_string(n.session_state) + ' ' +
+         readable(n.path);
 }
 
 bool is_of_root(request const& r) {
@@ -111,8 +117,11 @@ void sort_events(std::vector<std::string>& all) {
 }  // namespace
 
 zookeeper_differential::zookeeper_differential(zookeeper_ensemble& real, std::string folder, std::uint64_t seed)
-    : folder_{std::move(folder)}, real_at_{with_the_leader_first(real.size(), real.leader())}, ensemble_{real},
-      looks_{real.port(real_at_.front()), long_session}, model_{settings_of(real, seed), events_, now_, *this} {
+    : folder_{std::move(folder)},
+      real_at_{with_the_leader_first(real.size(), real.leader())},
+      ensemble_{real},
+      looks_{real.port(real_at_.front()), long_session},
+      model_{settings_of(real, seed), events_, now_, *this} {
   pass(sim::second);
   modelled_at_ = with_the_leader_first(real.size(), *model_.leader());
   connection const c = open(0);
@@ -155,7 +164,9 @@ void zookeeper_differential::answered_ping(zookeeper_model::connection_id c, std
   heard_by_modelled_[c].said.push_back("pong at " + words_of<numbers>{of_model_, folder_}.zxid(zxid));
 }
 
-void zookeeper_differential::noticed(zookeeper_model::connection_id c, notice const& n) { heard_by_modelled_[c].said.push_back(notice_words(n)); }
+void zookeeper_differential::noticed(zookeeper_model::connection_id c, notice const& n) {
+  heard_by_modelled_[c].said.push_back(notice_words(n));
+}
 
 void zookeeper_differential::closed(zookeeper_model::connection_id c) { heard_by_modelled_[c].closed = true; }
 
@@ -167,11 +178,14 @@ void zookeeper_differential::pass(sim::nanos length) {
 
 // ----------------------------------------------------------------------------------------------------- connections
 
-zookeeper_differential::connection zookeeper_differential::greet(std::size_t server, zookeeper_client::resumption const& real,
+zookeeper_differential::connection zookeeper_differential::greet(std::size_t server,
+                                                                 zookeeper_client::resumption const& real,
                                                                  connect_request const& modelled) {
   connection const c = all_.size();
-  trace(c, "connects to " + std::to_string(server) +
-               (real.greeting.session == 0 ? "" : " as " + words_of<numbers>{of_real_, folder_}.owner(real.greeting.session)));
+  trace(c,
+        "connects to " + std::to_string(server) +
+            (real.greeting.session == 0 ? ""
+                                        : " as " + words_of<numbers>{of_real_, folder_}.owner(real.greeting.session)));
   one& o = all_.emplace_back();
   o.server = server;
   o.modelled = model_.connect(modelled_at_[server]);
@@ -179,13 +193,14 @@ zookeeper_differential::connection zookeeper_differential::greet(std::size_t ser
   pass(a_while);
   auto const words = [this](connect_response const& r, numbers& of) {
     if (r.timeout_ms == 0) return std::string{"no session"};
-    return words_of<numbers>{of, folder_}.owner(r.session) + " for " + std::to_string(r.timeout_ms) + " ms, a password of " +
-           std::to_string(r.password.size());
+    return words_of<numbers>{of, folder_}.owner(r.session) + " for " + std::to_string(r.timeout_ms) +
+           " ms, a password of " + std::to_string(r.password.size());
   };
   std::optional<connect_response> of_real;
   // A server that does not know yet what the client has seen closes the connection; a little later it knows.
   bool const is_from_future = modelled.last_seen == INT64_MAX;
-  for (auto const until = std::chrono::steady_clock::now() + patience; !of_real && std::chrono::steady_clock::now() < until;) {
+  for (auto const until = std::chrono::steady_clock::now() + patience;
+       !of_real && std::chrono::steady_clock::now() < until;) {
     o.real = std::make_unique<zookeeper_client>(ensemble_.port(real_at_[server]));
     o.real->keep_order();
     try {
@@ -201,7 +216,8 @@ zookeeper_differential::connection zookeeper_differential::greet(std::size_t ser
     of_model_.sessions[of_model->second.session] = sessions_;
   }
   std::string const said = of_real ? words(*of_real, of_real_) : "the connection ended";
-  std::string const expected = of_model == greetings_.end() ? "the connection ended" : words(of_model->second, of_model_);
+  std::string const expected =
+      of_model == greetings_.end() ? "the connection ended" : words(of_model->second, of_model_);
   if (said != expected) fail(c, said, expected);
   if (of_real && of_real->timeout_ms != 0) {
     o.in_model = of_model->second;
@@ -219,7 +235,8 @@ zookeeper_differential::connection zookeeper_differential::open(std::size_t serv
   return greet(server, {both, 0}, both);
 }
 
-zookeeper_differential::connection zookeeper_differential::resume(connection c, std::size_t server, bool with_the_password) {
+zookeeper_differential::connection zookeeper_differential::resume(connection c, std::size_t server,
+                                                                  bool with_the_password) {
   if (all_.at(c).real) all_[c].last = all_[c].real->to_resume();
   zookeeper_client::resumption real = all_[c].last.value();
   // Numbers of requests that no other connection of this session uses: a server would take the one for the other.
@@ -260,7 +277,8 @@ void zookeeper_differential::drop(connection c) {
 void zookeeper_differential::ask(connection c, std::vector<request> const& all) {
   one& o = all_.at(c);
   for (request const& r : all) trace(c, std::visit(request_words{}, r));
-  bool const ends = std::any_of(all.begin(), all.end(), [](request const& r) { return std::holds_alternative<close_session>(r); });
+  bool const ends =
+      std::any_of(all.begin(), all.end(), [](request const& r) { return std::holds_alternative<close_session>(r); });
   if (ends) compare_all();
   if (!o.real) return;
   ends_ = ends_ || ends;
@@ -333,7 +351,8 @@ void zookeeper_differential::compare(connection c, bool in_any_order) {
     sort_events(real);
     sort_events(modelled.said);
   }
-  if (real.size() < modelled.said.size()) fail(c, o.real->ends(0ms) ? "the connection ended" : "nothing for a minute", modelled.said[real.size()]);
+  if (real.size() < modelled.said.size())
+    fail(c, o.real->ends(0ms) ? "the connection ended" : "nothing for a minute", modelled.said[real.size()]);
   for (std::size_t i = 0; i < real.size(); ++i) {
     if (real[i] != modelled.said[i]) fail(c, real[i], modelled.said[i]);
   }
@@ -346,11 +365,13 @@ void zookeeper_differential::compare(connection c, bool in_any_order) {
   o.real.reset();
 }
 
-void zookeeper_differential::trace(connection c, std::string words) { trace_.push_back(std::to_string(c) + ": " + std::move(words)); }
+void zookeeper_differential::trace(connection c, std::string words) {
+  trace_.push_back(std::to_string(c) + ": " + std::move(words));
+}
 
 void zookeeper_differential::fail(connection c, std::string const& real, std::string const& modelled) const {
-  std::string text = "connection " + std::to_string(c) + " of the server: " + real + "\nconnection " + std::to_string(c) +
-                     " of the model:  " + modelled + "\nbefore it:\n";
+  std::string text = "connection " + std::to_string(c) + " of the server: " + real + "\nconnection " +
+                     std::to_string(c) + " of the model:  " + modelled + "\nbefore it:\n";
   for (std::size_t i = trace_.size() < 60 ? 0 : trace_.size() - 60; i < trace_.size(); ++i) text += trace_[i] + '\n';
   throw zookeeper_difference{text};
 }

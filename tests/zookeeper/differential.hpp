@@ -23,8 +23,8 @@ class zookeeper_difference : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Everything that a connection receives is put into words, and compared in its order: answers with their errors, transactions, nodes and owners;
-/// watch events; the end of the connection. Left out is what may differ:
+/// Everything that a connection receives is put into words, and compared in its order: answers with their errors,
+/// transactions, nodes and owners; watch events; the end of the connection. Left out is what may differ:
 ///
 /// - the numbers of sessions and transactions, which are counted from the first of this comparison on, and clocks;
 /// - the order of a list, and that of the events of one transaction, the end of a session;
@@ -56,12 +56,13 @@ class zookeeper_differential final : private sim::zookeeper_model::outside {
   /// In one write.
   void ask(connection c, std::vector<zookeeper::request> const& all);
   void drop(connection c);
-  /// Its time passes, and nothing is said in it. `node` is one of its session. A server closes a silent connection somewhat before or after that.
+  /// Its time passes, and nothing is said in it. `node` is one of its session. A server closes a silent connection
+  /// somewhat before or after that.
   void expire(connection c, std::string const& node);
   /// All that the others were told meanwhile.
   void compare_all();
-  /// After its answer that server knows all that was asked before. A sync does not wait for anything at the leader, which may itself be
-  /// behind what a follower has told its clients; a write does.
+  /// After its answer that server knows all that was asked before. A sync does not wait for anything at the leader,
+  /// which may itself be behind what a follower has told its clients; a write does.
   zookeeper::request barrier(connection c) const;
 
   bool is_open(connection c) const { return all_.at(c).real != nullptr; }
@@ -88,12 +89,14 @@ class zookeeper_differential final : private sim::zookeeper_model::outside {
   };
 
   void greeted(sim::zookeeper_model::connection_id c, zookeeper::connect_response const& r) override;
-  void answered(sim::zookeeper_model::connection_id c, zookeeper::request const& to, zookeeper::reply const& r) override;
+  void answered(sim::zookeeper_model::connection_id c, zookeeper::request const& to,
+                zookeeper::reply const& r) override;
   void answered_ping(sim::zookeeper_model::connection_id c, std::int64_t zxid) override;
   void noticed(sim::zookeeper_model::connection_id c, zookeeper::notice const& n) override;
   void closed(sim::zookeeper_model::connection_id c) override;
 
-  connection greet(std::size_t server, zookeeper_client::resumption const& real, zookeeper::connect_request const& modelled);
+  connection greet(std::size_t server, zookeeper_client::resumption const& real,
+                   zookeeper::connect_request const& modelled);
   void pass(sim::nanos length);
   void compare(connection c, bool in_any_order = false);
   void trace(connection c, std::string words);

@@ -1,9 +1,12 @@
-// The model of ZooKeeper that the simulation uses (tests/sim/model/zookeeper_model.*) beside real servers: both are asked the same, at random, and
-// must answer the same. zookeeper/differential.hpp says what is compared. What the model does not know, and what is therefore not drawn:
+// The model of ZooKeeper that the simulation uses (tests/sim/model/zookeeper_model.*) beside real servers: both are
+// asked the same, at random, and must answer the same. zookeeper/differential.hpp says what is compared. What the model
+// does not know, and what is therefore not drawn:
 //
 // - a sequence near 2^31, to which no client brings a folder;
-// - requests behind the end of a session on the same connection: whether they are still refused one by one is a race in the server;
-// - more than one request on a connection whose session is on another one by now: the server closes it behind the first write, and carries out none
+// - requests behind the end of a session on the same connection: whether they are still refused one by one is a race in
+// the server;
+// - more than one request on a connection whose session is on another one by now: the server closes it behind the first
+// write, and carries out none
 //   of the others, but counts those that it knows by then;
 // - an authentication together with other requests: the server answers it before them, or not;
 // - characters above U+009F that a path may not have: conch writes none;
@@ -88,7 +91,8 @@ class random_clients {
     connection const c = both_.open(server(), 3s);
     both_.ask(c, {create{both_.folder() + "/expires", {}, node_kind::ephemeral, access::anyone},
                   create{both_.folder() + "/expires-", {}, node_kind::ephemeral_sequential, access::anyone}});
-    for (connection const other : open_) both_.ask(other, {both_.barrier(other), get_data{both_.folder() + "/expires", true}});
+    for (connection const other : open_)
+      both_.ask(other, {both_.barrier(other), get_data{both_.folder() + "/expires", true}});
     both_.expire(c, both_.folder() + "/expires");
     sessions_.push_back(c);
   }
@@ -127,26 +131,31 @@ class random_clients {
     if (what < 55 || (what < 65 && both_.tree().nodes().size() > 60)) return zookeeper::remove{some_path(80)};
     if (what < 75) return get_data{some_path(70), chance(60)};
     if (what < 83) return get_children{some_path(80)};
-    if (what < 93) return set_data{below_root(some_path(80)), std::string(static_cast<std::size_t>(random_.below(4)), 'x')};
+    if (what < 93)
+      return set_data{below_root(some_path(80)), std::string(static_cast<std::size_t>(random_.below(4)), 'x')};
     if (what < 97) return sync{some_path(50)};
     return ping{};
   }
 
   request creation() {
-    auto const kind =
-        one_of<node_kind>({node_kind::persistent, node_kind::persistent, node_kind::ephemeral, node_kind::ephemeral_sequential,
-                           node_kind::ephemeral_sequential, node_kind::ephemeral_sequential, node_kind::container, node_kind::container});
+    auto const kind = one_of<node_kind>({node_kind::persistent, node_kind::persistent, node_kind::ephemeral,
+                                         node_kind::ephemeral_sequential, node_kind::ephemeral_sequential,
+                                         node_kind::ephemeral_sequential, node_kind::container, node_kind::container});
     std::string path = chance(85) ? fresh_path(kind) : some_path(60);
-    if (path == "/") return create{path, {}, node_kind::persistent, access::anyone};  // what was made there before would count
-    return create{std::move(path), chance(20) ? "data" : std::string{}, kind, chance(10) ? access::creator_only : access::anyone};
+    // what was made there before would count
+    if (path == "/") return create{path, {}, node_kind::persistent, access::anyone};
+    return create{std::move(path), chance(20) ? "data" : std::string{}, kind,
+                  chance(10) ? access::creator_only : access::anyone};
   }
   std::string fresh_path(node_kind kind) {
     std::string const parent = chance(25) ? both_.folder() : some_path(80);
     if (chance(4))
-      return one_of<std::string>({parent + '/', parent + "//a", parent + "/.", parent + "/..", parent + "/./a", parent + "/a/", parent + "/../a"});
+      return one_of<std::string>({parent + '/', parent + "//a", parent + "/.", parent + "/..", parent + "/./a",
+                                  parent + "/a/", parent + "/../a"});
     if (chance(2)) return one_of(forbidden(parent));
     std::string const name = one_of<std::string>({"a", "b", "c", "d", "e", "%2F", "~", "...", ".a", " "});
-    return parent + '/' + (kind == node_kind::ephemeral_sequential ? one_of<std::string>({"", "1.1-", "2.1-", name}) : name);
+    return parent + '/' +
+           (kind == node_kind::ephemeral_sequential ? one_of<std::string>({"", "1.1-", "2.1-", name}) : name);
   }
   static std::vector<std::string> forbidden(std::string const& parent) {
     return {"",
@@ -192,8 +201,9 @@ std::uint64_t number(char const* name, std::uint64_t otherwise) {
   return text == nullptr || *text == '\0' ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
-/// Asks each server something five times a second, on connections of its own. ZooKeeper 3.6.0 to 3.8.0 can leave a commit lying until that server
-/// receives anything else (ZOOKEEPER-4537), and here one client asks, and then waits for the answer.
+/// Asks each server something five times a second, on connections of its own. ZooKeeper 3.6.0 to 3.8.0 can leave a
+/// commit lying until that server receives anything else (ZOOKEEPER-4537), and here one client asks, and then waits for
+/// the answer.
 class pings {
  public:
   explicit pings(zookeeper_ensemble const& all) {
@@ -264,8 +274,12 @@ class SlowZookeeperEnsembleDifferential : public ZookeeperEnsembleDifferential {
 
 TEST_F(ZookeeperDifferential, AServerByItselfAnswersAsTheModelDoes) { compare(6, 500, 1); }
 TEST_F(ZookeeperEnsembleDifferential, ServersAnswerAsTheModelDoes) { compare(4, 300, 1); }
-TEST_F(SlowZookeeperDifferential, AServerByItselfAnswersAsTheModelDoes) { compare(100, number("CONCH_REQUESTS", 100'000) / 100, 10); }
-TEST_F(SlowZookeeperEnsembleDifferential, ServersAnswerAsTheModelDoes) { compare(100, number("CONCH_REQUESTS", 100'000) / 100, 10); }
+TEST_F(SlowZookeeperDifferential, AServerByItselfAnswersAsTheModelDoes) {
+  compare(100, number("CONCH_REQUESTS", 100'000) / 100, 10);
+}
+TEST_F(SlowZookeeperEnsembleDifferential, ServersAnswerAsTheModelDoes) {
+  compare(100, number("CONCH_REQUESTS", 100'000) / 100, 10);
+}
 
 }  // namespace
 }  // namespace conch::test

@@ -1,4 +1,5 @@
-// Locks with several owners over a ZooKeeper server: what is special of them there. What they share with other servers is in EveryServer.
+// Locks with several owners over a ZooKeeper server: what is special of them there. What they share with other servers
+// is in EveryServer.
 #include "integration/fixture.hpp"
 #include "support/zookeeper_client.hpp"
 #include "support/zookeeper_ensemble.hpp"

@@ -1,5 +1,5 @@
-// What the design of zookeeper:// rests on, shown with a real server and a client that does nothing by itself. docs/design/zookeeper.md says what
-// follows from it.
+// What the design of zookeeper:// rests on, shown with a real server and a client that does nothing by itself.
+// docs/design/zookeeper.md says what follows from it.
 #include "support/zookeeper_client.hpp"
 #include "support/zookeeper_ensemble.hpp"
 
@@ -26,7 +26,8 @@ void freeze(tcp_proxy& p) {
   p.set(tcp_proxy::towards::client, nothing);
 }
 
-/// Resumes a session. A server that does not know yet what the client has seen closes the connection; a little later it knows.
+/// Resumes a session. A server that does not know yet what the client has seen closes the connection; a little later it
+/// knows.
 std::unique_ptr<zookeeper_client> go_on(std::uint16_t port, zookeeper_client::resumption const& with) {
   for (auto const until = steady::now() + 60s;;) {
     auto c = std::make_unique<zookeeper_client>(port);
@@ -73,13 +74,15 @@ TEST_F(ZookeeperServer, MakesNodesOfEachKindAndTellsTheirTransaction) {
   EXPECT_EQ(client.ask(remove{path("/none")}).what, status::no_node);
   EXPECT_EQ(client.ask(create{path("/none/x"), {}, node_kind::ephemeral, access::anyone}).what, status::no_node);
   EXPECT_EQ(client.ask(create{path("/kept"), {}, node_kind::ephemeral, access::anyone}).what, status::node_exists);
-  EXPECT_EQ(client.ask(create{first.path + "/x", {}, node_kind::ephemeral, access::anyone}).what, status::no_children_for_ephemerals);
+  EXPECT_EQ(client.ask(create{first.path + "/x", {}, node_kind::ephemeral, access::anyone}).what,
+            status::no_children_for_ephemerals);
 }
 
 TEST_F(ZookeeperServer, AnswersTwoRequestsOfOneWriteInTheirOrder) {
   zookeeper_client client{port(), 30s};
   client.create(path());
-  client.send_all({create{path("/a-"), {}, node_kind::ephemeral_sequential, access::anyone}, get_children{path()}, ping{}});
+  client.send_all(
+      {create{path("/a-"), {}, node_kind::ephemeral_sequential, access::anyone}, get_children{path()}, ping{}});
   reply const made = client.read_answer();
   reply const listed = client.read_answer();
   ASSERT_TRUE(std::holds_alternative<created>(made.content));
@@ -187,10 +190,12 @@ TEST_F(ZookeeperServer, BoundsTheTimeOfASession) {
 
 TEST_F(ZookeeperServer, ProtectsNodesOfAUser) {
   zookeeper_client owner{port(), 30s}, same{port(), 30s}, stranger{port(), 30s};
-  EXPECT_EQ(owner.ask(create{path(), {}, node_kind::persistent, access::creator_only}).what, status::invalid_acl) << "nobody has authenticated";
+  EXPECT_EQ(owner.ask(create{path(), {}, node_kind::persistent, access::creator_only}).what, status::invalid_acl)
+      << "nobody has authenticated";
   EXPECT_EQ(owner.ask(add_auth{"digest", "user:secret"}).what, status::ok);
   EXPECT_EQ(same.ask(add_auth{"digest", "user:secret"}).what, status::ok);
-  EXPECT_EQ(stranger.ask(add_auth{"digest", "user:other"}).what, status::ok) << "any password is one: it names another user";
+  EXPECT_EQ(stranger.ask(add_auth{"digest", "user:other"}).what, status::ok)
+      << "any password is one: it names another user";
   EXPECT_EQ(owner.ask(create{path(), {}, node_kind::persistent, access::creator_only}).what, status::ok);
   for (request const& r : std::vector<request>{get_data{path()}, get_children{path()}, set_data{path(), {}},
                                                create{path("/x"), {}, node_kind::ephemeral, access::anyone}}) {
@@ -290,7 +295,8 @@ TEST_F(ZookeeperEnsemble, AnswersPingsOfASessionThatHasEndedWhileAFollowerIsCutO
     std::this_thread::sleep_for(50ms);
   }
   EXPECT_GT(answered, 0) << "a ping that is answered would prove something about the session";
-  RecordProperty("node_deleted_ms", static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(ended - cut).count()));
+  RecordProperty("node_deleted_ms",
+                 static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(ended - cut).count()));
   RecordProperty("pings_answered_after_it", answered);
   link.heal();
   link.reset();
@@ -301,12 +307,14 @@ TEST_F(ZookeeperEnsemble, DoesNotServeWithoutAMajority) {
   ensemble_->kill(leader_);
   ensemble_->kill(followers_[1]);
   EXPECT_TRUE(one.ends(60s));
-  for (auto const until = steady::now() + 60s; !ensemble_->role(followers_[0]).empty() && steady::now() < until;) std::this_thread::sleep_for(20ms);
+  for (auto const until = steady::now() + 60s; !ensemble_->role(followers_[0]).empty() && steady::now() < until;)
+    std::this_thread::sleep_for(20ms);
   // It takes the TCP connection, and closes it.
   zookeeper_client two{ensemble_->port(followers_[0])};
   EXPECT_THROW(two.resume(one.to_resume()), zookeeper_connection_ended);
   ensemble_->start_all();
-  EXPECT_EQ(go_on(ensemble_->port(followers_[0]), one.to_resume())->session().session, one.session().session) << "the session is still there";
+  EXPECT_EQ(go_on(ensemble_->port(followers_[0]), one.to_resume())->session().session, one.session().session)
+      << "the session is still there";
 }
 
 TEST_F(ZookeeperEnsemble, ShowsBySyncAndListWhetherACreateWasDone) {
@@ -331,9 +339,9 @@ TEST_F(ZookeeperEnsemble, ShowsBySyncAndListWhetherACreateWasDone) {
   RecordProperty("creates_done", done);
 }
 
-/// A create that the leader has taken, and that no follower has received yet; meanwhile the session goes to the leader. A sync there waits for what
-/// the session itself has asked for, also by a follower, and for nothing else (`forward_learner_requests_to_commit_processor_disabled` would change
-/// that).
+/// A create that the leader has taken, and that no follower has received yet; meanwhile the session goes to the leader.
+/// A sync there waits for what the session itself has asked for, also by a follower, and for nothing else
+/// (`forward_learner_requests_to_commit_processor_disabled` would change that).
 TEST_F(ZookeeperEnsemble, WaitsInASyncAtTheLeaderForWhatTheSessionHasAskedForBefore) {
   zookeeper_client other{ensemble_->port(followers_[1]), 60s};
   other.create(path());
@@ -341,7 +349,8 @@ TEST_F(ZookeeperEnsemble, WaitsInASyncAtTheLeaderForWhatTheSessionHasAskedForBef
   EXPECT_TRUE(one.list(path()).empty());
   tcp_proxy::behaviour nothing;
   nothing.stalled = true;
-  for (std::size_t const follower : followers_) ensemble_->between(follower, leader_).set(tcp_proxy::towards::client, nothing);
+  for (std::size_t const follower : followers_)
+    ensemble_->between(follower, leader_).set(tcp_proxy::towards::client, nothing);
   one.send(create{path("/c-"), {}, node_kind::ephemeral_sequential, access::anyone});
   // Until the leader has it: nothing shows that from outside.
   std::this_thread::sleep_for(500ms);

@@ -45,18 +45,23 @@ class zookeeper_under_test final : public lock_server {
   void forget(std::string const& name) override {
     auto all = line(name);
     std::sort(all.begin(), all.end(), [](std::string const& a, std::string const& b) {
-      return zookeeper::is_before(zookeeper::read_node_name(a).value().sequence, zookeeper::read_node_name(b).value().sequence);
+      return zookeeper::is_before(zookeeper::read_node_name(a).value().sequence,
+                                  zookeeper::read_node_name(b).value().sequence);
     });
     if (!all.empty()) client().remove(folder(name) + '/' + all.front());
   }
   // It counts packets, heartbeats among them.
-  abilities can() const override { return {.segments = false, .operators = false, .own_leases = false, .claims = false, .counts = false}; }
+  abilities can() const override {
+    return {.segments = false, .operators = false, .own_leases = false, .claims = false, .counts = false};
+  }
   void stop() override { server_.stop(0); }
   void cont() override { server_.cont(0); }
   void cut() override { way_.drop(); }
 
  private:
-  static std::string folder(std::string const& name) { return zookeeper::folder_of(zookeeper::root_of("", "conch:"), name); }
+  static std::string folder(std::string const& name) {
+    return zookeeper::folder_of(zookeeper::root_of("", "conch:"), name);
+  }
 
   /// Its session is kept by nobody, and may have ended since the last question.
   zookeeper_client& client() {

@@ -1,4 +1,5 @@
-// Transactions whose numbers do not simply go on: an ensemble that is built anew, and one that has used up the numbers of an epoch.
+// Transactions whose numbers do not simply go on: an ensemble that is built anew, and one that has used up the numbers
+// of an epoch.
 #include "integration/fixture.hpp"
 #include "servers/zookeeper/names.hpp"
 #include "support/zookeeper_client.hpp"
@@ -26,7 +27,8 @@ config patient(zookeeper_ensemble const& with, std::chrono::milliseconds lease) 
 
 // -------------------------------------------------------------------------------------------------- built anew
 
-/// All servers lose their data, and come back under their addresses with transactions that begin anew. Programs go on running meanwhile.
+/// All servers lose their data, and come back under their addresses with transactions that begin anew. Programs go on
+/// running meanwhile.
 void build_anew(std::size_t servers) {
   zookeeper_options options;
   options.servers = servers;
@@ -71,9 +73,11 @@ void build_anew(std::size_t servers) {
 TEST(ZookeeperTransactions, P2TokensGrowWhenAServerIsBuiltAnew) { build_anew(1); }
 TEST(ZookeeperTransactions, P2TokensGrowWhenAnEnsembleIsBuiltAnew) { build_anew(3); }
 
-// ------------------------------------------------------------------------------------ the end of the numbers of an epoch
+// ------------------------------------------------------------------------------------ the end of the numbers of an
+// epoch
 
-/// A leader that has used up its 2^32 transactions gives the lead up, and the next epoch begins. Here each leader begins shortly before that.
+/// A leader that has used up its 2^32 transactions gives the lead up, and the next epoch begins. Here each leader
+/// begins shortly before that.
 TEST(ZookeeperTransactions, P2AndP5HoldsPlacesAndTokensGoOnWhenTheNumbersOfAnEpochAreUsedUp) {
   zookeeper_options options;
   options.servers = 3;
@@ -82,7 +86,8 @@ TEST(ZookeeperTransactions, P2AndP5HoldsPlacesAndTokensGoOnWhenTheNumbersOfAnEpo
   world w;
   auto const body = [&]() -> asio::awaitable<void> {
     config const c = patient(ensemble, 30s);
-    client holder{w.ctx.get_executor(), c}, waiter{w.ctx.get_executor(), c}, busy{w.ctx.get_executor(), c}, rival{w.ctx.get_executor(), c};
+    client holder{w.ctx.get_executor(), c}, waiter{w.ctx.get_executor(), c}, busy{w.ctx.get_executor(), c},
+        rival{w.ctx.get_executor(), c};
     mutex held{holder, "held"}, behind{waiter, "held"}, one{busy, "passed on"}, two{rival, "passed on"};
     hold h = co_await held.async_acquire();
     bool lost = false;

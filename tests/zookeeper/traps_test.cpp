@@ -77,7 +77,9 @@ TEST(ZookeeperTraps, AServerThatMayNotWriteIsNotUsed) {
     std::optional<error_code> why;
     hold got;
     lock.async_acquire([&](error_code ec, hold h) { why = ec, got = std::move(h); });
-    auto const tried = [&] { return ensemble.log(alone).find("Refusing session request for not-read-only client") != std::string::npos; };
+    auto const tried = [&] {
+      return ensemble.log(alone).find("Refusing session request for not-read-only client") != std::string::npos;
+    };
     co_await until(tried, "a refusal by that server", 60s);
     EXPECT_FALSE(why);
     EXPECT_EQ(one.stats().connects, 0u);
@@ -103,7 +105,8 @@ TEST(ZookeeperTraps, OneSilentServerOfThreeCostsNoHoldWithALeaseOfTenSeconds) {
   world w;
   auto const body = [&]() -> asio::awaitable<void> {
     config c = steady_config("zookeeper://");
-    for (tcp_proxy const& one : ways) c.url += (c.url.ends_with('/') ? "127.0.0.1:" : ",127.0.0.1:") + std::to_string(one.port());
+    for (tcp_proxy const& one : ways)
+      c.url += (c.url.ends_with('/') ? "127.0.0.1:" : ",127.0.0.1:") + std::to_string(one.port());
     c.lease = 10s;
     std::string at;  // the server of the connection
     c.log = [&at](log_level, std::string_view words) {
@@ -203,8 +206,10 @@ TEST(ZookeeperRefusedBy, AQuotaEndsOnlyTheLockThatNeedsAFolder) {
     hold h = co_await held.async_acquire();
     zookeeper_client admin{server.port(0), 30s};
     admin.create("/zookeeper/quota/q");
-    admin.create("/zookeeper/quota/q/zookeeper_stats", zookeeper::node_kind::persistent, "count=6,bytes=-1;byteHardLimit=-1;countHardLimit=-1");
-    admin.create("/zookeeper/quota/q/zookeeper_limits", zookeeper::node_kind::persistent, "count=-1,bytes=-1;byteHardLimit=-1;countHardLimit=6");
+    admin.create("/zookeeper/quota/q/zookeeper_stats", zookeeper::node_kind::persistent,
+                 "count=6,bytes=-1;byteHardLimit=-1;countHardLimit=-1");
+    admin.create("/zookeeper/quota/q/zookeeper_limits", zookeeper::node_kind::persistent,
+                 "count=-1,bytes=-1;byteHardLimit=-1;countHardLimit=6");
     auto const r = co_await refused.async_acquire(as_tuple);
     error_code const why = std::get<0>(r);
     EXPECT_EQ(why, errc::server_refused) << why.message();

@@ -76,7 +76,8 @@ asio::awaitable<void> work(asio::steady_timer& timer, steady::duration body) {
   for (auto const until = steady::now() + body; steady::now() < until;) continue;
 }
 
-asio::awaitable<void> cycles(conch::mutex& lock, steady::time_point until, steady::duration body, task& me, bool contended) {
+asio::awaitable<void> cycles(conch::mutex& lock, steady::time_point until, steady::duration body, task& me,
+                             bool contended) {
   asio::steady_timer timer{co_await asio::this_coro::executor};
   for (;;) {
     auto const begin = steady::now();
@@ -152,7 +153,8 @@ class player {
       } else if (line == "acquire" || line == "wait") {
         held_ = co_await locks_[0].async_acquire();
         say("took " + std::to_string(now_ns()));
-        if (job_.workload == "cut") held_.async_lost([](conch::error_code) { say("lost " + std::to_string(now_ns())); });
+        if (job_.workload == "cut")
+          held_.async_lost([](conch::error_code) { say("lost " + std::to_string(now_ns())); });
       } else if (line == "believes") {
         say(held_.valid() ? "believes 1" : "believes 0");
       } else if (line == "release") {
@@ -173,7 +175,8 @@ class player {
         running_ = job_.tasks;
         co_await held_.async_release();
         co_await all_ended();
-        std::string text = "drained " + std::to_string((now_ns() - begin) / 1000) + ' ' + std::to_string((first_ns_ - begin) / 1000);
+        std::string text =
+            "drained " + std::to_string((now_ns() - begin) / 1000) + ' ' + std::to_string((first_ns_ - begin) / 1000);
         if (job_.workload == "order") {
           for (std::size_t const who : order_) text += ' ' + std::to_string(who);
         }
@@ -193,7 +196,8 @@ class player {
     }
     co_await all_ended();
     for (task const& t : tasks) {
-      std::string text = "task " + std::to_string(t.holds) + ' ' + std::to_string(std::chrono::duration_cast<microseconds>(t.held).count());
+      std::string text = "task " + std::to_string(t.holds) + ' ' +
+                         std::to_string(std::chrono::duration_cast<microseconds>(t.held).count());
       for (float const wait : t.waits_us) text += ' ' + std::to_string(wait);
       text += '\n';
       std::cout << text;
@@ -250,14 +254,17 @@ void run_raw(job const& j) {
   std::vector<lane> all;
   for (std::size_t i = 0; i < j.tasks; ++i) {
     std::string const name = std::to_string(i);
-    all.push_back(j.program == "raw-least" ? least_lane(probe, "{peers:least:" + name + "}") : conch_lane("peers:raw:" + name, i + 1));
+    all.push_back(j.program == "raw-least" ? least_lane(probe, "{peers:least:" + name + "}")
+                                           : conch_lane("peers:raw:" + name, i + 1));
   }
   std::string const id = "000000000000000000000000" + std::to_string(10'000'000 + ::getpid() % 10'000'000);
   std::string const name = "peers:raw:hand-off";
   constexpr milliseconds lease{30'000}, claim{3'000}, retention{600'000};
   std::string acquire, release;
-  conch::redis::encode(conch::protocol::acquire_command{name, 1, true, lease, claim, retention, 0, 0, false}, id, acquire);
-  conch::redis::encode(conch::protocol::release_command{name, 1, false, lease, claim, retention, 0, false}, id, release);
+  conch::redis::encode(conch::protocol::acquire_command{name, 1, true, lease, claim, retention, 0, 0, false}, id,
+                       acquire);
+  conch::redis::encode(conch::protocol::release_command{name, 1, false, lease, claim, retention, 0, false}, id,
+                       release);
   if (j.workload == "hand-off") {
     to.exchange(command({"HELLO", "3"}));
     to.exchange(command({"SUBSCRIBE", conch::redis::channel_of(id)}));
@@ -287,7 +294,9 @@ void run_raw(job const& j) {
 
 int main(int argc, char** argv) try {
   if (argc != 5) {
-    std::fprintf(stderr, "usage: %s conch|conch-each|conch-looks|zookeeper|zookeeper-each|raw|raw-least WORKLOAD PORT TASKS\n", argv[0]);
+    std::fprintf(stderr,
+                 "usage: %s conch|conch-each|conch-looks|zookeeper|zookeeper-each|raw|raw-least WORKLOAD PORT TASKS\n",
+                 argv[0]);
     return 2;
   }
   job j{argv[1], argv[2], "redis://127.0.0.1:" + std::string{argv[3]}, std::stoul(argv[4])};

@@ -6,9 +6,10 @@
 #include <boost/asio/detail/config.hpp>
 #include <boost/version.hpp>
 
-// A program and the library must agree in what changes the classes of Asio. Where they do not, the program would link, and end in a crash or a hang.
-// So each fact is a function whose name says it: the library defines those that are true of itself, and each translation unit of a program names
-// those that are true of it. The linker then shows the name of the one that is missing.
+// A program and the library must agree in what changes the classes of Asio. Where they do not, the program would link,
+// and end in a crash or a hang. So each fact is a function whose name says it: the library defines those that are true
+// of itself, and each translation unit of a program names those that are true of it. The linker then shows the name of
+// the one that is missing.
 #ifdef BOOST_ASIO_SEPARATE_COMPILATION
 #define CONCH_AGREES_ON_BODIES conch_has_the_bodies_of_Asio
 #else
@@ -41,7 +42,8 @@
 #endif
 
 #if defined(BOOST_ASIO_HAS_IO_URING_AS_DEFAULT)
-#define CONCH_AGREES_ON_REACTOR conch_is_compiled_without_BOOST_ASIO_HAS_IO_URING_and_BOOST_ASIO_DISABLE_EPOLL_and_this_is_not
+#define CONCH_AGREES_ON_REACTOR \
+  conch_is_compiled_without_BOOST_ASIO_HAS_IO_URING_and_BOOST_ASIO_DISABLE_EPOLL_and_this_is_not
 #elif defined(BOOST_ASIO_HAS_EPOLL)
 #define CONCH_AGREES_ON_REACTOR conch_is_compiled_with_BOOST_ASIO_DISABLE_EPOLL_and_this_is_not
 #else
@@ -51,7 +53,8 @@
 #define CONCH_DETAIL_JOIN_(a, b) a##b
 #define CONCH_DETAIL_JOIN(a, b) CONCH_DETAIL_JOIN_(a, b)
 #ifndef CONCH_AGREES_ON_BOOST  // a test has another
-#define CONCH_AGREES_ON_BOOST CONCH_DETAIL_JOIN(conch_is_compiled_with_another_version_of_Boost_than_this_BOOST_VERSION_, BOOST_VERSION)
+#define CONCH_AGREES_ON_BOOST \
+  CONCH_DETAIL_JOIN(conch_is_compiled_with_another_version_of_Boost_than_this_BOOST_VERSION_, BOOST_VERSION)
 #endif
 
 extern "C" {
@@ -73,8 +76,8 @@ CONCH_API void CONCH_AGREES_ON_BOOST();
 
 namespace conch::detail {
 // Kept although nobody reads it, and one for each translation unit: they may differ.
-CONCH_KEPT static void (*const agreement[])() = {&CONCH_AGREES_ON_BODIES,       &CONCH_AGREES_ON_RTTI,     &CONCH_AGREES_ON_THREADS,
-                                                 &CONCH_AGREES_ON_TS_EXECUTORS, &CONCH_AGREES_ON_TRACKING, &CONCH_AGREES_ON_REACTOR,
-                                                 &CONCH_AGREES_ON_BOOST};
+CONCH_KEPT static void (*const agreement[])() = {
+    &CONCH_AGREES_ON_BODIES,   &CONCH_AGREES_ON_RTTI,    &CONCH_AGREES_ON_THREADS, &CONCH_AGREES_ON_TS_EXECUTORS,
+    &CONCH_AGREES_ON_TRACKING, &CONCH_AGREES_ON_REACTOR, &CONCH_AGREES_ON_BOOST};
 }  // namespace conch::detail
 #endif

@@ -54,7 +54,8 @@ class node_ref {
   hold_node* node_ = nullptr;
 };
 
-/// What an operation waits for that looks on at a hold: its loss, the request of another client, a deadline that is later than a known one.
+/// What an operation waits for that looks on at a hold: its loss, the request of another client, a deadline that is
+/// later than a known one.
 struct hold_event {
   enum class kind : std::uint8_t { loss, request, renewal };
 
@@ -62,7 +63,8 @@ struct hold_event {
   time_point known = time_point::min();  // of a renewal
 };
 
-/// Names the client of a hold that is empty: its operations complete where those of all its other holds do. 0: no client has made it.
+/// Names the client of a hold that is empty: its operations complete where those of all its other holds do. 0: no
+/// client has made it.
 using client_number = std::uint64_t;
 
 /// The number of the hold's client; `node` must not be null.
@@ -83,8 +85,8 @@ CONCH_API boost::asio::any_io_executor const& own_executor_of(node_ref const& no
 /// The same, or asio::system_executor if there is no node.
 CONCH_API boost::asio::any_io_executor executor_of(hold_node const* node) noexcept;
 
-/// The base of each initiation. asio::cancel_after, and others that make a timer for an operation, ask it for the executor.
-/// The operation's arguments keep the object that it points to.
+/// The base of each initiation. asio::cancel_after, and others that make a timer for an operation, ask it for the
+/// executor. The operation's arguments keep the object that it points to.
 template <class Of>
 struct initiation_at {
   using executor_type = boost::asio::any_io_executor;
@@ -98,7 +100,8 @@ struct initiation_at {
   }
 };
 
-/// True if the handler runs on `own_executor`: it then needs no hop to another executor. Call it before the handler's type is erased.
+/// True if the handler runs on `own_executor`: it then needs no hop to another executor. Call it before the handler's
+/// type is erased.
 template <class Handler>
 bool runs_on_client_executor(boost::asio::any_io_executor const& own_executor, Handler const& handler) {
   auto const executor = boost::asio::get_associated_executor(handler, own_executor);
@@ -124,8 +127,8 @@ CONCH_API void end_of_empty(boost::asio::any_io_executor const& where, release_h
 CONCH_API void end_of_empty(boost::asio::any_io_executor const& where, detach_handler handler);
 CONCH_API void end_of_empty(boost::asio::any_io_executor const& where, lost_handler handler);
 
-/// The same at the executor of that client. Throws errc::not_held if there is none: the handler has no place where it could run, and a thread of
-/// asio::system_executor, which nobody expects there, is none.
+/// The same at the executor of that client. Throws errc::not_held if there is none: the handler has no place where it
+/// could run, and a thread of asio::system_executor, which nobody expects there, is none.
 CONCH_API boost::asio::any_io_executor place_for_handler(client_number client);
 
 /// What a handler is associated with that has no executor.
@@ -136,8 +139,9 @@ struct no_executor {
   friend bool operator!=(no_executor, no_executor) noexcept { return false; }
 };
 
-/// The same for a handler whose type is not erased yet. It is posted straight to the handler's own executor, if it has one. Through another one,
-/// a thread would let go of the handler's context only after the handler has run, when that context may be gone.
+/// The same for a handler whose type is not erased yet. It is posted straight to the handler's own executor, if it has
+/// one. Through another one, a thread would let go of the handler's context only after the handler has run, when that
+/// context may be gone.
 template <class Erased, class Handler>
 void end_of_empty(Handler&& handler, client_number client = 0) {
   auto const own = boost::asio::get_associated_executor(handler, no_executor{});

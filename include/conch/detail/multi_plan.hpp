@@ -13,7 +13,8 @@
 
 namespace conch::detail {
 
-/// The plan of a multi_lock: what it does next. No I/O, no clock. The operation in multi_lock.hpp and the simulator carry it out.
+/// The plan of a multi_lock: what it does next. No I/O, no clock. The operation in multi_lock.hpp and the simulator
+/// carry it out.
 class multi_plan {
  public:
   enum class step : std::uint8_t {
@@ -23,24 +24,24 @@ class multi_plan {
     failed,  // with failure(); give back what is held
   };
 
-  /// Indexes into `names` in the order of acquiring: that of the bytes of the names, each name once. Every multi_lock has this order,
-  /// so that two with the same locks never wait for each other.
+  /// Indexes into `names` in the order of acquiring: that of the bytes of the names, each name once. Every multi_lock
+  /// has this order, so that two with the same locks never wait for each other.
   CONCH_API static std::vector<std::size_t> in_order(std::vector<std::string_view> const& names);
 
-  /// It begins with a try of all of them, which does not wait. `once`: it ends with that try, and one more of the first that was not
-  /// taken, alone: an error inside the script for all of them is not an answer.
+  /// It begins with a try of all of them, which does not wait. `once`: it ends with that try, and one more of the first
+  /// that was not taken, alone: an error inside the script for all of them is not an answer.
   CONCH_API multi_plan(std::size_t count, std::optional<time_point> until, bool once = false);
 
   /// One end for all tries and waits.
   CONCH_API std::optional<time_point> until() const noexcept;
 
-  /// `granted`: the result of each try. Returns which holds to give back: all after the first busy one. Two multi_locks that kept
-  /// them while they wait could wait for each other.
+  /// `granted`: the result of each try. Returns which holds to give back: all after the first busy one. Two multi_locks
+  /// that kept them while they wait could wait for each other.
   CONCH_API std::vector<bool> tried(std::vector<bool> const& granted);
   /// The lock that it waited for is held.
   CONCH_API void granted();
-  /// To be called after the tries and after each wait. `why`: the error of what failed. `valid`: all holds still are. After the end nothing more is
-  /// waited for.
+  /// To be called after the tries and after each wait. `why`: the error of what failed. `valid`: all holds still are.
+  /// After the end nothing more is waited for.
   CONCH_API step next(error_code why, bool cancelled, bool valid, time_point now);
 
   std::size_t waits_for() const noexcept { return waits_for_; }

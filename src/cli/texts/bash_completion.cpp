@@ -60,10 +60,11 @@ std::string values_function() {
 }  // namespace
 
 blocks bash_completion() {
-  return {{"commands and options", variable("_conch_commands", names_of_commands([](command_entry const&) { return true; })) +
-                                       variable("_conch_commands_with_locks", names_of_commands(takes_locks)) +
-                                       variable("_conch_connection_options", names_of_connection_options()) + options_function() +
-                                       values_function()}};
+  return {{"commands and options",
+           variable("_conch_commands", names_of_commands([](command_entry const&) { return true; })) +
+               variable("_conch_commands_with_locks", names_of_commands(takes_locks)) +
+               variable("_conch_connection_options", names_of_connection_options()) + options_function() +
+               values_function()}};
 }
 
 }  // namespace conch::cli::texts

@@ -33,7 +33,8 @@ std::string table(std::vector<std::string> const& heads, std::vector<std::vector
 /// Without those of the table of settings.
 std::vector<option_entry const*> not_settings(std::vector<option_entry const*> some) {
   std::erase_if(some, [](option_entry const* one) {
-    return std::any_of(settings().begin(), settings().end(), [&](setting_entry const& other) { return one->name == other.key; });
+    return std::any_of(settings().begin(), settings().end(),
+                       [&](setting_entry const& other) { return one->name == other.key; });
   });
   return some;
 }

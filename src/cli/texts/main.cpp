@@ -9,7 +9,8 @@
 #include <string>
 #include <string_view>
 
-// conch-texts --check|--write FOLDER: the texts of the command that are kept in the tree, which is in FOLDER. scripts/cli_texts runs it.
+// conch-texts --check|--write FOLDER: the texts of the command that are kept in the tree, which is in FOLDER.
+// scripts/cli_texts runs it.
 namespace conch::cli::texts {
 
 namespace {

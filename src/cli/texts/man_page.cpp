@@ -45,7 +45,9 @@ std::string marked_up(std::string_view text) {
 std::string section(std::string const& title) { return ".SH " + title + '\n'; }
 
 /// `head`: as roff has it.
-std::string item(std::string const& head, std::string const& text) { return ".TP\n" + head + '\n' + marked_up(text) + '\n'; }
+std::string item(std::string const& head, std::string const& text) {
+  return ".TP\n" + head + '\n' + marked_up(text) + '\n';
+}
 
 std::string bold(std::string_view text) { return "\\fB" + escaped(text) + "\\fR"; }
 
@@ -56,7 +58,9 @@ std::string with_operands(std::string const& text) {
 }
 
 /// Nothing before the first of a section: its heading begins one.
-std::string paragraph(std::string const& section_so_far) { return section_so_far.find('\n') + 1 == section_so_far.size() ? "" : ".PP\n"; }
+std::string paragraph(std::string const& section_so_far) {
+  return section_so_far.find('\n') + 1 == section_so_far.size() ? "" : ".PP\n";
+}
 
 std::string synopses() {
   std::string all = section("SYNOPSIS");
@@ -67,7 +71,9 @@ std::string synopses() {
   return all;
 }
 
-std::string paragraphs(std::string_view text) { return std::regex_replace(marked_up(text), std::regex{"\n\n"}, "\n.IP\n"); }
+std::string paragraphs(std::string_view text) {
+  return std::regex_replace(marked_up(text), std::regex{"\n\n"}, "\n.IP\n");
+}
 
 std::string command_section() {
   std::string all = section("COMMANDS");
@@ -87,17 +93,20 @@ std::string head_of(option_entry const& option) {
 std::string others_with(option_entry const& option) {
   std::string all;
   for (command_entry const& one : commands()) {
-    if (one.id != command_id::run && option.commands.has(one.id)) all.append(all.empty() ? "`" : ", `").append(one.name).append("`");
+    if (one.id != command_id::run && option.commands.has(one.id))
+      all.append(all.empty() ? "`" : ", `").append(one.name).append("`");
   }
   return all;
 }
 
 std::string option_sections() {
-  std::string of_run = section("OPTIONS OF RUN"), of_others = section("OPTIONS OF OTHER COMMANDS"), of_all = section("OPTIONS OF EVERY COMMAND");
+  std::string of_run = section("OPTIONS OF RUN"), of_others = section("OPTIONS OF OTHER COMMANDS"),
+              of_all = section("OPTIONS OF EVERY COMMAND");
   for (option_entry const& one : options()) {
     std::string const text = as_sentence(description_of(one)), others = others_with(one);
     if (one.commands == every_command) of_all += item(head_of(one), text);
-    else if (!one.commands.has(command_id::run)) of_others += item(head_of(one), others + ": " + description_of(one) + '.');
+    else if (!one.commands.has(command_id::run))
+      of_others += item(head_of(one), others + ": " + description_of(one) + '.');
     else of_run += item(head_of(one), others.empty() ? text : text + " Also of " + others + '.');
   }
   return of_run + of_others + of_all;
@@ -120,7 +129,8 @@ std::string environment_section() {
 }
 
 std::string files_section() {
-  std::string all = section("FILES") + item("\\fI\\(ti/.config/conch.toml\\fR", "The configuration file. Its keys:") + ".RS\n";
+  std::string all =
+      section("FILES") + item("\\fI\\(ti/.config/conch.toml\\fR", "The configuration file. Its keys:") + ".RS\n";
   for (setting_entry const& one : settings()) all += item(bold(one.key), as_sentence(description_of(one)));
   return all + ".RE\n";
 }
@@ -143,8 +153,8 @@ std::string example_section() {
 }  // namespace
 
 blocks man_page() {
-  return {{"what conch --help says", synopses() + command_section() + option_sections() + connection_section() + environment_section() +
-                                         files_section() + exit_section() + example_section()}};
+  return {{"what conch --help says", synopses() + command_section() + option_sections() + connection_section() +
+                                         environment_section() + files_section() + exit_section() + example_section()}};
 }
 
 }  // namespace conch::cli::texts

@@ -74,7 +74,8 @@ std::string_view specification(operands what) {
 
 std::string command_list() {
   std::string all = "subcommands=(\n";
-  for (command_entry const& one : commands()) all += "  " + quoted(std::string{one.name} + ':' + without_backticks(one.brief)) + '\n';
+  for (command_entry const& one : commands())
+    all += "  " + quoted(std::string{one.name} + ':' + without_backticks(one.brief)) + '\n';
   return all + ")\n";
 }
 
@@ -91,8 +92,9 @@ std::string cases() {
 }  // namespace
 
 blocks zsh_completion() {
-  return {{"commands and options", command_list() + "connection_options=(" + names_of_connection_options() + ")\n" + "general=(\n" +
-                                       specifications(options_of_every_command(), "  ") + ")\n" + cases()}};
+  return {{"commands and options", command_list() + "connection_options=(" + names_of_connection_options() + ")\n" +
+                                       "general=(\n" + specifications(options_of_every_command(), "  ") + ")\n" +
+                                       cases()}};
 }
 
 }  // namespace conch::cli::texts

@@ -17,7 +17,9 @@ namespace {
 /// The id of no connection: CLIENT KILL then only shows whether it would be allowed.
 constexpr std::uint64_t nobody = std::numeric_limits<std::int64_t>::max();
 
-in_flight of_session(request_kind what, time_point now, std::uint64_t id = 0) { return {what, id, 0, nullptr, nullptr, now}; }
+in_flight of_session(request_kind what, time_point now, std::uint64_t id = 0) {
+  return {what, id, 0, nullptr, nullptr, now};
+}
 
 }  // namespace
 
@@ -37,7 +39,8 @@ void arrivals::connected_as(session const& s, time_point now) {
 
 /// The order matters: what is left of earlier connections ends first.
 void arrivals::greet(session const& s, time_point now) {
-  if (on_.link.earlier().open().empty()) on_.sent.send(kill_command{nobody, s.address}, of_session(request_kind::kill, now, nobody));
+  if (on_.link.earlier().open().empty())
+    on_.sent.send(kill_command{nobody, s.address}, of_session(request_kind::kill, now, nobody));
   for (session const& old : on_.link.earlier().open()) {
     on_.sent.send(kill_command{old.client_id, old.address}, of_session(request_kind::kill, now, old.client_id));
   }
@@ -101,7 +104,8 @@ void arrivals::answered(answer const& as_sent, time_point now) {
   on_.link.runs().says(a.what);
   in_flight const r = on_.sent.take(a.what, rest_.has_rest(), now);
   read_answer(r, a, now);
-  if (on_.link.connected() && rest_.has_rest() && on_.sent.window().has_room() && !on_.link.dropping()) rest_.resume_backlog(now);
+  if (on_.link.connected() && rest_.has_rest() && on_.sent.window().has_room() && !on_.link.dropping())
+    rest_.resume_backlog(now);
 }
 
 void arrivals::read_answer(in_flight const& r, answer const& a, time_point now) {
@@ -129,20 +133,23 @@ void arrivals::session_answered(in_flight const& r, answer const& a, time_point 
   // A client that cannot receive pushes, or cannot send them to the next in the queue, must not take part.
   bool const heard = r.what != request_kind::prove_publish || read_session(a).count > 0;
   if (a.what == fault::none && heard) return;
-  // A node of a Cluster may have become a replica since it was greeted: a replica accepts a subscription, but its PUBLISH counts no subscribers.
+  // A node of a Cluster may have become a replica since it was greeted: a replica accepts a subscription, but its
+  // PUBLISH counts no subscribers.
   bool const may_be_replica = a.what == fault::none && on_.slots.is_cluster();
   if (a.what == fault::try_later || a.what == fault::reconnect || may_be_replica) {
     on_.link.drop(may_be_replica ? "the node does not deliver our own pushes; it may be a replica now" : a.words);
     return;
   }
-  on_.link.deny(make_error_code(errc::access_denied, a.words.empty() ? "the server does not deliver our own pushes" : a.words));
+  on_.link.deny(
+      make_error_code(errc::access_denied, a.words.empty() ? "the server does not deliver our own pushes" : a.words));
   on_.env.log.note(true, on_.link.denied().message());
   rest_.fail_all(on_.link.denied(), now);
 }
 
 void arrivals::pushed(push const& p, time_point now) {
   on_.sent.note_answer(now);
-  std::visit(overloaded{[&](pushed_grant const& g) { told_.granted(g, now); }, [&](revocation const& r) { told_.revoked(r.name, r.id, now); },
+  std::visit(overloaded{[&](pushed_grant const& g) { told_.granted(g, now); },
+                        [&](revocation const& r) { told_.revoked(r.name, r.id, now); },
                         [&](request_to_let_go const& r) { told_.requested(r.name, r.id, now); },
                         [&](end_of_hold const& e) { asked_.freed(e.name, e.id, e.more, now); },
                         [&](missed_turn const& m) { told_.missed(m.name, m.id, now); },

@@ -13,9 +13,17 @@ using namespace engine;
 /// Takes what the wire reports, and gives it to the part that it concerns.
 class arrivals final : public wire_events {
  public:
-  arrivals(common_parts& on, cleanups& owed, asking& asks, tries& several, release_answers& released, renewals& renews, pushes& told, orders& asked,
-           catch_up& rest) noexcept
-      : on_{on}, owed_{owed}, asks_{asks}, several_{several}, released_{released}, renews_{renews}, told_{told}, asked_{asked}, rest_{rest} {}
+  arrivals(common_parts& on, cleanups& owed, asking& asks, tries& several, release_answers& released, renewals& renews,
+           pushes& told, orders& asked, catch_up& rest) noexcept
+      : on_{on},
+        owed_{owed},
+        asks_{asks},
+        several_{several},
+        released_{released},
+        renews_{renews},
+        told_{told},
+        asked_{asked},
+        rest_{rest} {}
 
   void connected_as(session const& s, time_point now) override;
   void connect_failed(fault what, std::string_view words, time_point now) override;

@@ -23,8 +23,8 @@ void asking::fail(place& p, error_code why, time_point now, bool of_one_attempt)
   grant_id const id = p.id;
   places::end(p);
   ++p.references;  // the place must outlive its clean-up and the event
-  // If a key has another type a try has taken nothing, unless another of its requests is under way. But a waiter may be queued: it may be
-  // the key of the fence that has the other type.
+  // If a key has another type a try has taken nothing, unless another of its requests is under way. But a waiter may be
+  // queued: it may be the key of the fence that has the other type.
   if (may_have_acted && (why != errc::wrong_type || p.wait || on_.sent.is_under_way(p, id))) {
     owed_.owe(p, id, nullptr, now);
   } else {
@@ -59,7 +59,8 @@ void asking::ask(place& p, bool wait, milliseconds lease, time_point now) {
   p.lease = lease;
   ids_.forget(p);
   p.id = ids_.next(p);
-  // A waiter learns of a new run when the lease of the holder ends, or when a client that asks for the lock notifies it.
+  // A waiter learns of a new run when the lease of the holder ends, or when a client that asks for the lock notifies
+  // it.
   if (std::exchange(p.run, on_.link.runs().number()) != on_.link.runs().number() && !on_.link.runs().all_know(now))
     p.waiting.patient_until = now + time_to_greet;
   ids_.enter(p);
@@ -108,8 +109,9 @@ void asking::send(place& p, bool with_source, time_point now) {
   in_flight asked{request_kind::acquire, p.id, 0, &p, nullptr, now};
   asked.proposal = proposal;
   on_.sent.send(
-      acquire_command{p.name, p.id, p.wait, p.lease, claim_of(on_.env.settings, p.lease), retention_of(on_.env.settings, p.lease), p.waiting.ticket,
-                      not_after_us, with_source, proposal, part_of(p), on_.link.runs().is_patient(now, p.waiting.patient_until), p.origin},
+      acquire_command{p.name, p.id, p.wait, p.lease, claim_of(on_.env.settings, p.lease),
+                      retention_of(on_.env.settings, p.lease), p.waiting.ticket, not_after_us, with_source, proposal,
+                      part_of(p), on_.link.runs().is_patient(now, p.waiting.patient_until), p.origin},
       asked);
 }
 
@@ -138,7 +140,8 @@ void asking::answered(in_flight const& r, answer const& a, time_point now) {
   if (reply.passed_on) owed_.passed_on(p, r.lease, now);
   if (p.id == r.id && p.at != place::state::idle) {  // an answer for any other id grants nothing
     bool const waits = p.at == place::state::asking || p.at == place::state::in_line;
-    p.waiting.asks_again = p.waiting.asks_again && waits && a.what == fault::no_script;  // that request is sent once more
+    // that request is sent once more
+    p.waiting.asks_again = p.waiting.asks_again && waits && a.what == fault::no_script;
     if (a.what == fault::no_script) {
       if (waits) send(p, on_.sent.source_is_due(r), now);
     } else if (a.what != fault::none) {
@@ -158,7 +161,9 @@ void asking::take_result(place& p, in_flight const& r, acquire_reply const& repl
   using kind = acquire_reply::kind;
   if (reply.what != kind::too_late) p.waiting.trouble_since = {};  // a request that came too late was not carried out
   switch (reply.what) {
-    case kind::granted: take_grant(p, {reply.fence, reply.segment, r.written, r.lease, p.vote.terms.ticket == 0, p.waiting.by_push}, now); return;
+    case kind::granted:
+      take_grant(p, {reply.fence, reply.segment, r.written, r.lease, p.vote.terms.ticket == 0, p.waiting.by_push}, now);
+      return;
     case kind::queued:
       p.waiting.by_push = false;
       if (p.at == place::state::owned) {
@@ -224,7 +229,8 @@ void asking::give_back_late(place& p, time_point now) {
   time_point const since = p.waiting.late_since == time_point{} ? now : p.waiting.late_since;
   if (asked && !wait && now - since >= on_.env.settings.offline_timeout) {
     // One attempt ends some time, also where no grant arrives within its lease.
-    fail(p, make_error_code(errc::unreachable, "grants of " + std::to_string(again.count()) + " ms arrive too late"), now, true);
+    fail(p, make_error_code(errc::unreachable, "grants of " + std::to_string(again.count()) + " ms arrive too late"),
+         now, true);
     return;
   }
   owed_.owe(p, p.id, nullptr, now);
@@ -238,8 +244,8 @@ void asking::give_back_late(place& p, time_point now) {
   }
 }
 
-/// The grant cannot be used: no token can be made of its fence, or the lock has no such segment. This fails only this lock, and the grant
-/// is given back.
+/// The grant cannot be used: no token can be made of its fence, or the lock has no such segment. This fails only this
+/// lock, and the grant is given back.
 void asking::refuse_grant(place& p, error_code why, time_point now) {
   if (p.at == place::state::owned) {
     held_.lose_and_give_back(p, now);
@@ -264,20 +270,24 @@ void asking::stand_in_line(place& p, std::int64_t left_ms, std::int64_t ticket, 
   on_.env.timers.arm(p.check, std::min(by_lease, by_claim));
 }
 
-/// When to ask again behind an owner whose lease ends in `told`. What is known of one owner does not outlive it by much: the first in the queue are
-/// told when the next one's lease ends (told_end), and a waiter that is told nothing asks after ten claims in any case.
+/// When to ask again behind an owner whose lease ends in `told`. What is known of one owner does not outlive it by
+/// much: the first in the queue are told when the next one's lease ends (told_end), and a waiter that is told nothing
+/// asks after ten claims in any case.
 time_point asking::check_after(place const& p, milliseconds told, time_point now) {
   duration const left = sleep_for(on_.env.settings, told);
-  // All waiters behind one lease see the same end of it, so their checks are spread over a third of what is left. If the holder is dead,
-  // the first waiter waits for the spread in addition to the lease. So it is never more than the claim, which a dead client in line may
-  // cost too. Behind a claim the spread is less: the check after a claim is the one that finds a dead client in line. The line outlives the
-  // lock by the lease that was asked for: a later check would find that our place in line is gone.
-  duration const spread = left > on_.env.settings.claim ? std::min<duration>(left / 3, on_.env.settings.claim) : left / 10;
+  // All waiters behind one lease see the same end of it, so their checks are spread over a third of what is left. If
+  // the holder is dead, the first waiter waits for the spread in addition to the lease. So it is never more than the
+  // claim, which a dead client in line may cost too. Behind a claim the spread is less: the check after a claim is the
+  // one that finds a dead client in line. The line outlives the lock by the lease that was asked for: a later check
+  // would find that our place in line is gone.
+  duration const spread =
+      left > on_.env.settings.claim ? std::min<duration>(left / 3, on_.env.settings.claim) : left / 10;
   return now + left + on_.pause.jitter(std::min<duration>(spread, p.lease / 2));
 }
 
 std::string asking::trouble_of(place const& p) const {
-  bool const in_trouble = p.waiting.trouble_since != time_point{};  // also of a wait that has just ended: until it asks anew
+  // also of a wait that has just ended: until it asks anew
+  bool const in_trouble = p.waiting.trouble_since != time_point{};
   if (p.at == place::state::owned || (p.at == place::state::idle && !in_trouble)) return {};
   if (!on_.link.connected()) return on_.link.why_not_connected();
   if (p.at == place::state::asking && !p.written) {
@@ -288,15 +298,18 @@ std::string asking::trouble_of(place const& p) const {
   return p.at == place::state::asking ? "the server has not answered yet" : "";
 }
 
-/// It is timed_out while the server answers, and while a first attempt to connect has not lasted for longer than is usual.
+/// It is timed_out while the server answers, and while a first attempt to connect has not lasted for longer than is
+/// usual.
 error_code asking::too_late(place const& p, time_point now) const {
   if (std::string const words = on_.sent.silence(now); !words.empty()) return make_error_code(errc::unreachable, words);
-  bool const for_long = p.waiting.trouble_since != time_point{} && now - p.waiting.trouble_since >= on_.sent.answers_within();
+  bool const for_long =
+      p.waiting.trouble_since != time_point{} && now - p.waiting.trouble_since >= on_.sent.answers_within();
   bool const in_vain = !on_.link.connected() && (!on_.link.trouble().empty() || for_long);
   return make_error_code(in_vain ? errc::unreachable : errc::timed_out, trouble_of(p));
 }
 
-/// The time counts from when the server last answered: a server that takes every connection and answers nothing is not there either.
+/// The time counts from when the server last answered: a server that takes every connection and answers nothing is not
+/// there either.
 void asking::be_patient(place& p, time_point now) {
   if (p.waiting.trouble_since == time_point{}) p.waiting.trouble_since = now;
   on_.env.timers.arm(p.check, p.waiting.trouble_since + on_.env.settings.offline_timeout);
@@ -304,8 +317,8 @@ void asking::be_patient(place& p, time_point now) {
 
 void asking::due(place& p, time_point now) {
   if (p.at == place::state::leaving) {
-    // There was no answer within the command time-out, perhaps on several connections. A clean-up continues with the leave, and a new waiter may ask
-    // anew.
+    // There was no answer within the command time-out, perhaps on several connections. A clean-up continues with the
+    // leave, and a new waiter may ask anew.
     places::end(p);
     owed_.owe(p, p.id, nullptr, now);
     on_.env.up.left(p, now);
@@ -324,8 +337,8 @@ void asking::due(place& p, time_point now) {
   ask_once_more(p, stands ? retry_reason::safety_check : retry_reason::server_busy, now);
 }
 
-/// Asks again under the same id. This renews the grant if it is ours, and leaves us in our place in line if not. It is asked once, whatever
-/// the number of pushes.
+/// Asks again under the same id. This renews the grant if it is ours, and leaves us in our place in line if not. It is
+/// asked once, whatever the number of pushes.
 void asking::ask_because_of_push(place& p, time_point now) {
   if (p.at == place::state::leaving || !on_.link.connected()) return;
   if (std::exchange(p.waiting.asks_again, true)) return;
@@ -364,8 +377,9 @@ void asking::send_leave(place& p, bool with_source, time_point now) {
   on_.link.tell(p);
   ++on_.env.stats.scripts;
   p.asks_for_lease();
-  on_.sent.send(release_command{p.name, p.id, true, p.lease, claim_of(on_.env.settings, p.lease), retention_of(on_.env.settings, p.lease), 0,
-                                with_source, p.vote.terms.floor_asked(), 0, part_of(p), 0, on_.link.runs().is_patient(now, p.waiting.patient_until)},
+  on_.sent.send(release_command{p.name, p.id, true, p.lease, claim_of(on_.env.settings, p.lease),
+                                retention_of(on_.env.settings, p.lease), 0, with_source, p.vote.terms.floor_asked(), 0,
+                                part_of(p), 0, on_.link.runs().is_patient(now, p.waiting.patient_until)},
                 {request_kind::leave, p.id, 0, &p, nullptr, now});
 }
 
@@ -439,12 +453,12 @@ void asking::release(place& p, std::optional<milliseconds> again, receipt* r, ti
   on_.all.drop(p);
 }
 
-/// The same script queues the client again, behind all others. If this user may not end old connections, a script of its own does so,
-/// which carries a not-after. So it does while others connect again: the release may have to wait for them. The release of a lock with several
-/// owners knows no new place.
+/// The same script queues the client again, behind all others. If this user may not end old connections, a script of
+/// its own does so, which carries a not-after. So it does while others connect again: the release may have to wait for
+/// them. The release of a lock with several owners knows no new place.
 void asking::stand_again(place& p, cleanup& c, milliseconds lease, time_point now) {
-  bool const together = on_.link.connected() && owed_.may_send() && on_.link.earlier().can_end() && !on_.link.denied() && !p.permit &&
-                        !on_.link.runs().is_patient(now, c.patient_until);
+  bool const together = on_.link.connected() && owed_.may_send() && on_.link.earlier().can_end() &&
+                        !on_.link.denied() && !p.permit && !on_.link.runs().is_patient(now, c.patient_until);
   if (!together) {
     if (on_.link.connected()) owed_.send(c, now);
     ask(p, true, lease, now);

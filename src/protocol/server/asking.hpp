@@ -18,22 +18,28 @@ using namespace engine;
 /// A place that asks, waits in the queue or leaves: what is written for it, and what its answers mean.
 class asking {
  public:
-  asking(common_parts& on, grant_ids& ids, cleanups& owed, holds& held) noexcept : on_{on}, ids_{ids}, owed_{owed}, held_{held} {}
+  asking(common_parts& on, grant_ids& ids, cleanups& owed, holds& held) noexcept
+      : on_{on},
+        ids_{ids},
+        owed_{owed},
+        held_{held} {}
 
   // What the caller wants.
   void ask(place& p, bool wait, milliseconds lease, time_point now);
   void leave_unless_granted(place& p, time_point now);
   void give_up(place& p, receipt* r, time_point now);
   void release(place& p, std::optional<milliseconds> again, receipt* r, time_point now);
-  /// Sends the request of a place that is asking, in line or owned once more. Does nothing if the request is repeated anyway, because the
-  /// server answered "later".
+  /// Sends the request of a place that is asking, in line or owned once more. Does nothing if the request is repeated
+  /// anyway, because the server answered "later".
   void ask_again(place& p, time_point now);
 
   // What is written. In this order: clean-ups, what asks once more or leaves, what asks for the first time.
   /// May what asks once more, or leaves, be written now?
   bool may_repeat() const noexcept { return owed_.may_send() && !on_.all.has_postponed(); }
   /// ... and what asks for the first time?
-  bool may_ask(time_point now) const noexcept { return may_repeat() && !on_.all.has_resting() && on_.sent.window().may_begin(now); }
+  bool may_ask(time_point now) const noexcept {
+    return may_repeat() && !on_.all.has_resting() && on_.sent.window().may_begin(now);
+  }
   /// From here on tries are held back.
   void gather() noexcept { gathering_ = true; }
   std::vector<place*> take_gathered() noexcept;

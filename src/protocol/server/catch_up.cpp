@@ -42,10 +42,11 @@ void catch_up::tell_the_rest(std::size_t& left, time_point now) {
 
 /// Another turn follows if this one did not reach all; but not for what only waits for room: an answer resumes that.
 void catch_up::come_back(time_point now) {
-  bool const waits_for_holds = asks_.may_repeat() && on_.all.has_resting() && !on_.all.first_resting().written && !on_.sent.window().may_begin(now);
+  bool const waits_for_holds = asks_.may_repeat() && on_.all.has_resting() && !on_.all.first_resting().written &&
+                               !on_.sent.window().may_begin(now);
   bool const more_to_send = on_.all.has_resting_holds() || (on_.sent.window().has_room() && has_rest());
-  bool const more =
-      on_.all.failing() || asked_.is_ending() || asked_.has_unwatched() || (on_.link.connected() ? more_to_send : on_.all.has_resting());
+  bool const more = on_.all.failing() || asked_.is_ending() || asked_.has_unwatched() ||
+                    (on_.link.connected() ? more_to_send : on_.all.has_resting());
   if (!more) return;
   bool const later = on_.link.connected() && waits_for_holds && !on_.all.has_resting_holds() && !on_.all.failing();
   on_.soon.at(later ? on_.sent.window().begins_again() : in_next_turn(now));
@@ -70,14 +71,17 @@ void catch_up::renew_holds(std::size_t& left, time_point now) {
   std::sort(held.begin(), held.end(), [](place* a, place* b) { return a->deadline < b->deadline; });
   renews_.send(held, {}, now);
   for (place* s : held) {
-    if (s->at == place::state::owned && s->owned.watches_requests && !s->owned.requested) told_.ask_for_requests(*s, now);
+    if (s->at == place::state::owned && s->owned.watches_requests && !s->owned.requested)
+      told_.ask_for_requests(*s, now);
   }
 }
 
-/// Repeats the requests of all places about which nothing was written on this connection yet. A place that was released, cancelled or given
-/// up since is not in the list any more.
+/// Repeats the requests of all places about which nothing was written on this connection yet. A place that was
+/// released, cancelled or given up since is not in the list any more.
 void catch_up::ask_everything_again(std::size_t& left, time_point now) {
-  for (; left != 0 && asks_.may_repeat() && on_.all.has_resting() && (on_.all.first_resting().written || on_.sent.window().may_begin(now)); --left) {
+  for (; left != 0 && asks_.may_repeat() && on_.all.has_resting() &&
+         (on_.all.first_resting().written || on_.sent.window().may_begin(now));
+       --left) {
     place& p = on_.all.next();
     if (p.late.told_on == on_.link.number()) continue;
     switch (p.at) {

@@ -14,7 +14,12 @@ using namespace engine;
 class catch_up {
  public:
   catch_up(common_parts& on, cleanups& owed, asking& asks, renewals& renews, pushes& told, orders& asked) noexcept
-      : on_{on}, owed_{owed}, asks_{asks}, renews_{renews}, told_{told}, asked_{asked} {}
+      : on_{on},
+        owed_{owed},
+        asks_{asks},
+        renews_{renews},
+        told_{told},
+        asked_{asked} {}
 
   /// Does one turn of it.
   void resume_backlog(time_point now);
@@ -23,7 +28,8 @@ class catch_up {
 
   /// Waits something for room, or for the connection to come to it?
   bool has_rest() const noexcept { return on_.all.has_rest() || owed_.has_rest(); }
-  /// True while the present connection has not repeated all requests and clean-ups, or while a failure is not reported to all.
+  /// True while the present connection has not repeated all requests and clean-ups, or while a failure is not reported
+  /// to all.
   bool is_under_way() const noexcept { return on_.all.failing() || (on_.link.connected() && has_rest()); }
 
  private:

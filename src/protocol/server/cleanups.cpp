@@ -29,8 +29,8 @@ cleanup& cleanups::owe(place& p, grant_id id, receipt* r, time_point now) {
   ++count_;
   c.late_until = p.late.until;
   c.echo_until = on_.link.echo_until(p);
-  // A waiter from before the server's role changed may still be connected to the replica. It learns of its turn by a message, and the
-  // release waits for it. A hold that was taken over may be from before, too.
+  // A waiter from before the server's role changed may still be connected to the replica. It learns of its turn by a
+  // message, and the release waits for it. A hold that was taken over may be from before, too.
   if (p.run != on_.link.runs().number() || p.adopts()) c.patient_until = now + time_to_greet;
   // The client that its first question has told to come is still connecting.
   c.patient_until = std::max(c.patient_until, p.waiting.patient_until);
@@ -47,13 +47,14 @@ cleanup& cleanups::owe(place& p, grant_id id, receipt* r, time_point now) {
 void cleanups::owe_where_it_went(place& p, grant_id id, acquire_reply const& reply, time_point now) {
   using kind = acquire_reply::kind;
   cleanups& there = on_.slots.at(p.slot).owed();  // an idle place may not know
-  bool const has_left_something = reply.what == kind::granted || reply.what == kind::queued || reply.what == kind::unfinished;
+  bool const has_left_something =
+      reply.what == kind::granted || reply.what == kind::queued || reply.what == kind::unfinished;
   bool const is_dead = p.id != id || p.at == place::state::idle;
   if (has_left_something && is_dead && there.find(id) == nullptr) there.owe(p, id, nullptr, now);
 }
 
-/// The longest lease that was asked for under its id, or the configured lease if that is longer. A place in line lasts as long as the server
-/// has said.
+/// The longest lease that was asked for under its id, or the configured lease if that is longer. A place in line lasts
+/// as long as the server has said.
 duration cleanups::kept_for(place const& p, time_point now) const {
   duration lease = std::max<duration>(std::max(p.lease, p.late.longest_lease), on_.env.settings.lease);
   if (p.waiting.listed_until > now) lease = std::max(lease, p.waiting.listed_until - now);
@@ -83,8 +84,9 @@ void cleanups::send(cleanup& c, grant_id new_id, bool with_source, time_point no
   ++on_.env.stats.scripts;
   place& p = *c.lock;
   on_.sent.send(
-      release_command{p.name, c.id, false, p.lease, claim_of(on_.env.settings, p.lease), retention_of(on_.env.settings, p.lease), new_id, with_source,
-                      c.floor, c.next_fence_floor, p.permit ? &p.permit : nullptr, 0, on_.link.runs().is_patient(now, c.patient_until)},
+      release_command{p.name, c.id, false, p.lease, claim_of(on_.env.settings, p.lease),
+                      retention_of(on_.env.settings, p.lease), new_id, with_source, c.floor, c.next_fence_floor,
+                      p.permit ? &p.permit : nullptr, 0, on_.link.runs().is_patient(now, c.patient_until)},
       {request_kind::cleanup, c.id, new_id, &p, &c, now});
 }
 
@@ -120,7 +122,8 @@ void cleanups::due(cleanup& c, time_point now) {
   }
   extend(c, on_.link.earlier().ended_at());
   if (c.over <= now && !c.sent) {
-    bool const needs_no_answer = on_.link.connected() && !c.resent && c.refusals == 0;  // it waited for room until the lease was over
+    // it waited for room until the lease was over
+    bool const needs_no_answer = on_.link.connected() && !c.resent && c.refusals == 0;
     finish(c, c.was_valid, c.whom != nullptr && !needs_no_answer ? not_done(c) : error_code{}, now);
   } else if (c.over <= now) {
     on_.env.timers.arm(c.due, now + on_.env.settings.command_timeout);
@@ -164,15 +167,16 @@ time_point cleanups::late_after(receipt const& r) const {
   return on_its_way ? on_.sent.last_answer() + on_.env.settings.command_timeout : time_point::min();
 }
 
-/// The new owner may be dead behind a connection that the server still believes in. Then the waiters behind it sleep until the lease
-/// expires that the server reported to them. The client that passed the lock on checks on it when the claim expires, whatever it does by
-/// then.
+/// The new owner may be dead behind a connection that the server still believes in. Then the waiters behind it sleep
+/// until the lease expires that the server reported to them. The client that passed the lock on checks on it when the
+/// claim expires, whatever it does by then.
 void cleanups::passed_on(place& p, milliseconds lease, time_point now) {
   p.heir.look_later(after_claim(claim_of(on_.env.settings, lease), now), static_cast<bool>(p.permit));
 }
 
-/// A place in line asks again at that time. Otherwise the release of a dead id is repeated: if no client has confirmed the lock by then,
-/// the lock goes to the next waiter. The next waiter may be dead as well, and is checked in the same way.
+/// A place in line asks again at that time. Otherwise the release of a dead id is repeated: if no client has confirmed
+/// the lock by then, the lock goes to the next waiter. The next waiter may be dead as well, and is checked in the same
+/// way.
 void cleanups::look_after(place& p, grant_id dead, time_point now) {
   if (!p.heir.any()) return;
   if (p.at == place::state::in_line) on_.env.timers.arm(p.check, std::min(p.check.at(), p.heir.next()));
@@ -186,12 +190,13 @@ void cleanups::look_after(place& p, grant_id dead, time_point now) {
   // By then every waiter has asked again.
   c.over = p.heir.next() + std::max<duration>(p.lease, on_.env.settings.lease);
   p.heir.kick = &c;
-  if (closing_ && on_.link.connected()) send(c, 0, false, now);  // the script tells those in the queue to check themselves
+  // the script tells those in the queue to check themselves
+  if (closing_ && on_.link.connected()) send(c, 0, false, now);
   else on_.env.timers.arm(c.due, std::max(now, p.heir.next()));
 }
 
-/// When to check on a claim. Not before it has expired by the server's clock, which may be slower than ours: a kick that comes too early
-/// finds an owner, and no other kick follows it.
+/// When to check on a claim. Not before it has expired by the server's clock, which may be slower than ours: a kick
+/// that comes too early finds an owner, and no other kick follows it.
 time_point cleanups::after_claim(milliseconds claim, time_point now) {
   duration const drift = drift_of(claim);
   return now + claim + drift + milliseconds{5} + on_.pause.jitter(claim / 20);
@@ -246,7 +251,8 @@ void cleanups::end(time_point now) {
   pending_.splice_back(resting_);
   pending_.for_each([&](cleanup& c) {
     c.resent = c.resent || c.sent;
-    // The server may have carried it out at any moment until now: after a pause, or as the master before a change of roles.
+    // The server may have carried it out at any moment until now: after a pause, or as the master before a change of
+    // roles.
     if (!c.is_kick) c.over = std::max(c.over, forgotten_by(c, now));
     c.echo_until = c.late_until;
     c.sent = false;

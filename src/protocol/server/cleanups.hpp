@@ -14,8 +14,8 @@ namespace conch::protocol {
 
 using namespace engine;
 
-/// Clean-ups: releases and leaves until the server has answered them, and kicks, which repeat a release because the client that the lock was passed
-/// on to may be dead. This part sends them; `release_answers` takes the answers.
+/// Clean-ups: releases and leaves until the server has answered them, and kicks, which repeat a release because the
+/// client that the lock was passed on to may be dead. This part sends them; `release_answers` takes the answers.
 class cleanups {
  public:
   cleanups(common_parts& on, place_keeper& mine) noexcept : on_{on}, mine_{mine} {}
@@ -25,10 +25,11 @@ class cleanups {
 
   /// With an id of 0 the caller sends the clean-up. Otherwise it is sent now, or on the next connection.
   cleanup& owe(place& p, grant_id id, receipt* r, time_point now);
-  /// For a place that is with another server now. If it is under an id that is dead by then, no clean-up of it need be under way: it was not known
-  /// that it would be carried out.
+  /// For a place that is with another server now. If it is under an id that is dead by then, no clean-up of it need be
+  /// under way: it was not known that it would be carried out.
   void owe_where_it_went(place& p, grant_id id, acquire_reply const& reply, time_point now);
-  /// A script has answered that there is more to do. A release under a dead id does it, and is repeated until nothing is left.
+  /// A script has answered that there is more to do. A release under a dead id does it, and is repeated until nothing
+  /// is left.
   void release_again(place& p, grant_id dead, time_point now) { owe(p, dead, nullptr, now); }
   /// Now, or when there is room.
   void send(cleanup& c, time_point now);
@@ -41,7 +42,8 @@ class cleanups {
   void finish(cleanup& c, bool was_mine, error_code why, time_point now);
   /// The caller of the release need not wait for what follows.
   void tell_released(cleanup& c, bool was_mine, time_point now);
-  /// A clean-up that the server refused has had its answer; it is repeated in the background. One that waits for room is on its way.
+  /// A clean-up that the server refused has had its answer; it is repeated in the background. One that waits for room
+  /// is on its way.
   time_point late_after(receipt const& r) const;
   error_code why_not_done(receipt const& r) const;
 
@@ -50,7 +52,8 @@ class cleanups {
   void passed_on(place& p, milliseconds lease, time_point now);
   void look_after(place& p, grant_id dead, time_point now);
   void drop_kick(place& p);
-  /// The client is about to close, so it checks on new owners no longer: a script that is sent now leaves that to those in the queue.
+  /// The client is about to close, so it checks on new owners no longer: a script that is sent now leaves that to those
+  /// in the queue.
   void drop_kicks(time_point now);
 
   /// None: no release or leave of that id is owed.

@@ -13,7 +13,8 @@ milliseconds claim_of(config const& settings, milliseconds lease) {
 milliseconds retention_of(config const& settings, duration lease) { return whole_ms(settings.fence_retention + lease); }
 
 duration sleep_for(config const& settings, milliseconds told) {
-  return std::clamp<duration>(told, milliseconds{20}, std::max<duration>(10 * settings.claim, milliseconds{20})) + milliseconds{5};
+  return std::clamp<duration>(told, milliseconds{20}, std::max<duration>(10 * settings.claim, milliseconds{20})) +
+         milliseconds{5};
 }
 
 duration pauses::jitter(duration up_to) {

@@ -25,16 +25,19 @@ struct environment {
   statistics& stats;
 };
 
-/// How long other clients may need to connect again, beyond the pause between two attempts: to be notified or to notice, and to be greeted.
+/// How long other clients may need to connect again, beyond the pause between two attempts: to be notified or to
+/// notice, and to be greeted.
 constexpr milliseconds time_to_greet{200};
 
-/// The claim with which a lock of that lease is passed on. No new owner is waited for longer than a holder that has died.
+/// The claim with which a lock of that lease is passed on. No new owner is waited for longer than a holder that has
+/// died.
 milliseconds claim_of(config const& settings, milliseconds lease);
 /// How long the server keeps the fence of a grant of that lease.
 milliseconds retention_of(config const& settings, duration lease);
 
-/// How long to sleep when told that a lease ends then. The server's clock may be slower than ours. A check that comes too early is told what is left,
-/// and asks again. That costs one request more, but the check is not late by as much as the clocks may differ.
+/// How long to sleep when told that a lease ends then. The server's clock may be slower than ours. A check that comes
+/// too early is told what is left, and asks again. That costs one request more, but the check is not late by as much as
+/// the clocks may differ.
 duration sleep_for(config const& settings, milliseconds told);
 
 /// Random pauses, so that clients that wait for the same thing do not all ask at once.
@@ -46,8 +49,11 @@ class pauses {
   duration jitter(duration up_to);
   /// When to ask a server again that answered "later".
   time_point again_at(time_point now) { return now + milliseconds{20} + jitter(milliseconds{80}); }
-  /// The same for that answer. What has the keys of a command locked may do so for long, and other locks wait behind each attempt.
-  time_point again_at(answer const& a, time_point now) { return again_at(now) + (a.of_its_keys ? settings_.command_timeout / 2 : duration::zero()); }
+  /// The same for that answer. What has the keys of a command locked may do so for long, and other locks wait behind
+  /// each attempt.
+  time_point again_at(answer const& a, time_point now) {
+    return again_at(now) + (a.of_its_keys ? settings_.command_timeout / 2 : duration::zero());
+  }
 
  private:
   config const& settings_;

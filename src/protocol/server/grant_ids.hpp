@@ -14,7 +14,8 @@ using namespace engine;
 
 struct place;
 
-/// Makes the ids of one client, and finds the place of an id. The servers of a client share it: a place may go from one to another.
+/// Makes the ids of one client, and finds the place of an id. The servers of a client share it: a place may go from one
+/// to another.
 class grant_ids {
  public:
   /// `nonces` must outlive it.
@@ -25,8 +26,8 @@ class grant_ids {
   /// The same, for what is asked of the place; the id of a vote shows its ticket.
   grant_id next(place const& p);
 
-  /// The place has its id now. It is found by it if a client may have several places at one lock: if the lock has several owners, or the place
-  /// takes a hold over.
+  /// The place has its id now. It is found by it if a client may have several places at one lock: if the lock has
+  /// several owners, or the place takes a hold over.
   void enter(place& p);
   /// The id of the place has ended, or the place itself has.
   void forget(place& p) noexcept;

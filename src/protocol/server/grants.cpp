@@ -18,8 +18,8 @@ bool has_segment(permit const& p, std::int64_t segment) {
 error_code no_such_segment(place const& p, std::int64_t segment) {
   std::string const which = (p.permit.all_free ? "permits " : "segment ") + std::to_string(segment);
   if (p.permit.kind != permit_kind::segments || segment < 1) return to_error(fault::malformed, "granted " + which);
-  return make_error_code(errc::invalid_config,
-                         "granted " + which + ", and this object was made with " + std::to_string(p.permit.limit) + " segments");
+  return make_error_code(errc::invalid_config, "granted " + which + ", and this object was made with " +
+                                                   std::to_string(p.permit.limit) + " segments");
 }
 
 }  // namespace conch::protocol

@@ -14,8 +14,8 @@ using namespace engine;
 
 /// Can a token be made of it?
 bool is_usable(std::int64_t fence);
-/// Does the lock have that segment, or as many permits where all that are free were asked for? A lock without segments has segment 0. Two objects of
-/// one name may have been made with different numbers of segments.
+/// Does the lock have that segment, or as many permits where all that are free were asked for? A lock without segments
+/// has segment 0. Two objects of one name may have been made with different numbers of segments.
 bool has_segment(permit const& p, std::int64_t segment);
 error_code no_such_segment(place const& p, std::int64_t segment);
 

@@ -35,7 +35,8 @@ cleanup& holds::give_back(place& p, receipt* r, time_point now) {
   return c;
 }
 
-void holds::heard_again(place& p, std::int64_t fence, time_point from, time_point deadline, bool confirmed, time_point now) {
+void holds::heard_again(place& p, std::int64_t fence, time_point from, time_point deadline, bool confirmed,
+                        time_point now) {
   BOOST_ASSERT_MSG(p.at == place::state::owned, "news of a hold that there is not");
   if (fence != p.fence) {
     lose_and_give_back(p, now);  // the earlier grant was over, and the lock perhaps another client's, before this grant
@@ -50,8 +51,8 @@ void holds::heard_again(place& p, std::int64_t fence, time_point from, time_poin
   on_.env.up.extended(p, now);
 }
 
-/// Nothing is owed for it: no clean-up may name this id from now on. A request that an earlier connection still holds can only make its lease
-/// longer, or queue for a client that gives back what it did not ask for.
+/// Nothing is owed for it: no clean-up may name this id from now on. A request that an earlier connection still holds
+/// can only make its lease longer, or queue for a client that gives back what it did not ask for.
 void holds::detach(place& p) {
   BOOST_ASSERT_MSG(p.at == place::state::owned, "only an owned place is detached");
   places::end(p);
@@ -69,8 +70,9 @@ void holds::lose_and_give_back(place& p, time_point now) {
   end_lost(p, true, now);
 }
 
-/// The holder is told first: the server may carry out what is sent, and grant the lock to another client, before this returns. Each clean-up is
-/// noted before that: a waiter of this client asks at once, in the same place and under another id.
+/// The holder is told first: the server may carry out what is sent, and grant the lock to another client, before this
+/// returns. Each clean-up is noted before that: a waiter of this client asks at once, in the same place and under
+/// another id.
 void holds::end_lost(place& p, bool gives_back, time_point now) {
   BOOST_ASSERT_MSG(p.at == place::state::owned, "only an owned place is lost");
   places::end(p);
@@ -84,14 +86,18 @@ void holds::end_lost(place& p, bool gives_back, time_point now) {
   on_.all.drop(p);
 }
 
-/// From the grant on a fence is kept for the retention and the lease, which is longer
-/// than most holds. A long hold renews this, so that at least half of the retention is left when it ends, by itself or because this client
-/// is gone. With the defaults that is every five minutes.
-bool holds::fence_is_due(place const& p, time_point now) const { return now + p.lease + on_.env.settings.fence_retention / 2 > p.owned.fence_until; }
+/// From the grant on a fence is kept for the retention and the lease, which is longer than most holds. A long hold
+/// renews this, so that at least half of the retention is left when it ends, by itself or because this client is gone.
+/// With the defaults that is every five minutes.
+bool holds::fence_is_due(place const& p, time_point now) const {
+  return now + p.lease + on_.env.settings.fence_retention / 2 > p.owned.fence_until;
+}
 
-/// A server that has not granted a hold, or not in this run, may not have it, or for less long than its holder believes. So it is also asked
-/// about one that is not renewed.
-bool holds::is_of_other_run(place const& p) const { return p.run != on_.link.runs().number() && !p.vote.terms.is_vote(); }
+/// A server that has not granted a hold, or not in this run, may not have it, or for less long than its holder
+/// believes. So it is also asked about one that is not renewed.
+bool holds::is_of_other_run(place const& p) const {
+  return p.run != on_.link.runs().number() && !p.vote.terms.is_vote();
+}
 
 void holds::prolonged(place& p, time_point written, milliseconds lease, bool keeps_fence, time_point now) {
   ++on_.env.stats.renewals;

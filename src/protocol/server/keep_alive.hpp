@@ -9,8 +9,9 @@
 
 namespace conch::protocol {
 
-/// How long a connection may be silent before it is pinged. Proxies and load balancers close a connection that is silent for a time of theirs. Where
-/// two connections in a row have ended after the same silence, that is such a time, and pings come in half of it from then on. No I/O, no clock.
+/// How long a connection may be silent before it is pinged. Proxies and load balancers close a connection that is
+/// silent for a time of theirs. Where two connections in a row have ended after the same silence, that is such a time,
+/// and pings come in half of it from then on. No I/O, no clock.
 class keep_alive {
  public:
   /// `configured`: config::keep_alive, which outlives this; zero: there are no pings, and nothing is learned.
@@ -19,12 +20,14 @@ class keep_alive {
   bool is_on() const noexcept { return configured_ > duration::zero(); }
   duration every() const noexcept { return std::min(configured_, learned_); }
 
-  /// A connection has ended by itself that was silent for this long, while no answer was due. True: pings come more often from now on.
+  /// A connection has ended by itself that was silent for this long, while no answer was due. True: pings come more
+  /// often from now on.
   bool ended_idle(duration silence) noexcept {
     if (!is_on() || silence < shortest_silence) return false;
     duration const before = std::exchange(silence_, silence);
     duration const apart = before < silence ? silence - before : before - silence;
-    if (apart > std::max<duration>(silence / 20, std::chrono::milliseconds{100}) || silence / 2 >= every()) return false;
+    if (apart > std::max<duration>(silence / 20, std::chrono::milliseconds{100}) || silence / 2 >= every())
+      return false;
     learned_ = silence / 2;
     return true;
   }

@@ -57,6 +57,8 @@ bool moves::renew_behind_asking(std::span<place* const> places, bool alone, time
   return true;
 }
 
-void moves::renew_each_alone(std::span<place* const> places, time_point now) { renews_.send(places, {.alone = true}, now); }
+void moves::renew_each_alone(std::span<place* const> places, time_point now) {
+  renews_.send(places, {.alone = true}, now);
+}
 
 }  // namespace conch::protocol

@@ -11,16 +11,23 @@ namespace conch::protocol {
 
 using namespace engine;
 
-/// Locks that go from one server to another with their slot. The server that has the slot resumes them like a new connection: clean-ups, then
-/// requests under the same ids with the old tickets, then renewals. What the other one has in flight is only marked: its answers come, and are
-/// those of a server that may not have had the slot any more.
+/// Locks that go from one server to another with their slot. The server that has the slot resumes them like a new
+/// connection: clean-ups, then requests under the same ids with the old tickets, then renewals. What the other one has
+/// in flight is only marked: its answers come, and are those of a server that may not have had the slot any more.
 class moves final : public neighbour {
  public:
-  moves(common_parts& on, place_keeper& mine, cleanups& owed, asking& asks, renewals& renews, orders& asked, catch_up& rest) noexcept
-      : on_{on}, mine_{mine}, owed_{owed}, asks_{asks}, renews_{renews}, asked_{asked}, rest_{rest} {}
+  moves(common_parts& on, place_keeper& mine, cleanups& owed, asking& asks, renewals& renews, orders& asked,
+        catch_up& rest) noexcept
+      : on_{on},
+        mine_{mine},
+        owed_{owed},
+        asks_{asks},
+        renews_{renews},
+        asked_{asked},
+        rest_{rest} {}
 
-  /// Gives all that is known of the locks of slots that another server has to that server: places, clean-ups, kicks, questions. What is in flight
-  /// stays, and its answers are read for nothing but the clock.
+  /// Gives all that is known of the locks of slots that another server has to that server: places, clean-ups, kicks,
+  /// questions. What is in flight stays, and its answers are read for nothing but the clock.
   void part(time_point now);
   /// Asks once more for all that is known of these slots: the server has ended their subscriptions.
   void ask_once_more(std::set<unsigned> const& slots, time_point now);

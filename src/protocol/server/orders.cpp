@@ -64,10 +64,12 @@ void orders::send(admin_request& i, bool with_source, time_point now) {
   };
   switch (i.what) {
     case admin_request::kind::inspect: return as(script_kind::inspect, inspect_command{i.name, with_source});
-    case admin_request::kind::force: return as(script_kind::force, force_command{i.name, claim, kept, i.fence, with_source, i.last, i.from_us});
+    case admin_request::kind::force:
+      return as(script_kind::force, force_command{i.name, claim, kept, i.fence, with_source, i.last, i.from_us});
     case admin_request::kind::request: return as(script_kind::request, request_command{i.name, i.fence, with_source});
     case admin_request::kind::wait_free: return as(script_kind::watch, watch_command{i.name, i.id, lease, with_source});
-    case admin_request::kind::set_limit: return as(script_kind::limit, limit_command{i.name, claim, kept, i.size, with_source, i.by, i.if_unset});
+    case admin_request::kind::set_limit:
+      return as(script_kind::limit, limit_command{i.name, claim, kept, i.size, with_source, i.by, i.if_unset});
     case admin_request::kind::downgrade:
       return as(script_kind::permit_release, release_command{.name = i.name,
                                                              .id = i.id,
@@ -144,7 +146,8 @@ void orders::answered(in_flight const& r, answer const& a, time_point now) {
     case fault::none:
       if (asked->what == admin_request::kind::inspect) {
         auto status = read_inspect(a);
-        error_code const why = status ? error_code{} : to_error(fault::malformed, "invalid answer of the inspect script");
+        error_code const why =
+            status ? error_code{} : to_error(fault::malformed, "invalid answer of the inspect script");
         end(*asked, {0, std::move(status)}, why);
       } else if (asked->what == admin_request::kind::wait_free) {
         watch_answered(*asked, a, now);
@@ -168,7 +171,10 @@ std::optional<order_reply> orders::read(order const& o, answer const& a) {
   release_reply const reply = read_release(a, false, true);
   if (reply.what != release_reply::kind::released) return std::nullopt;
   bool const more = reply.more_in_line;
-  return order_reply{.count = reply.was_mine, .passed_on = more && reply.passed_on, .more_to_do = more && reply.more_to_do, .permit = o.permit};
+  return order_reply{.count = reply.was_mine,
+                     .passed_on = more && reply.passed_on,
+                     .more_to_do = more && reply.more_to_do,
+                     .permit = o.permit};
 }
 
 /// One script takes the lock from a limited number of owners. The answer says where the next one continues.
@@ -200,7 +206,8 @@ void orders::order_answered(admin_request& i, answer const& a, time_point now) {
 void orders::look_after(order const& o, order_reply const& reply, time_point now) {
   bool const nothing = !reply.passed_on && !reply.more_to_do;
   if (nothing) return;
-  place& p = made_here(reply.permit ? on_.env.up.make_permit_place(o.name, reply.permit) : on_.env.up.find_or_make(o.name));
+  place& p =
+      made_here(reply.permit ? on_.env.up.make_permit_place(o.name, reply.permit) : on_.env.up.find_or_make(o.name));
   neighbour& there = on_.slots.at(o.name);
   if (p.at == place::state::idle) p.of = &there.keeper();
   ++p.references;
@@ -216,7 +223,8 @@ void orders::end(admin_request& i, admin_result const& result, error_code why) {
   events_->on_admin_answered(i, result, why);
 }
 
-/// The server notifies when the lock is given back, but not when a lease expires, so the watcher asks again after its end.
+/// The server notifies when the lock is given back, but not when a lease expires, so the watcher asks again after its
+/// end.
 void orders::watch_answered(admin_request& i, answer const& a, time_point now) {
   auto const reply = read_watch(a);
   if (!reply || reply->is_free) {
@@ -281,7 +289,8 @@ void orders::part(time_point now) {
     by_serial_.erase(i.serial);
     on_.slots.at(i.name).receive(i, events_, now);
   });
-  auto const gone = std::partition(unwatched_.begin(), unwatched_.end(), [&](auto const& one) { return on_.slots.has(one.first); });
+  auto const gone =
+      std::partition(unwatched_.begin(), unwatched_.end(), [&](auto const& one) { return on_.slots.has(one.first); });
   for (auto at = gone; at != unwatched_.end(); ++at) on_.slots.at(at->first).receive_unwatched(at->first, at->second);
   unwatched_.erase(gone, unwatched_.end());
 }
@@ -317,7 +326,8 @@ void orders::take_over(time_point now) {
 
 void orders::watch_again(std::set<unsigned> const& slots, time_point now) {
   asked_.for_each([&](admin_request& i) {
-    bool const hears_nothing = i.what == admin_request::kind::wait_free && i.is_known && slots.contains(on_.slots.slot_of(i.name));
+    bool const hears_nothing =
+        i.what == admin_request::kind::wait_free && i.is_known && slots.contains(on_.slots.slot_of(i.name));
     if (hears_nothing) send(i, false, now);
   });
 }

@@ -24,7 +24,11 @@ using namespace engine;
 class orders {
  public:
   /// `whole`: as admin_request::at.
-  orders(common_parts& on, grant_ids& ids, watchers& watching, backend& whole) noexcept : on_{on}, ids_{ids}, watchers_{watching}, whole_{whole} {}
+  orders(common_parts& on, grant_ids& ids, watchers& watching, backend& whole) noexcept
+      : on_{on},
+        ids_{ids},
+        watchers_{watching},
+        whole_{whole} {}
 
   void administer(admin_request& i, admin_events& whose, time_point now);
   void withdraw(admin_request& i) noexcept;
@@ -77,8 +81,10 @@ class orders {
   backend& whole_;
   list<admin_request> asked_;                                    // not answered yet
   std::unordered_map<std::uint64_t, admin_request*> by_serial_;  // the same
-  std::unordered_map<std::uint64_t, order> orphans_;             // orders whose caller no longer waits; the clients that they let in are checked on
-  std::vector<std::pair<std::string, grant_id>> unwatched_;      // watchers that are gone, and that the server still has
+  // orders whose caller no longer waits; the clients that they let in are checked on
+  std::unordered_map<std::uint64_t, order> orphans_;
+  // watchers that are gone, and that the server still has
+  std::vector<std::pair<std::string, grant_id>> unwatched_;
   admin_events* events_ = nullptr;
   error_code ending_;  // set: all are to end with it
 };

@@ -17,8 +17,8 @@ using namespace engine;
 
 class my_slots;
 
-/// All places that are not idle, in the order of their asking: what waits for an answer or a turn, and the holds. What this connection has not come
-/// to yet rests.
+/// All places that are not idle, in the order of their asking: what waits for an answer or a turn, and the holds. What
+/// this connection has not come to yet rests.
 class places {
  public:
   places(environment const& env, server_link const& link) noexcept : env_{env}, link_{link} {}
@@ -48,7 +48,8 @@ class places {
   /// Asserts what is true of a place at the end of every input that concerns it.
   void assert_consistent(place const& p) const;
 
-  // What rests is written in this order: the holds, (clean-ups,) what asks again, what asks. Each of these takes the first; there is one.
+  // What rests is written in this order: the holds, (clean-ups,) what asks again, what asks. Each of these takes the
+  // first; there is one.
   place& next_hold();
   place& next_postponed();
   place& next();

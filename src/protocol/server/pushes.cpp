@@ -12,8 +12,8 @@ namespace conch::protocol {
 
 namespace {
 
-/// How many stray grants are given back in one second. Normally there is one now and then, but a client that may publish can send any
-/// number. A grant that is not given back goes to the next in the queue when its claim ends.
+/// How many stray grants are given back in one second. Normally there is one now and then, but a client that may
+/// publish can send any number. A grant that is not given back goes to the next in the queue when its claim ends.
 constexpr int strays_per_second = 100;
 
 }  // namespace
@@ -48,8 +48,8 @@ void pushes::granted(pushed_grant const& g, time_point now) {
     return;
   }
 
-  // The lock was not granted before the local time of the clock sample, plus what the server's clock has advanced since. The claim counts
-  // for no longer than our own claim. So the effect of a false message has ended by then.
+  // The lock was not granted before the local time of the clock sample, plus what the server's clock has advanced
+  // since. The claim counts for no longer than our own claim. So the effect of a false message has ended by then.
   milliseconds claim = std::min(g.claim, whole_ms(on_.env.settings.claim));
   bool const known = on_.link.clock().can_place(g.granted_us);
   time_point const from = std::min(on_.link.clock().earliest(g.granted_us), now);
@@ -57,30 +57,32 @@ void pushes::granted(pushed_grant const& g, time_point now) {
     asks_.take_grant(*s, {.fence = g.fence, .segment = g.segment, .from = from, .lease = claim, .pushed = true}, now);
     return;
   }
-  // The claim may be over already. To ask again renews it if it is still ours, and otherwise puts us back in our place in line.
+  // The claim may be over already. To ask again renews it if it is still ours, and otherwise puts us back in our place
+  // in line.
   ++on_.env.stats.pushes_late;
   asks_.ask_because_of_push(*s, now);
 }
 
-/// Does the grant fit the place? It need not come from a script: any client that may publish to our channel, and knows the id, can write
-/// one.
+/// Does the grant fit the place? It need not come from a script: any client that may publish to our channel, and knows
+/// the id, can write one.
 bool pushes::fits(place const& p, pushed_grant const& g) {
   bool const same_lock = !p.permit || (g.kind == p.permit.kind && g.name == p.name);
   return same_lock && has_segment(p.permit, g.segment);
 }
 
-/// A fence is what the server's clock shows. It is one more than the last fence if that clock was set back, or if other clocks run ahead.
-/// The guarded resource refuses all lower fences until the clock has passed this one: so the harm of a false fence is over within a claim,
-/// too.
+/// A fence is what the server's clock shows. It is one more than the last fence if that clock was set back, or if other
+/// clocks run ahead. The guarded resource refuses all lower fences until the clock has passed this one: so the harm of
+/// a false fence is over within a claim, too.
 bool pushes::is_plausible(std::int64_t fence, time_point now) const {
   if (!is_usable(fence)) return false;
   if (!on_.link.clock().is_known()) return true;  // without a sample the push is late in any case
   return fence + fence_epoch_us <=
-         on_.link.clock().most_us(now) + std::chrono::duration_cast<std::chrono::microseconds>(on_.env.settings.claim).count();
+         on_.link.clock().most_us(now) +
+             std::chrono::duration_cast<std::chrono::microseconds>(on_.env.settings.claim).count();
 }
 
-/// Gives back a grant that no waiter here wants, unless a release for it is already under way. A release that was refused so far
-/// is tried again at once: a server that grants may carry it out now.
+/// Gives back a grant that no waiter here wants, unless a release for it is already under way. A release that was
+/// refused so far is tried again at once: a server that grants may carry it out now.
 void pushes::give_back_stray(pushed_grant const& g, time_point now) {
   ++on_.env.stats.pushes_stray;
   if (strays_since_ == time_point::min() || now - strays_since_ >= std::chrono::seconds{1}) {
@@ -96,7 +98,8 @@ void pushes::give_back_stray(pushed_grant const& g, time_point now) {
   cleanups& there = on_.slots.at(g.name).owed();
   if (cleanup* const c = there.find(g.id); c != nullptr) return there.try_again(*c, now);
   permit const permit{.kind = g.kind, .weight = 1};
-  there.owe(made_here(permit ? on_.env.up.make_permit_place(g.name, permit) : on_.env.up.find_or_make(g.name)), g.id, nullptr, now);
+  there.owe(made_here(permit ? on_.env.up.make_permit_place(g.name, permit) : on_.env.up.find_or_make(g.name)), g.id,
+            nullptr, now);
 }
 
 /// The present owner is not the one that we know of.
@@ -104,8 +107,9 @@ void pushes::told_end(std::string_view name, grant_id id, milliseconds left, tim
   if (place* const s = in_line_under(name, id)) s->of->told_end(*s, left, now);
 }
 
-/// Our turn came at another server. The server of this connection is its replica now, so the other one counted no subscriber for us. To ask
-/// again shows this (READONLY), and leads to a new connection. There the place in line is asked for with the old ticket.
+/// Our turn came at another server. The server of this connection is its replica now, so the other one counted no
+/// subscriber for us. To ask again shows this (READONLY), and leads to a new connection. There the place in line is
+/// asked for with the old ticket.
 void pushes::missed(std::string_view name, grant_id id, time_point now) {
   // A place that is still asking learns the same from its next answer.
   if (place* const s = in_line_under(name, id)) s->of->ask_because_of_push(*s, now);

@@ -10,7 +10,11 @@ using namespace engine;
 /// The server's pushes about places, and other clients' requests to let go.
 class pushes {
  public:
-  pushes(common_parts& on, grant_ids& ids, asking& asks, place_keeper& mine) noexcept : on_{on}, ids_{ids}, asks_{asks}, mine_{mine} {}
+  pushes(common_parts& on, grant_ids& ids, asking& asks, place_keeper& mine) noexcept
+      : on_{on},
+        ids_{ids},
+        asks_{asks},
+        mine_{mine} {}
 
   void begin_connection() noexcept { told_of_strays_ = false; }
   void granted(pushed_grant const& g, time_point now);
@@ -19,8 +23,8 @@ class pushes {
   void revoked(std::string_view name, grant_id id, time_point now);
   void requested(std::string_view name, grant_id id, time_point now);
 
-  /// The cohort wants to know of requests. Pushes announce them. The server is asked once here, and on every new connection, because a request may
-  /// have come before that.
+  /// The cohort wants to know of requests. Pushes announce them. The server is asked once here, and on every new
+  /// connection, because a request may have come before that.
   void watch_requests(place& p, time_point now);
   void ask_for_requests(place& p, time_point now);
   void requested_answered(in_flight const& r, answer const& a, time_point now);

@@ -22,8 +22,8 @@ void release_answers::answered(in_flight const& r, answer const& a, time_point n
   } else if (reply.what != kind::malformed) {
     done(c, r, reply, now);
   } else if (a.what == fault::no_script) {
-    // What was written meanwhile has been carried out already. After a leave the release must not take a new place; after a question that was granted
-    // it must not put the owner in line.
+    // What was written meanwhile has been carried out already. After a leave the release must not take a new place;
+    // after a question that was granted it must not put the owner in line.
     bool const still_asks = asks_under(p, r.new_id) && !p.waiting.asks_again;
     owed_.send(c, still_asks ? r.new_id : 0, on_.sent.source_is_due(r), now);
   } else {
@@ -33,14 +33,16 @@ void release_answers::answered(in_flight const& r, answer const& a, time_point n
 }
 
 /// The place has asked again under the new id of a release.
-bool release_answers::is_under(place const& p, grant_id new_id) { return new_id != 0 && p.id == new_id && p.at != place::state::idle; }
+bool release_answers::is_under(place const& p, grant_id new_id) {
+  return new_id != 0 && p.id == new_id && p.at != place::state::idle;
+}
 
 bool release_answers::asks_under(place const& p, grant_id new_id) {
   return is_under(p, new_id) && (p.at == place::state::asking || p.at == place::state::in_line);
 }
 
-/// The first waiter has not connected again yet. This client still owns the lock, and repeats the release soon. The caller of the release
-/// need not wait for that.
+/// The first waiter has not connected again yet. This client still owns the lock, and repeats the release soon. The
+/// caller of the release need not wait for that.
 void release_answers::put_off(cleanup& c, in_flight const& r, time_point now) {
   place& p = *r.at;
   owed_.tell_released(c, true, now);
@@ -58,14 +60,15 @@ void release_answers::done(cleanup& c, in_flight const& r, release_reply const& 
   if (is_under(p, r.new_id)) asks_.take_result(p, r, reply.again, now);
   bool const unfinished = reply.more_to_do;
   if (unfinished && !c.is_kick) {
-    // The lock is given back, but there are more dead waiters, or more to let in, than one script handles. The same release at once
-    // continues from there. Its caller does not wait for that.
+    // The lock is given back, but there are more dead waiters, or more to let in, than one script handles. The same
+    // release at once continues from there. Its caller does not wait for that.
     owed_.tell_released(c, was_mine, now);
     c.over = std::max(c.over, now + on_.env.settings.command_timeout);
     on_.env.timers.arm(c.due, c.over);
     owed_.send(c, 0, false, now);
   } else if (on_.link.earlier().may_echo(c.echo_until, r.written)) {
-    // From then on the server refuses what an older connection still holds. This release ends what the server carries out before that.
+    // From then on the server refuses what an older connection still holds. This release ends what the server carries
+    // out before that.
     owed_.tell_released(c, was_mine, now);
     c.over = std::max(c.over, c.echo_until + on_.env.settings.command_timeout);
     // Earlier if it passed the lock on: the repeated release also checks on the next owner.

@@ -33,7 +33,8 @@ milliseconds renewals::lease_left(place const& p, time_point now) {
   return whole_ms(left + drift_of(left + left / 50)) + milliseconds{1};
 }
 
-void renewals::send_kind(std::span<place* const> places, bool permits, bool keep_fences, renewal_way way, time_point now) {
+void renewals::send_kind(std::span<place* const> places, bool permits, bool keep_fences, renewal_way way,
+                         time_point now) {
   std::vector<renewed> batch;
   milliseconds longest{}, shortest = milliseconds::max();
   scratch_.clear();
@@ -46,8 +47,10 @@ void renewals::send_kind(std::span<place* const> places, bool permits, bool keep
     in_flight asked{votes ? request_kind::confirm : request_kind::renew, 0, 0, nullptr, nullptr, now};
     if (permits) asked.of = script_kind::permit_renew;
     milliseconds const kept = keep_fences ? retention_of(on_.env.settings, longest) : milliseconds{};
-    command const renews = votes ? command{confirm_command{scratch_, retention_of(on_.env.settings, longest), way.with_source, keep_fences}}
-                                 : command{renew_command{scratch_, way.with_source, permits, kept, way.asking}};
+    command const renews =
+        votes
+            ? command{confirm_command{scratch_, retention_of(on_.env.settings, longest), way.with_source, keep_fences}}
+            : command{renew_command{scratch_, way.with_source, permits, kept, way.asking}};
     // A hold outlives a connection that has died silently: there is time for another renewal.
     duration const within = std::min<duration>(on_.env.settings.command_timeout, shortest / 3);
     on_.sent.send_renewals(renews, asked, {std::move(batch), now, within, way});
@@ -65,7 +68,8 @@ void renewals::send_kind(std::span<place* const> places, bool permits, bool keep
     milliseconds lease = may ? s->lease : milliseconds{};
     if (elsewhere) lease = std::max(lease, lease_left(*s, now));
     bool const alone = way.alone || s->owned.renewed_alone;
-    if (!batch.empty() && (alone || batch.front().at->owned.renewed_alone || s->slot != batch.front().at->slot)) flush();
+    if (!batch.empty() && (alone || batch.front().at->owned.renewed_alone || s->slot != batch.front().at->slot))
+      flush();
     s->owned.renewing = true;
     if (!way.asking) on_.link.tell(*s);
     ++s->references;
@@ -139,8 +143,8 @@ void renewals::went_unanswered(renewal_batch const& batch) {
   }
 }
 
-/// A node of a Cluster has put them off, whose slot is on its way: as long as that takes they are renewed where their keys are. True: that is
-/// under way.
+/// A node of a Cluster has put them off, whose slot is on its way: as long as that takes they are renewed where their
+/// keys are. True: that is under way.
 bool renewals::renewed_elsewhere(renewal_batch const& sent, answer const& a, time_point now) {
   std::vector<place*> still;
   for (renewed const& one : sent.places) {
@@ -149,7 +153,8 @@ bool renewals::renewed_elsewhere(renewal_batch const& sent, answer const& a, tim
   if (still.empty()) return false;
   for (place* s : still) s->owned.renewing = false;
   bool const is_divided = still.size() > 1 || sent.places.front().keeps_fence;
-  return on_.slots.renewed_elsewhere({.places = still, .asking = sent.way.asking, .can_be_divided = is_divided && !sent.way.alone}, a.words, now);
+  return on_.slots.renewed_elsewhere(
+      {.places = still, .asking = sent.way.asking, .can_be_divided = is_divided && !sent.way.alone}, a.words, now);
 }
 
 std::string renewals::why_not(place const& p, time_point now) const {

@@ -12,8 +12,12 @@
 namespace conch::protocol {
 
 requests::requests(environment const& env, wire& out, server_link& link)
-    : env_{env}, out_{out}, link_{link},
-      keep_alive_{env.settings.keep_alive}, overdue_{this, call<&requests::overdue>}, quiet_{this, call<&requests::quiet>} {}
+    : env_{env},
+      out_{out},
+      link_{link},
+      keep_alive_{env.settings.keep_alive},
+      overdue_{this, call<&requests::overdue>},
+      quiet_{this, call<&requests::quiet>} {}
 
 // ------------------------------------------------------------------------------------------------- the connection
 
@@ -108,8 +112,8 @@ in_flight requests::take(fault what, bool others_wait, time_point now) {
   in_flight_.pop_front();
   last_heard_ = last_answer_ = now;
   reprieve_.reset();
-  bool const of_a_lock =
-      r.what == request_kind::acquire || r.what == request_kind::acquire_all || r.what == request_kind::leave || r.what == request_kind::cleanup;
+  bool const of_a_lock = r.what == request_kind::acquire || r.what == request_kind::acquire_all ||
+                         r.what == request_kind::leave || r.what == request_kind::cleanup;
   if (of_a_lock && (what == fault::none || what == fault::no_script)) ++progress_;
   duration const took = now - r.written;
   usual_.sample(took);
@@ -136,8 +140,8 @@ renewal_batch requests::take_renewals(in_flight const& r, time_point now) {
   return batch;
 }
 
-/// It is sent once. A request that was written before it is sent again without the source. If a request that was written after it meets no
-/// script either, the server has forgotten the script once more.
+/// It is sent once. A request that was written before it is sent again without the source. If a request that was
+/// written after it meets no script either, the server has forgotten the script once more.
 bool requests::source_is_due(in_flight const& r) {
   std::uint64_t& sent = sources_[static_cast<std::size_t>(r.of)];
   if (r.number < sent) return false;
@@ -148,8 +152,9 @@ bool requests::source_is_due(in_flight const& r) {
 bool requests::is_under_way(place const& p, grant_id id) const {
   if (p.references <= 2) return false;
   auto const same = [&](auto const& one) { return one.at == &p && one.id == id; };
-  return in_flight_.any_of(same) || std::any_of(tries_.begin(), tries_.end(),
-                                                [&](auto const& batch) { return std::any_of(batch.in_script.begin(), batch.in_script.end(), same); });
+  return in_flight_.any_of(same) || std::any_of(tries_.begin(), tries_.end(), [&](auto const& batch) {
+           return std::any_of(batch.in_script.begin(), batch.in_script.end(), same);
+         });
 }
 
 void requests::mark_moved(my_slots const& mine) {
@@ -180,8 +185,9 @@ std::string requests::silence(time_point now) const {
   return "the server has not answered for " + ms_text(silent);
 }
 
-/// When the connection counts as lost if there is no answer until then. A busy server comes late to what is due next, so the time counts from
-/// its last answer. It does not count from the last push: other clients' releases make pushes, and this client waits for answers.
+/// When the connection counts as lost if there is no answer until then. A busy server comes late to what is due next,
+/// so the time counts from its last answer. It does not count from the last push: other clients' releases make pushes,
+/// and this client waits for answers.
 time_point requests::answer_due() const {
   time_point due = std::max(in_flight_.front().written, last_answer_) + env_.settings.command_timeout;
   for (renewal_batch const& r : renewals_) due = std::min(due, std::max(r.written, last_answer_) + r.answer_within);

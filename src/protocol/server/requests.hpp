@@ -116,8 +116,8 @@ struct renewal_batch {
   renewal_way way{};
 };
 
-/// What was written on this connection and is not answered, when an answer is overdue, and which scripts the server knows. Each request is a
-/// reference to its place until it is answered.
+/// What was written on this connection and is not answered, when an answer is overdue, and which scripts the server
+/// knows. Each request is a reference to its place until it is answered.
 class requests {
  public:
   requests(environment const& env, wire& out, server_link& link);
@@ -151,7 +151,8 @@ class requests {
   bool source_is_due(in_flight const& r);
 
   bool empty() const noexcept { return in_flight_.empty(); }
-  /// Is another request for the place under that id still under way? The answer in hand and the caller have one reference each.
+  /// Is another request for the place under that id still under way? The answer in hand and the caller have one
+  /// reference each.
   bool is_under_way(place const& p, grant_id id) const;
   /// For places that go to other servers: the answers are read only for the clock.
   void mark_moved(my_slots const& mine);
@@ -164,7 +165,8 @@ class requests {
   duration round_trip() const noexcept { return round_trip_; }
   /// How long an answer takes at most, as a rule.
   duration answers_within() const noexcept { return usual_.soon(); }
-  /// Why the server cannot be used at this moment: it has been silent for longer than usual. Empty: it answers, or there is no connection.
+  /// Why the server cannot be used at this moment: it has been silent for longer than usual. Empty: it answers, or
+  /// there is no connection.
   std::string silence(time_point now) const;
   /// Counts the requests that the server has carried out, or can when it has the script's source.
   std::uint64_t progress() const noexcept { return progress_; }
@@ -183,8 +185,9 @@ class requests {
   std::deque<renewal_batch> renewals_;
   std::deque<try_batch> tries_;
   request_window window_;
-  std::uint64_t written_ = 0;                                                          // on this connection
-  std::array<std::uint64_t, static_cast<std::size_t>(script_kind::count)> sources_{};  // the number of the request that last carried each source
+  std::uint64_t written_ = 0;  // on this connection
+  // the number of the request that last carried each source
+  std::array<std::uint64_t, static_cast<std::size_t>(script_kind::count)> sources_{};
   time_point last_heard_{};
   time_point last_answer_{};
   reprieve reprieve_;

@@ -11,9 +11,9 @@ void server_clock::sample(time_point written, std::int64_t server_us, time_point
   if (server_us <= 0) return;
   clock_at_ = written + (now - written) / 2;
   clock_us_ = server_us;
-  // The server's clock showed server_us no earlier than `written`. The better of two samples is the one that puts the same server time
-  // later; 1 % of the time between them may be drift. If the answer in hand contradicts the old sample, the server's clock was stepped
-  // since.
+  // The server's clock showed server_us no earlier than `written`. The better of two samples is the one that puts the
+  // same server time later; 1 % of the time between them may be drift. If the answer in hand contradicts the old
+  // sample, the server's clock was stepped since.
   time_point const expected = earliest(server_us);
   if (sample_us_ == 0 || written >= expected || expected > now || server_us < sample_us_) {
     sample_at_ = written;
@@ -24,7 +24,9 @@ void server_clock::sample(time_point written, std::int64_t server_us, time_point
 
 void server_clock::connection_ended() noexcept { sample_us_ = 0; }
 
-time_point server_clock::earliest(std::int64_t server_us) const { return sample_at_ + microseconds{server_us - sample_us_} * 99 / 100; }
+time_point server_clock::earliest(std::int64_t server_us) const {
+  return sample_at_ + microseconds{server_us - sample_us_} * 99 / 100;
+}
 
 /// The clock showed sample_us_ no later than when the sample was received. 2 ms are for rounding.
 time_point server_clock::passed(std::int64_t server_us) const {

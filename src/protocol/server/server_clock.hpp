@@ -11,8 +11,8 @@ namespace conch::protocol {
 /// What this client knows of its server's clock, from the answers that show it. Two clocks may drift apart by 1 %.
 class server_clock {
  public:
-  /// Takes a sample: the answer to a request showed `server_us`. The request was written at `written`, the answer received at `now`. Not
-  /// positive: the answer showed no time.
+  /// Takes a sample: the answer to a request showed `server_us`. The request was written at `written`, the answer
+  /// received at `now`. Not positive: the answer showed no time.
   void sample(time_point written, std::int64_t server_us, time_point now);
   /// The next connection may be to another server.
   void connection_ended() noexcept;
@@ -27,8 +27,8 @@ class server_clock {
   /// The greatest value that the server's clock can show at that local time.
   std::int64_t most_us(time_point at) const;
 
-  /// What the server's clock shows now, give or take half a round trip. Also from a sample of an earlier connection; empty before the first
-  /// sample.
+  /// What the server's clock shows now, give or take half a round trip. Also from a sample of an earlier connection;
+  /// empty before the first sample.
   std::optional<std::int64_t> shows_us(time_point now) const;
 
  private:

@@ -45,7 +45,8 @@ void server_link::kill_answered(fault what, std::uint64_t client_id, time_point 
   earlier_.may_not_be_ended();
   if (std::exchange(told_of_no_kill_, true)) return;
   log_.inform(
-      "this user may not end earlier connections of its own (CLIENT KILL of Redis); that is not needed, and without it some releases cost one "
+      "this user may not end earlier connections of its own (CLIENT KILL of Redis); that is not needed, and without it "
+      "some releases cost one "
       "more script");
 }
 
@@ -81,9 +82,9 @@ std::int64_t server_link::not_after(time_point now) const {
   return clock_.most_us(now) + std::chrono::duration_cast<std::chrono::microseconds>(settings_.command_timeout).count();
 }
 
-/// Where this user may end connections, requests carry no not-after. They stay bytes in some buffer until the server has answered the CLIENT
-/// KILL. Elsewhere the clean-up goes out on the next connection: a late leave without a not-after may have made the lease of its id longer
-/// until then.
+/// Where this user may end connections, requests carry no not-after. They stay bytes in some buffer until the server
+/// has answered the CLIENT KILL. Elsewhere the clean-up goes out on the next connection: a late leave without a
+/// not-after may have made the lease of its id longer until then.
 bool server_link::may_arrive_late() const { return !earlier_.are_ended() && (earlier_.can_end() || !connected_); }
 
 void server_link::tell(place& p) const {
@@ -103,6 +104,8 @@ void server_link::written(place& p, std::int64_t not_after_us) const {
   if (not_after_us != 0) p.late.until = std::max(p.late.until, clock_.passed(not_after_us));
 }
 
-time_point server_link::echo_until(place const& p) const { return p.late.told_on == number_ ? p.late.echo_until : p.late.until; }
+time_point server_link::echo_until(place const& p) const {
+  return p.late.told_on == number_ ? p.late.echo_until : p.late.until;
+}
 
 }  // namespace conch::protocol

@@ -20,11 +20,15 @@ using namespace engine;
 
 struct place;
 
-/// What is known of the connection to the server, or why there is none: its session, its run and its clock, and what earlier connections may
-/// still bring. All parts query it; only `arrivals` reports to it what has happened.
+/// What is known of the connection to the server, or why there is none: its session, its run and its clock, and what
+/// earlier connections may still bring. All parts query it; only `arrivals` reports to it what has happened.
 class server_link {
  public:
-  server_link(config const& settings, wire& out, log_sink& log) : settings_{settings}, out_{out}, log_{log}, runs_{settings} {}
+  server_link(config const& settings, wire& out, log_sink& log)
+      : settings_{settings},
+        out_{out},
+        log_{log},
+        runs_{settings} {}
 
   // What has happened.
   void begin(session const& s, time_point now);

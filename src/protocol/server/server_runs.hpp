@@ -11,7 +11,8 @@ namespace conch::protocol {
 
 using namespace engine;
 
-/// The runs of a server that this client has noticed, and whether other clients may not know of the present one yet. No I/O, no clock.
+/// The runs of a server that this client has noticed, and whether other clients may not know of the present one yet. No
+/// I/O, no clock.
 class server_runs {
  public:
   explicit server_runs(config const& settings) noexcept : settings_{settings} {}
@@ -35,8 +36,9 @@ class server_runs {
   bool connected_before_ = false;
   bool was_replica_ = false;  // since the last greeting the server has reported that it is a replica
   std::uint32_t number_ = 0;
-  time_point regrouped_ = time_point::min();  // by then the clients of the previous run that know of this one are connected again
-  time_point all_know_ = time_point::min();   // by then all of them know of it
+  // by then the clients of the previous run that know of this one are connected again
+  time_point regrouped_ = time_point::min();
+  time_point all_know_ = time_point::min();  // by then all of them know of it
 };
 
 }  // namespace conch::protocol

@@ -13,7 +13,9 @@ constexpr std::size_t most_remembered = 8;
 }  // namespace
 
 void stale_connections::drop_earlier_runs(session const& on, time_point now) {
-  auto const of_another_run = [&](session const& old) { return !old.run.empty() && !on.run.empty() && old.run != on.run; };
+  auto const of_another_run = [&](session const& old) {
+    return !old.run.empty() && !on.run.empty() && old.run != on.run;
+  };
   if (std::erase_if(open_, of_another_run) != 0) ended_at_ = now;
 }
 

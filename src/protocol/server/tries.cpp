@@ -10,8 +10,8 @@ namespace conch::protocol {
 
 namespace {
 
-/// Locks in one script. Each keeps the server from other clients for about 5 us: a try passes nothing on. More locks are tried by one script
-/// after the other, each when the previous one has taken all of its locks.
+/// Locks in one script. Each keeps the server from other clients for about 5 us: a try passes nothing on. More locks
+/// are tried by one script after the other, each when the previous one has taken all of its locks.
 constexpr std::size_t most_in_one_script = 64;
 
 /// Fewer in the simulator, whose multi_locks are small.
@@ -21,7 +21,9 @@ std::size_t in_one_script() { return std::min<std::size_t>(most_in_one_script, i
 acquire_reply of_one(tries_reply const& all, std::size_t place) {
   acquire_reply one;
   bool const taken = place < all.fences.size();
-  one.what = all.too_late ? acquire_reply::kind::too_late : taken ? acquire_reply::kind::granted : acquire_reply::kind::busy;
+  one.what = all.too_late ? acquire_reply::kind::too_late
+             : taken      ? acquire_reply::kind::granted
+                          : acquire_reply::kind::busy;
   if (taken && !all.too_late) one.fence = all.fences[place];
   return one;
 }
@@ -115,7 +117,8 @@ void tries::answered(in_flight const& r, answer const& a, time_point now) {
   for (std::size_t i = 0; i < batch.size(); ++i) {
     place& p = *batch[i].at;
     if (batch[i].moved) {
-      if (reply && !reply->too_late && i < reply->fences.size()) owed_.owe_where_it_went(p, batch[i].id, of_one(*reply, i), now);
+      if (reply && !reply->too_late && i < reply->fences.size())
+        owed_.owe_where_it_went(p, batch[i].id, of_one(*reply, i), now);
       continue;
     }
     if (p.id != batch[i].id || p.at == place::state::idle) continue;  // an answer for any other id grants nothing
@@ -134,7 +137,10 @@ void tries::answered(in_flight const& r, answer const& a, time_point now) {
     send(again, std::move(later), on_.sent.source_is_due(r), now);
   } else {
     bool const next = all_taken || a.what == fault::no_script;  // then the tries of this script were all given up
-    auto const what = too_late ? of_the_rest::each_alone : next ? of_the_rest::next : reply ? of_the_rest::busy : of_the_rest::as_these;
+    auto const what = too_late ? of_the_rest::each_alone
+                      : next   ? of_the_rest::next
+                      : reply  ? of_the_rest::busy
+                               : of_the_rest::as_these;
     try_rest(later, what, a, now);
   }
   for (tried const& one : batch) on_.all.drop(*one.at);

@@ -10,8 +10,8 @@ namespace conch::protocol {
 
 using namespace engine;
 
-/// Several locks tried in one script. Each has its own id, and gets the answer that its own script would have given. From then on it is a
-/// lock like any other, also when it is asked for again after a reconnect or a "later".
+/// Several locks tried in one script. Each has its own id, and gets the answer that its own script would have given.
+/// From then on it is a lock like any other, also when it is asked for again after a reconnect or a "later".
 class tries {
  public:
   tries(common_parts& on, cleanups& owed, asking& asks) noexcept : on_{on}, owed_{owed}, asks_{asks} {}

@@ -16,7 +16,8 @@ class votes {
   votes(common_parts& on, asking& asks, renewals& renews) noexcept : on_{on}, asks_{asks}, renews_{renews} {}
 
   void ask(place& p, vote_terms const& terms, bool wait, milliseconds lease, time_point now);
-  /// The lock is held with this vote, or may soon be. A renewal of the vote, also by a new connection, carries these terms and this lease.
+  /// The lock is held with this vote, or may soon be. A renewal of the vote, also by a new connection, carries these
+  /// terms and this lease.
   static void hold(place& p, vote_terms const& terms, milliseconds lease) noexcept;
   void renew(std::span<place* const> all, time_point now);
   bool has_room_for_renewal() const noexcept { return on_.sent.window().has_room_for_renewal(); }

@@ -11,7 +11,10 @@ namespace conch::memory {
 
 namespace {
 
-std::int64_t now_us() { return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+std::int64_t now_us() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
 
 /// f(time_point now) as an input.
 template <class F>
@@ -27,7 +30,10 @@ class message final : public host::input {
 }  // namespace
 
 connection::connection(host& h, asio::any_io_executor on, std::string client_id, std::string const& store_name)
-    : host_{h}, on_{on}, id_{std::move(client_id)}, store_{store::named(store_name)} {}
+    : host_{h},
+      on_{on},
+      id_{std::move(client_id)},
+      store_{store::named(store_name)} {}
 
 connection::~connection() { store_->unsubscribe(id_); }
 
@@ -53,7 +59,8 @@ void connection::want_connection() {
   });
 }
 
-/// The protocol has waited too long for an answer, which a stop of this process can cause. Does nothing: the answers still come, and count.
+/// The protocol has waited too long for an answer, which a stop of this process can cause. Does nothing: the answers
+/// still come, and count.
 void connection::drop_connection(std::string_view) {}
 
 void connection::shut_down() { store_->unsubscribe(id_); }

@@ -13,7 +13,8 @@
 
 namespace conch::memory {
 
-/// A connection to a store in this process. Answers and pushes go through the executor: they arrive as late as those of a real server.
+/// A connection to a store in this process. Answers and pushes go through the executor: they arrive as late as those of
+/// a real server.
 class connection final : public transport, private store::listener {
  public:
   /// `on`: a strand, unless config::single_threaded.

@@ -20,14 +20,16 @@ class target final : public servers::target {
   bool needs_nonces() const noexcept override { return false; }
 
   void check(config& c) const override {
-    if (c.sync_replicas != 0) detail::refuse(errc::not_supported, "sync_replicas is set, and memory:// has no replicas");
+    if (c.sync_replicas != 0)
+      detail::refuse(errc::not_supported, "sync_replicas is set, and memory:// has no replicas");
   }
 
   servers::deployment make(servers::lent const& client) const override { return servers::make_single(*this, client); }
 
   std::unique_ptr<transport> make_transport(servers::lent const& client) const override {
     // Clients with different prefixes do not see each other's locks.
-    return std::make_unique<connection>(client.shell, client.on, client.client_id, name_ + '\n' + client.settings.key_prefix);
+    return std::make_unique<connection>(client.shell, client.on, client.client_id,
+                                        name_ + '\n' + client.settings.key_prefix);
   }
 
  private:

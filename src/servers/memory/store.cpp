@@ -8,7 +8,11 @@
 namespace conch::memory {
 
 struct store::audience final : rules::audience {
-  audience(store const& s, known const& n, rules::us now, std::chrono::milliseconds c) : in{s}, of{n}, now_us{now}, claim{c} {}
+  audience(store const& s, known const& n, rules::us now, std::chrono::milliseconds c)
+      : in{s},
+        of{n},
+        now_us{now},
+        claim{c} {}
 
   bool tell(rules::push const& p) override {
     using kind = rules::push::kind;
@@ -18,7 +22,8 @@ struct store::audience final : rules::audience {
     engine::grant_id const id = p.to.number;
     switch (p.what) {
       case kind::granted:
-        l.on_push(protocol::pushed_grant{of.name, id, p.fence, now_us, claim, of.lock.kind, static_cast<std::uint32_t>(p.segment)});
+        l.on_push(protocol::pushed_grant{of.name, id, p.fence, now_us, claim, of.lock.kind,
+                                         static_cast<std::uint32_t>(p.segment)});
         break;
       case kind::taken_away: l.on_push(protocol::revocation{of.name, id}); break;
       case kind::requested: l.on_push(protocol::request_to_let_go{of.name, id}); break;
@@ -74,17 +79,19 @@ auto store::carry_out_at(known& k, Command const& c, std::string_view client, st
 }
 
 store::acquired store::answer_to(protocol::acquire_command const& c, std::string_view client, std::int64_t now_us) {
-  return carry_out_at(find_or_make(c.name), c, client, now_us,
-                      [&](auto& lock, auto const& at) { return c.origin.empty() ? rules::acquire(lock, at, c) : rules::adopt(lock, at, c); });
+  return carry_out_at(find_or_make(c.name), c, client, now_us, [&](auto& lock, auto const& at) {
+    return c.origin.empty() ? rules::acquire(lock, at, c) : rules::adopt(lock, at, c);
+  });
 }
 
-protocol::tries_reply store::answer_to(protocol::acquire_all_command const& c, std::string_view client, std::int64_t now_us) {
+protocol::tries_reply store::answer_to(protocol::acquire_all_command const& c, std::string_view client,
+                                       std::int64_t now_us) {
   if (c.not_after_us > 0 && now_us > c.not_after_us) return {.too_late = true, .server_us = now_us};
   protocol::tries_reply reply{.server_us = now_us};
   reply.fences.reserve(c.items.size());
   for (protocol::attempt const& item : c.items) {
-    std::int64_t const fence =
-        carry_out_at(find_or_make(item.name), c, client, now_us, [&](auto& lock, auto const& at) { return rules::take(lock, at, item); });
+    std::int64_t const fence = carry_out_at(find_or_make(item.name), c, client, now_us,
+                                            [&](auto& lock, auto const& at) { return rules::take(lock, at, item); });
     if (fence == 0) break;
     reply.fences.push_back(fence);
   }
@@ -92,7 +99,8 @@ protocol::tries_reply store::answer_to(protocol::acquire_all_command const& c, s
 }
 
 store::released store::answer_to(protocol::release_command const& c, std::string_view client, std::int64_t now_us) {
-  return carry_out_at(find_or_make(c.name), c, client, now_us, [&](auto& lock, auto const& at) { return rules::release(lock, at, c); });
+  return carry_out_at(find_or_make(c.name), c, client, now_us,
+                      [&](auto& lock, auto const& at) { return rules::release(lock, at, c); });
 }
 
 protocol::renew_reply store::answer_to(protocol::renew_command const& c, std::string_view client, std::int64_t now_us) {
@@ -108,12 +116,14 @@ protocol::renew_reply store::answer_to(protocol::renew_command const& c, std::st
   return reply;
 }
 
-protocol::renew_reply store::answer_to(protocol::confirm_command const& c, std::string_view client, std::int64_t now_us) {
+protocol::renew_reply store::answer_to(protocol::confirm_command const& c, std::string_view client,
+                                       std::int64_t now_us) {
   protocol::renew_reply reply{.server_us = now_us};
   reply.locks.reserve(c.items.size());
   for (protocol::renewal const& item : c.items) {
-    reply.locks.push_back(carry_out_at(find_or_make(item.name), c, client, now_us,
-                                       [&](auto& lock, auto const& at) { return rules::confirm(lock, at, item, c.keep_fences); }));
+    reply.locks.push_back(carry_out_at(find_or_make(item.name), c, client, now_us, [&](auto& lock, auto const& at) {
+      return rules::confirm(lock, at, item, c.keep_fences);
+    }));
   }
   return reply;
 }
@@ -123,11 +133,14 @@ engine::lock_report store::answer_to(protocol::inspect_command const& c, std::st
 }
 
 protocol::order_reply store::answer_to(protocol::force_command const& c, std::string_view client, std::int64_t now_us) {
-  return carry_out_at(find_or_make(c.name), c, client, now_us, [&](auto& lock, auto const& at) { return rules::force(lock, at, c); });
+  return carry_out_at(find_or_make(c.name), c, client, now_us,
+                      [&](auto& lock, auto const& at) { return rules::force(lock, at, c); });
 }
 
-protocol::order_reply store::answer_to(protocol::request_command const& c, std::string_view client, std::int64_t now_us) {
-  return carry_out_at(find_or_make(c.name), c, client, now_us, [&](auto& lock, auto const& at) { return rules::request(lock, at, c); });
+protocol::order_reply store::answer_to(protocol::request_command const& c, std::string_view client,
+                                       std::int64_t now_us) {
+  return carry_out_at(find_or_make(c.name), c, client, now_us,
+                      [&](auto& lock, auto const& at) { return rules::request(lock, at, c); });
 }
 
 protocol::session_reply store::answer_to(protocol::requested_command const& c, std::string_view, std::int64_t) const {
@@ -136,16 +149,19 @@ protocol::session_reply store::answer_to(protocol::requested_command const& c, s
 }
 
 protocol::watch_reply store::answer_to(protocol::watch_command const& c, std::string_view client, std::int64_t now_us) {
-  return carry_out_at(find_or_make(c.name), c, client, now_us, [&](auto& lock, auto const& at) { return rules::watch(lock, at, c); });
+  return carry_out_at(find_or_make(c.name), c, client, now_us,
+                      [&](auto& lock, auto const& at) { return rules::watch(lock, at, c); });
 }
 
-protocol::session_reply store::answer_to(protocol::unwatch_command const& c, std::string_view client, std::int64_t now_us) {
+protocol::session_reply store::answer_to(protocol::unwatch_command const& c, std::string_view client,
+                                         std::int64_t now_us) {
   auto const unwatch = [&](auto& lock, auto const& at) { return rules::unwatch(lock, at, c); };
   return {.count = carry_out_at(find_or_make(c.name), c, client, now_us, unwatch) ? 1 : 0};
 }
 
 store::ordered store::answer_to(protocol::limit_command const& c, std::string_view client, std::int64_t now_us) {
-  return carry_out_at(find_or_make(c.name), c, client, now_us, [&](auto& lock, auto const& at) { return rules::set_limit(lock, at, c); });
+  return carry_out_at(find_or_make(c.name), c, client, now_us,
+                      [&](auto& lock, auto const& at) { return rules::set_limit(lock, at, c); });
 }
 
 store::known* store::find(std::string_view name) const {
@@ -170,7 +186,8 @@ void store::drop_expired(std::int64_t now_us) {
   }
 }
 
-/// Called after any change: puts the lock on the agenda by what expires first, or removes it when nothing is left of it.
+/// Called after any change: puts the lock on the agenda by what expires first, or removes it when nothing is left of
+/// it.
 void store::put_on_agenda(known& k) {
   rules::us const next = rules::next_end(k.lock);
   if (next != 0 && next == k.looked_at) return;

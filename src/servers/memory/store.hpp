@@ -19,16 +19,16 @@
 
 namespace conch::memory {
 
-/// The lock server of `memory://NAME`: names, clients and what is forgotten. What a request does to a lock is in src/rules. It has no clock and
-/// starts no thread; every call is complete when it returns. Any thread may use it.
+/// The lock server of `memory://NAME`: names, clients and what is forgotten. What a request does to a lock is in
+/// src/rules. It has no clock and starts no thread; every call is complete when it returns. Any thread may use it.
 class store {
  public:
   /// Receives the pushes to one client.
   class listener {
    public:
-    /// Called while the store is locked, by the thread whose command caused the push. It may only queue the push, and must not call the
-    /// store. The name is valid during the call only. As on a Redis server, a push that a client's own command causes comes before the
-    /// answer to that command.
+    /// Called while the store is locked, by the thread whose command caused the push. It may only queue the push, and
+    /// must not call the store. The name is valid during the call only. As on a Redis server, a push that a client's
+    /// own command causes comes before the answer to that command.
     virtual void on_push(protocol::push const& p) = 0;
 
    protected:
@@ -39,19 +39,19 @@ class store {
   store(store const&) = delete;
   store& operator=(store const&) = delete;
 
-  /// The store of that name in this process, made when it is first asked for. It stays until the program ends, as a server stays when its
-  /// clients go. The fences, and the locks of a client that was never closed, outlive the client.
+  /// The store of that name in this process, made when it is first asked for. It stays until the program ends, as a
+  /// server stays when its clients go. The fences, and the locks of a client that was never closed, outlive the client.
   static std::shared_ptr<store> named(std::string_view name);
 
-  /// From now on pushes for `client` go to `l`, which must live until unsubscribe has returned: no call of on_push is under way after
-  /// that. A client has one listener: the last one counts. `client` contains no dot.
+  /// From now on pushes for `client` go to `l`, which must live until unsubscribe has returned: no call of on_push is
+  /// under way after that. A client has one listener: the last one counts. `client` contains no dot.
   void subscribe(std::string client, listener& l);
   void unsubscribe(std::string_view client);
 
-  /// Carries out a command of `client` at the time `now_us`: microseconds since 1970, which may step back as a server's clock may. Returns
-  /// the reply that a client of Redis reads from the answer of a script. If that answer may be WRONGTYPE the reply is optional, and empty for
-  /// WRONGTYPE. Leases, claims and retention are at least 1 ms. The commands about connections do nothing here; only prove_publish reports
-  /// whether `client` is subscribed.
+  /// Carries out a command of `client` at the time `now_us`: microseconds since 1970, which may step back as a server's
+  /// clock may. Returns the reply that a client of Redis reads from the answer of a script. If that answer may be
+  /// WRONGTYPE the reply is optional, and empty for WRONGTYPE. Leases, claims and retention are at least 1 ms. The
+  /// commands about connections do nothing here; only prove_publish reports whether `client` is subscribed.
   template <class Command>
   auto carry_out(Command const& c, std::string_view client, std::int64_t now_us) {
     std::lock_guard const lock{mutex_};
@@ -59,8 +59,9 @@ class store {
     return answer_to(c, client, now_us);
   }
 
-  /// The same with a command of any kind. Calls answered(std::optional{reply}) while the store is still locked, as on_push is called: it
-  /// may only queue the reply. A grant that another client's command causes later is then queued behind this answer, as on a connection.
+  /// The same with a command of any kind. Calls answered(std::optional{reply}) while the store is still locked, as
+  /// on_push is called: it may only queue the reply. A grant that another client's command causes later is then queued
+  /// behind this answer, as on a connection.
   template <class F>
   void carry_out(protocol::command const& c, std::string_view client, std::int64_t now_us, F&& answered) {
     std::lock_guard const lock{mutex_};
@@ -68,7 +69,8 @@ class store {
     std::visit([&](auto const& one) { answered(std::optional{answer_to(one, client, now_us)}); }, c);
   }
 
-  /// The number of names about which anything is remembered: a lock, a line or a last fence. Expired ones go at the next command.
+  /// The number of names about which anything is remembered: a lock, a line or a last fence. Expired ones go at the
+  /// next command.
   std::size_t size() const;
 
  private:
@@ -104,13 +106,18 @@ class store {
   protocol::watch_reply answer_to(protocol::watch_command const& c, std::string_view client, std::int64_t now_us);
   protocol::session_reply answer_to(protocol::unwatch_command const& c, std::string_view client, std::int64_t now_us);
   ordered answer_to(protocol::limit_command const& c, std::string_view client, std::int64_t now_us);
-  protocol::session_reply answer_to(protocol::prove_publish_command const&, std::string_view client, std::int64_t) const {
+  protocol::session_reply answer_to(protocol::prove_publish_command const&, std::string_view client,
+                                    std::int64_t) const {
     return {.count = listeners_.contains(client) ? 1 : 0};
   }
   protocol::session_reply answer_to(protocol::kill_command const&, std::string_view, std::int64_t) const { return {}; }
-  protocol::session_reply answer_to(protocol::subscribe_command const&, std::string_view, std::int64_t) const { return {}; }
+  protocol::session_reply answer_to(protocol::subscribe_command const&, std::string_view, std::int64_t) const {
+    return {};
+  }
   protocol::session_reply answer_to(protocol::ping_command const&, std::string_view, std::int64_t) const { return {}; }
-  protocol::session_reply answer_to(protocol::asking_command const&, std::string_view, std::int64_t) const { return {}; }
+  protocol::session_reply answer_to(protocol::asking_command const&, std::string_view, std::int64_t) const {
+    return {};
+  }
   protocol::session_reply answer_to(protocol::mark_command const&, std::string_view, std::int64_t) const { return {}; }
   protocol::session_reply answer_to(protocol::wait_command const&, std::string_view, std::int64_t) const { return {}; }
 

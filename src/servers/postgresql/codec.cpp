@@ -53,7 +53,9 @@ std::string key_of(sender const& who, std::string_view name) {
   return key;
 }
 
-std::string id_of(sender const& who, grant_id id) { return std::string{who.client}.append(".").append(engine::to_text(id)); }
+std::string id_of(sender const& who, grant_id id) {
+  return std::string{who.client}.append(".").append(engine::to_text(id));
+}
 
 /// Arrays, as text.
 class array {
@@ -85,13 +87,22 @@ struct encoder {
     s.bytes(key_of(who, c.name)).text(id_of(who, c.id)).flag(c.wait).flag(c.patient);
     s.number(count(c.lease)).number(count(c.claim)).number(count(c.retention)).number(c.ticket).number(c.not_after_us);
     if (c.permit == nullptr) return s;
-    s.number(letter(*c.permit)).number(c.permit->limit).number(c.permit->weight).text(c.permit->excluded_segments).number(c.permit->start);
+    s.number(letter(*c.permit))
+        .number(c.permit->limit)
+        .number(c.permit->weight)
+        .text(c.permit->excluded_segments)
+        .number(c.permit->start);
     return s;
   }
 
   statement adopt(protocol::acquire_command const& c) const {
     statement s{c.permit != nullptr ? "conch_adopt_permit" : "conch_adopt"};
-    s.bytes(key_of(who, c.name)).text(id_of(who, c.id)).number(count(c.lease)).number(count(c.retention)).number(c.not_after_us).text(c.origin);
+    s.bytes(key_of(who, c.name))
+        .text(id_of(who, c.id))
+        .number(count(c.lease))
+        .number(count(c.retention))
+        .number(c.not_after_us)
+        .text(c.origin);
     if (c.permit != nullptr) s.number(letter(*c.permit));
     return s;
   }
@@ -117,7 +128,11 @@ struct encoder {
       s.text(c.new_id != 0 ? id_of(who, c.new_id) : std::string{});
       return s;
     }
-    s.number(letter(*c.permit)).number(c.permit->limit).number(c.permit->weight).text(c.permit->excluded_segments).number(c.rest);
+    s.number(letter(*c.permit))
+        .number(c.permit->limit)
+        .number(c.permit->weight)
+        .text(c.permit->excluded_segments)
+        .number(c.rest);
     return s;
   }
 
@@ -134,7 +149,9 @@ struct encoder {
     return s;
   }
 
-  statement operator()(protocol::inspect_command const& c) const { return std::move(statement{"conch_inspect"}.bytes(key_of(who, c.name))); }
+  statement operator()(protocol::inspect_command const& c) const {
+    return std::move(statement{"conch_inspect"}.bytes(key_of(who, c.name)));
+  }
 
   /// All owners in one command.
   statement operator()(protocol::force_command const& c) const {
@@ -147,7 +164,8 @@ struct encoder {
   }
 
   statement operator()(protocol::request_command const& c) const {
-    return std::move(statement{"conch_ask"}.bytes(key_of(who, c.name)).flag(!c.fence).number(c.fence.value_or(0)).text(who.client));
+    return std::move(
+        statement{"conch_ask"}.bytes(key_of(who, c.name)).flag(!c.fence).number(c.fence.value_or(0)).text(who.client));
   }
 
   statement operator()(protocol::requested_command const& c) const {
@@ -166,7 +184,12 @@ struct encoder {
 
   statement operator()(protocol::limit_command const& c) const {
     statement s{"conch_set_limit"};
-    s.bytes(key_of(who, c.name)).number(count(c.claim)).number(count(c.retention)).number(c.limit).number(c.by).flag(c.if_unset);
+    s.bytes(key_of(who, c.name))
+        .number(count(c.claim))
+        .number(count(c.retention))
+        .number(c.limit)
+        .number(c.by)
+        .flag(c.if_unset);
     return s;
   }
 
@@ -174,8 +197,12 @@ struct encoder {
     return std::move(statement{"conch_end_connection"}.number(static_cast<std::int64_t>(c.client_id)).text(c.address));
   }
 
-  statement operator()(protocol::subscribe_command) const { return std::move(statement{"conch_hear"}.text(who.client)); }
-  statement operator()(protocol::prove_publish_command) const { return std::move(statement{"conch_proves"}.text(who.client)); }
+  statement operator()(protocol::subscribe_command) const {
+    return std::move(statement{"conch_hear"}.text(who.client));
+  }
+  statement operator()(protocol::prove_publish_command) const {
+    return std::move(statement{"conch_proves"}.text(who.client));
+  }
   statement operator()(protocol::ping_command) const { return statement{"conch_ping"}; }
 
   statement operator()(protocol::confirm_command const&) const { return never(); }
@@ -219,7 +246,8 @@ bool read_key(std::string_view hex, sender const& who, std::string& name) {
     key += static_cast<char>(high * 16 + low);
   }
   std::size_t const before = who.prefix.size() + 1;
-  if (key.size() <= before + 1 || !key.starts_with(who.prefix) || key[before - 1] != '{' || key.back() != '}') return false;
+  if (key.size() <= before + 1 || !key.starts_with(who.prefix) || key[before - 1] != '{' || key.back() != '}')
+    return false;
   name = key.substr(before, key.size() - before - 1);
   return true;
 }
@@ -248,7 +276,13 @@ std::string channel_of(std::string_view client) { return std::string{"conch_"}.a
 std::string preparation(sender const& who) {
   std::string all = "deallocate all;listen " + channel_of(who.client) + ";prepare conch_ping as select '{}'::int8[];";
   for (auto const& [name, types] : functions) {
-    all.append("prepare conch_").append(name).append("(").append(types).append(")as select conch.").append(name).append("(");
+    all.append("prepare conch_")
+        .append(name)
+        .append("(")
+        .append(types)
+        .append(")as select conch.")
+        .append(name)
+        .append("(");
     auto const parameters = 1 + std::count(types.begin(), types.end(), ',');
     for (std::ptrdiff_t n = 1; n <= parameters; ++n) all.append(n > 1 ? ",$" : "$").append(std::to_string(n));
     all += ");";
@@ -283,7 +317,8 @@ std::optional<protocol::push> read_push(std::string_view payload, sender const& 
   if (what.size() != 1 || !read_id(rest, who.client, id)) return std::nullopt;
   if (what == "~") {
     auto const left = whole_number<std::int64_t>(word_of(rest));
-    if (!left || *left < 0 || *left > engine::longest_lease_ms || !read_key(word_of(rest), who, name)) return std::nullopt;
+    if (!left || *left < 0 || *left > engine::longest_lease_ms || !read_key(word_of(rest), who, name))
+      return std::nullopt;
     return protocol::end_of_lease{name, id, std::chrono::milliseconds{*left}};
   }
   if (what != "+") {
@@ -301,8 +336,8 @@ std::optional<protocol::push> read_push(std::string_view payload, sender const& 
   }
   auto const [fence, granted_us, claim, kind, segment] = n;
   constexpr std::int64_t last_us = std::int64_t{1} << 53, most_segments = engine::most_permits;
-  bool const fits = granted_us > 0 && granted_us < last_us && claim > 0 && claim <= engine::longest_lease_ms && engine::is_lock_kind(kind) &&
-                    segment >= 0 && segment <= most_segments;
+  bool const fits = granted_us > 0 && granted_us < last_us && claim > 0 && claim <= engine::longest_lease_ms &&
+                    engine::is_lock_kind(kind) && segment >= 0 && segment <= most_segments;
   if (!fits || !read_key(word_of(rest), who, name)) return std::nullopt;
   protocol::pushed_grant grant{.name = name, .id = id};
   grant.fence = fence > 0 && fence < protocol::fence_limit ? fence : 0;

@@ -56,7 +56,8 @@ std::string preparation(sender const& who);
 /// The channel of this client.
 std::string channel_of(std::string_view client);
 
-/// The commands of votes, and those about replicas and about the slots of a Cluster, are never sent to this kind of server.
+/// The commands of votes, and those about replicas and about the slots of a Cluster, are never sent to this kind of
+/// server.
 statement encode(protocol::command const& c, sender const& who);
 
 /// An answer of the server. `row` has one text: "{1,2}".

@@ -27,9 +27,10 @@ using boost::system::error_code;
 
 namespace {
 
-/// libpq keeps what has come in until an answer is whole, and a server may never end one. It keeps each setting that a server reports for good, and
-/// goes through all of them for each. So a server may send this much more than the statements that it has not answered: no answer of conch's
-/// functions is longer than its question, but for that of an inspection, and a greeting is shorter.
+/// libpq keeps what has come in until an answer is whole, and a server may never end one. It keeps each setting that a
+/// server reports for good, and goes through all of them for each. So a server may send this much more than the
+/// statements that it has not answered: no answer of conch's functions is longer than its question, but for that of an
+/// inspection, and a greeting is shorter.
 constexpr std::size_t most_unread = std::size_t{128} << 10;
 /// A message that has come in part is looked at again after this time.
 constexpr auto soon = std::chrono::milliseconds{5};
@@ -50,10 +51,15 @@ reply reply_of(PGresult const* r) {
 
 }  // namespace
 
-connection::connection(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, std::string const& url)
-    : shell{h, on}, settings_{settings}, parameters_{parameters_of(url, settings, secrets_)}, fsm_{settings, client_id, shown_of(parameters_),
-                                                                                                   std::random_device{}(), warning_of(parameters_)},
-      in_one_thread_{settings.single_threaded}, socket_{on}, again_{on} {
+connection::connection(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id,
+                       std::string const& url)
+    : shell{h, on},
+      settings_{settings},
+      parameters_{parameters_of(url, settings, secrets_)},
+      fsm_{settings, client_id, shown_of(parameters_), std::random_device{}(), warning_of(parameters_)},
+      in_one_thread_{settings.single_threaded},
+      socket_{on},
+      again_{on} {
   for (named_place& one : places_of(parameters_)) {
     bool const is_name = one.must_be_looked_up();
     hosts_.push_back({std::move(one.name), std::move(one.address), std::move(one.port)});
@@ -116,12 +122,15 @@ void connection::close() {
 
 /// In a later turn, as an asynchronous operation would.
 void connection::fail(std::string words) {
-  asio::post(on_, bound([this, words = std::move(words)] { host_.run(step{*this, [&](time_point now) { fsm_.failed(words, now); }}); }));
+  asio::post(on_, bound([this, words = std::move(words)] {
+               host_.run(step{*this, [&](time_point now) { fsm_.failed(words, now); }});
+             }));
 }
 
 void connection::resolve() {
   if (fsm_.is_up()) {
-    // A name that has not been answered since the last time hangs. The answer for the present server's name counts without it.
+    // A name that has not been answered since the last time hangs. The answer for the present server's name counts
+    // without it.
     tell_found(true);
     if (!fsm_.is_up()) return;
   }
@@ -137,7 +146,8 @@ void connection::resolve() {
 }
 
 void connection::look_up(std::size_t number) {
-  hosts_[number].lookup->async_find(hosts_[number].name, 0, bound([this, number](error_code ec, net::name_lookup::addresses const& found) {
+  hosts_[number].lookup->async_find(hosts_[number].name, 0,
+                                    bound([this, number](error_code ec, net::name_lookup::addresses const& found) {
                                       named_host& one = hosts_[number];
                                       one.is_asked = false;
                                       if (ec) one.why_not = "'" + one.name + "': " + ec.message();
@@ -158,7 +168,8 @@ void connection::tell_found(bool is_last) {
     if (!one.why_not.empty() && counts) f.why_not = one.why_not;
     auto const host = static_cast<std::size_t>(&one - hosts_.data());
     if (!one.lookup) all.push_back({one.name, one.address, one.port, false, host});
-    for (std::string const& address : one.found) all.push_back({one.name, address, one.port, address != one.name, host});
+    for (std::string const& address : one.found)
+      all.push_back({one.name, address, one.port, address != one.name, host});
   }
   for (place const& one : all) f.addresses.push_back((one.address.empty() ? one.name : one.address) + ':' + one.port);
   if (fsm_.life().at() == net::lifecycle::state::resolving) places_ = std::move(all);
@@ -171,7 +182,8 @@ void connection::connect() {
   connection_.reset(begin_connection(parameters_, {to.name, to.address, to.port}));
   if (!connection_) return fail("no memory");
   // From a file, if no other is known.
-  if (char const* const password = PQpass(connection_.get()); password != nullptr && !(of_file_ == password)) of_file_ = password;
+  if (char const* const password = PQpass(connection_.get()); password != nullptr && !(of_file_ == password))
+    of_file_ = password;
   // What ends a connection on which nothing is asked comes as a notice.
   PQsetNoticeReceiver(connection_.get(), &connection::note, this);
   PQsetErrorVerbosity(connection_.get(), PQERRORS_VERBOSE);
@@ -199,7 +211,8 @@ void connection::poll(PostgresPollingStatusType what) {
     case PGRES_POLLING_WRITING:
       // libpq may try once more with another socket, without TLS.
       if (!watch_socket()) return;
-      socket_.async_wait(what == PGRES_POLLING_READING ? asio::posix::stream_descriptor::wait_read : asio::posix::stream_descriptor::wait_write,
+      socket_.async_wait(what == PGRES_POLLING_READING ? asio::posix::stream_descriptor::wait_read
+                                                       : asio::posix::stream_descriptor::wait_write,
                          bound([this](error_code ec) {
                            if (!ec) continue_connecting();
                          }));
@@ -211,7 +224,9 @@ void connection::poll(PostgresPollingStatusType what) {
                        char const* const where = PQhost(connection_.get());
                        bool const over_tcp = where != nullptr && where[0] != '/' && where[0] != '@' && where[0] != '\0';
                        bool const by_name = places_[fsm_.life().address_number()].by_name;
-                       fsm_.connected({PQserverVersion(connection_.get()), PQbackendPID(connection_.get()), over_tcp, by_name}, now);
+                       fsm_.connected(
+                           {PQserverVersion(connection_.get()), PQbackendPID(connection_.get()), over_tcp, by_name},
+                           now);
                      }});
       return;
     case PGRES_POLLING_FAILED:
@@ -233,7 +248,8 @@ void connection::continue_connecting() {
     case login_guard::step::too_much: return fail("the server sends more than a server that asks for a password");
     case login_guard::step::too_dear:
       return fail("the server asks for more than " + std::to_string(most_scram_rounds) +
-                  " rounds of SCRAM, which would stop this program for long: set the password anew with a smaller scram_iterations");
+                  " rounds of SCRAM, which would stop this program for long: set the password anew with a smaller "
+                  "scram_iterations");
   }
   std::size_t const before = available(socket_.native_handle());
   auto const next = PQconnectPoll(connection_.get());
@@ -256,7 +272,8 @@ void connection::begin_pipeline() {
   if (!in_pipeline_) fail(said());
 }
 
-/// Each statement is a transaction of its own: an error in one does not touch the others, and no lock of a row waits for the next.
+/// Each statement is a transaction of its own: an error in one does not touch the others, and no lock of a row waits
+/// for the next.
 void connection::send_all() {
   std::vector<char const*> values;
   std::vector<int> lengths, formats;
@@ -273,7 +290,8 @@ void connection::send_all() {
       size += static_cast<std::size_t>(s.length(n));
       formats.push_back(s.format(n));
     }
-    bool const sent = PQsendQueryPrepared(connection_.get(), s.name(), s.size(), values.data(), lengths.data(), formats.data(), 0) == 1;
+    bool const sent = PQsendQueryPrepared(connection_.get(), s.name(), s.size(), values.data(), lengths.data(),
+                                          formats.data(), 0) == 1;
     if (!sent || PQpipelineSync(connection_.get()) == 0) return fail(said());
     unanswered_.push_back(size);
     asked_ += size;
@@ -309,7 +327,9 @@ void connection::read_results() {
   if (before != generation()) return;
   if (more) asio::post(on_, bound([this] { read_results(); }));
   else if (unread_ > most_unread + asked_)
-    host_.run(step{*this, [this](time_point now) { fsm_.failed("an answer is longer than any that conch's functions give", now); }});
+    host_.run(step{*this, [this](time_point now) {
+                     fsm_.failed("an answer is longer than any that conch's functions give", now);
+                   }});
   else if (is_open_) read();
   else host_.run(step{*this, [this](time_point now) { fsm_.failed(why_ended(), now); }});
 }
@@ -330,8 +350,8 @@ std::string connection::why_ended() const {
 bool connection::take_in(time_point now) {
   for (std::size_t left = engine::in_one_turn; left != 0; --left) {
     bool const is_busy = PQisBusy(connection_.get()) == 1, is_asked = !unanswered_.empty() || is_querying_;
-    // PQnotifies reads past a result that is complete and not taken yet. A lock may be granted by another's transaction after ours has put us in
-    // line, and before our answer's end: the answer is reported first.
+    // PQnotifies reads past a result that is complete and not taken yet. A lock may be granted by another's transaction
+    // after ours has put us in line, and before our answer's end: the answer is reported first.
     if (in_pipeline_ && !last_ && (is_busy || !is_asked)) take_notifications(now);
     if (is_busy || !is_asked) return false;
     bool const goes_on = in_pipeline_ ? take_answer(now) : take_query(now);
@@ -352,8 +372,8 @@ void connection::take_notifications(time_point now) {
   }
 }
 
-/// A statement brings a result, the end of its results, and its commit. Only then does it count. False: the connection is
-/// broken, and nothing comes any more.
+/// A statement brings a result, the end of its results, and its commit. Only then does it count. False: the connection
+/// is broken, and nothing comes any more.
 bool connection::take_answer(time_point now) {
   result one{PQgetResult(connection_.get())};
   if (!one) return !std::exchange(at_end_, true);

@@ -30,12 +30,14 @@
 
 namespace conch::postgresql {
 
-/// A connection to a PostgreSQL server. It carries out the actions of its connection_fsm with libpq, whose socket Asio waits for, and decides
-/// nothing itself. Nothing here blocks: libpq is given addresses, since it would look up names by itself, and wait.
+/// A connection to a PostgreSQL server. It carries out the actions of its connection_fsm with libpq, whose socket Asio
+/// waits for, and decides nothing itself. Nothing here blocks: libpq is given addresses, since it would look up names
+/// by itself, and wait.
 class connection final : public transport, private net::shell<connection> {
  public:
   /// `on`: a strand, unless config::single_threaded. Throws errc::invalid_url for what libpq does not understand.
-  connection(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, std::string const& url);
+  connection(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id,
+             std::string const& url);
 
   // protocol::wire, with the client locked
   void send(protocol::command const& c) override;
@@ -116,9 +118,10 @@ class connection final : public transport, private net::shell<connection> {
   bool at_end_ = false;                 // of the results of a statement
   std::deque<std::size_t> unanswered_;  // statements in the pipeline: their sizes
   std::size_t asked_ = 0;               // the sum of these
-  std::size_t unread_ = 0;              // bytes that have come in since an answer was whole, without the notifications among them
-  std::string ended_by_;                // the words of the server with which it has ended the connection
-  result last_;                         // of the query, or of the statement, whose end has not come yet
+  // bytes that have come in since an answer was whole, without the notifications among them
+  std::size_t unread_ = 0;
+  std::string ended_by_;  // the words of the server with which it has ended the connection
+  result last_;           // of the query, or of the statement, whose end has not come yet
 };
 
 }  // namespace conch::postgresql

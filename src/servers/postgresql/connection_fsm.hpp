@@ -17,15 +17,17 @@
 
 namespace conch::postgresql {
 
-/// The exchange on a connection to a PostgreSQL server: the greeting, statements, answers and notifications. Its life is that of a net::lifecycle,
-/// over all addresses of all hosts, until one is the primary. On a new connection it makes its settings, checks whether the server is one to use, and
-/// makes the schema `conch` where there is none. No I/O, no clock.
+/// The exchange on a connection to a PostgreSQL server: the greeting, statements, answers and notifications. Its life
+/// is that of a net::lifecycle, over all addresses of all hosts, until one is the primary. On a new connection it makes
+/// its settings, checks whether the server is one to use, and makes the schema `conch` where there is none. No I/O, no
+/// clock.
 ///
-/// The actions of net::steps: `write`: query(), which may be several statements; then call queried() with what the last one returns. `flush`:
-/// take_statements(), each in a transaction of its own. `read`: from now on statements go out without waiting for the answers of those before, which
-/// are reported.
+/// The actions of net::steps: `write`: query(), which may be several statements; then call queried() with what the last
+/// one returns. `flush`: take_statements(), each in a transaction of its own. `read`: from now on statements go out
+/// without waiting for the answers of those before, which are reported.
 ///
-/// Threads: the interpreter gives one input at a time, to this or to life(), and calls life().take() after each. "Locked": with the client locked.
+/// Threads: the interpreter gives one input at a time, to this or to life(), and calls life().take() after each.
+/// "Locked": with the client locked.
 class connection_fsm final : net::role {
  public:
   /// When take_statements() is to be called.
@@ -37,9 +39,10 @@ class connection_fsm final : net::role {
     bool by_name = false;  // its address was looked up
   };
 
-  /// `settings` and `client_id` outlive this. `shown`: the server's name in messages. `seed`: for the pauses between attempts. `warning`: is logged
-  /// once, before the first attempt; empty: there is none.
-  connection_fsm(config const& settings, std::string const& client_id, std::string shown, std::uint64_t seed, std::string warning = {});
+  /// `settings` and `client_id` outlive this. `shown`: the server's name in messages. `seed`: for the pauses between
+  /// attempts. `warning`: is logged once, before the first attempt; empty: there is none.
+  connection_fsm(config const& settings, std::string const& client_id, std::string shown, std::uint64_t seed,
+                 std::string warning = {});
   connection_fsm(connection_fsm const&) = delete;
   connection_fsm& operator=(connection_fsm const&) = delete;
 

@@ -30,16 +30,20 @@ finding judge_role(server_facts const& f) {
 
 finding judge_connection(server_facts const& f) {
   if (!f.is_pooled) return {verdict::ok, "pool", "none, so notifications reach the right client", ""};
-  return {verdict::bad, "pool", "a connection pool such as PgBouncer is in between", "name the server itself in the URL"};
+  return {verdict::bad, "pool", "a connection pool such as PgBouncer is in between",
+          "name the server itself in the URL"};
 }
 
 finding judge_durability(server_facts const& f) {
   if (!f.fsync) {
-    return {verdict::warning, "durability", "fsync is off: after a crash of the machine the longest lease may be forgotten, and a lock granted twice",
+    return {verdict::warning, "durability",
+            "fsync is off: after a crash of the machine the longest lease may be forgotten, and a lock granted twice",
             "set fsync = on"};
   }
-  if (f.synchronous_commit) return {verdict::ok, "durability", "the longest lease survives a crash; held locks are waited for, not kept", ""};
-  return {verdict::ok, "durability", "synchronous_commit is off, which conch's functions override where it matters", ""};
+  if (f.synchronous_commit)
+    return {verdict::ok, "durability", "the longest lease survives a crash; held locks are waited for, not kept", ""};
+  return {verdict::ok, "durability", "synchronous_commit is off, which conch's functions override where it matters",
+          ""};
 }
 
 finding judge_connections(server_facts const& f) {
@@ -52,7 +56,8 @@ finding judge_transactions(server_facts const& f) {
   constexpr char const* what = "transactions";
   constexpr std::int64_t long_s = 300;
   if (!f.oldest_transaction_s) return {verdict::ok, what, "no open one of others is known", ""};
-  std::string const shown = "the oldest open one has lasted " + duration_text(std::chrono::seconds{*f.oldest_transaction_s});
+  std::string const shown =
+      "the oldest open one has lasted " + duration_text(std::chrono::seconds{*f.oldest_transaction_s});
   if (*f.oldest_transaction_s < long_s) return {verdict::ok, what, shown, ""};
   return {verdict::warning, what, shown, "it keeps dead rows, which slows busy locks: find it in pg_stat_activity"};
 }
@@ -66,21 +71,25 @@ std::string listed(std::vector<std::string> const& all) {
 }
 
 finding judge_schema_version(schema_facts const& f) {
-  if (!f.version) return {verdict::bad, "schema", "its version cannot be asked: it is not conch's, or a right is missing", script};
+  if (!f.version)
+    return {verdict::bad, "schema", "its version cannot be asked: it is not conch's, or a right is missing", script};
   std::string const shown = "version " + std::to_string(*f.version);
   if (*f.version < schema_version) {
     return {verdict::bad, "schema", shown + ", and this conch needs " + std::to_string(schema_version),
             "run the newer script first, while programs run: " + std::string{script}};
   }
-  if (*f.version > schema_version) return {verdict::ok, "schema", shown + ", newer than this conch, which it serves too", ""};
+  if (*f.version > schema_version)
+    return {verdict::ok, "schema", shown + ", newer than this conch, which it serves too", ""};
   return {verdict::ok, "schema", shown, ""};
 }
 
 finding judge_rights(schema_facts const& f, std::string const& role) {
   std::string const to = " to " + readable(role);
-  if (!f.may_use) return {verdict::bad, "rights", "USAGE on the schema conch is missing", "grant usage on schema conch" + to};
+  if (!f.may_use)
+    return {verdict::bad, "rights", "USAGE on the schema conch is missing", "grant usage on schema conch" + to};
   if (!f.no_execute.empty())
-    return {verdict::bad, "rights", "EXECUTE is missing: " + listed(f.no_execute), "grant execute on all functions in schema conch" + to};
+    return {verdict::bad, "rights", "EXECUTE is missing: " + listed(f.no_execute),
+            "grant execute on all functions in schema conch" + to};
   if (!f.no_access.empty()) {
     return {verdict::bad, "rights", "SELECT, INSERT, UPDATE or DELETE is missing: " + listed(f.no_access),
             "grant select, insert, update, delete on all tables in schema conch" + to};

@@ -20,8 +20,9 @@ struct row {
   fault what;
 };
 
-/// The server's error, and whether the same request may succeed a little later without intervention: then waits continue, until their own time or
-/// offline_timeout ends. All else is reported at once. The first row that fits counts.
+/// The server's error, and whether the same request may succeed a little later without intervention: then waits
+/// continue, until their own time or offline_timeout ends. All else is reported at once. The first row that fits
+/// counts.
 constexpr row table[] = {
     {"CN001", "", fault::wrong_type},  // sql/1_tables.sql
     {"CN002", "", fault::refused},     // sql/5_connection.sql
@@ -42,7 +43,8 @@ constexpr row table[] = {
     {"42710", "", fault::try_later},
     {"42723", "", fault::try_later},
 
-    // Final: what PgBouncer and other pools report about a role, a database or a setting, with a state that others use for temporary errors.
+    // Final: what PgBouncer and other pools report about a role, a database or a setting, with a state that others use
+    // for temporary errors.
     {"08P01", "no such user", fault::access_denied},
     {"08P01", "auth failed", fault::access_denied},
     {"08P01", "authentication failed", fault::access_denied},
@@ -100,7 +102,9 @@ constexpr bool is_of_state(char c) noexcept { return (c >= '0' && c <= '9') || (
 
 protocol::fault classify(std::string_view sqlstate, std::string_view words) noexcept {
   if (sqlstate.size() != 5) return fault::try_later;
-  auto const fits = [&](row const& r) { return sqlstate.starts_with(r.state) && words.find(r.words) != std::string_view::npos; };
+  auto const fits = [&](row const& r) {
+    return sqlstate.starts_with(r.state) && words.find(r.words) != std::string_view::npos;
+  };
   auto const* const found = std::find_if(std::begin(table), std::end(table), fits);
   return found == std::end(table) ? fault::refused : found->what;
 }
@@ -118,7 +122,9 @@ refusal read_refusal(std::string_view verbose) {
     // SEVERITY, which may be in any language, two blanks, and the state between colons
     for (std::size_t colon = line.find(":  "); colon != std::string_view::npos; colon = line.find(":  ", colon + 1)) {
       std::string_view const rest = line.substr(colon + 3);
-      if (rest.size() < 7 || rest[5] != ':' || rest[6] != ' ' || !std::all_of(rest.begin(), rest.begin() + 5, is_of_state)) continue;
+      if (rest.size() < 7 || rest[5] != ':' || rest[6] != ' ' ||
+          !std::all_of(rest.begin(), rest.begin() + 5, is_of_state))
+        continue;
       last = {std::string{rest.substr(0, 5)}, std::string{rest.substr(7)}};
       break;
     }

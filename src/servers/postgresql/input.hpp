@@ -13,11 +13,12 @@ namespace conch::postgresql {
 /// The bytes that wait in the socket.
 std::size_t available(int socket) noexcept;
 
-/// How many libpq has read, if there were `before`, and there are `left` now. At most as much as it has taken counts, also if more has come
-/// meanwhile.
+/// How many libpq has read, if there were `before`, and there are `left` now. At most as much as it has taken counts,
+/// also if more has come meanwhile.
 std::size_t taken(std::size_t before, std::size_t left) noexcept;
 
-/// To be asked before libpq reads on while it connects: it would do whatever a server asks for, and buffer all that it sends.
+/// To be asked before libpq reads on while it connects: it would do whatever a server asks for, and buffer all that it
+/// sends.
 login_guard::step look_at_login(PGconn* connecting, login_guard& guard);
 
 }  // namespace conch::postgresql

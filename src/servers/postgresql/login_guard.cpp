@@ -17,7 +17,8 @@ std::uint32_t number_at(std::string_view text, std::size_t at) noexcept {
   return n;
 }
 
-/// The ROUNDS of `r=NONCE,s=SALT,i=ROUNDS`. libpq reads the number with strtol(), which takes signs and blanks; conch does not.
+/// The ROUNDS of `r=NONCE,s=SALT,i=ROUNDS`. libpq reads the number with strtol(), which takes signs and blanks; conch
+/// does not.
 bool is_too_dear(std::string_view words) noexcept {
   for (std::size_t at = words.find(",i="); at != std::string_view::npos; at = words.find(",i=", at + 1)) {
     std::string_view const digits = words.substr(at + 3);
@@ -42,13 +43,15 @@ login_guard::step login_guard::look(std::string_view unread) noexcept {
     if (!is_question && letter != 'E' && letter != 'v') return has_asked_ ? step::too_much : step::pass;
     if (unread.size() < head_size) return step::wait;
     std::size_t const size = std::size_t{1} + number_at(unread, 1);
-    if (size < head_size || size > (is_question ? longest_question : longest_error)) return has_asked_ ? step::too_much : step::pass;
+    if (size < head_size || size > (is_question ? longest_question : longest_error))
+      return has_asked_ ? step::too_much : step::pass;
     if (letter == 'E') return step::pass;
     if (unread.size() < size) return step::wait;
     if (is_question) {
       auto const kind = size < head_size + 4 ? 0 : number_at(unread, head_size);
       if (kind != sasl && kind != sasl_continue) return step::pass;
-      // The server waits for the answer. What it sent before that would be in libpq's buffer when the next word is checked.
+      // The server waits for the answer. What it sent before that would be in libpq's buffer when the next word is
+      // checked.
       if (unread.size() > size) return step::too_much;
       if (kind == sasl_continue && is_too_dear(unread.substr(head_size + 4))) return step::too_dear;
       has_asked_ = true;

@@ -7,10 +7,11 @@
 
 namespace conch::postgresql {
 
-/// The most rounds of hashing (SCRAM) that a server may ask for: about 50 times PostgreSQL's default of 4,096. libpq does them all in one call, and
-/// the server may ask for up to 2^31.
+/// The most rounds of hashing (SCRAM) that a server may ask for: about 50 times PostgreSQL's default of 4,096. libpq
+/// does them all in one call, and the server may ask for up to 2^31.
 inline constexpr std::uint32_t most_scram_rounds = 200'000;
-/// How many received bytes the guard inspects. libpq accepts no longer question, and one byte more shows whether more has arrived.
+/// How many received bytes the guard inspects. libpq accepts no longer question, and one byte more shows whether more
+/// has arrived.
 inline constexpr std::size_t most_of_login = 2048;
 
 /// Checks what a server sends during authentication, before libpq reads it. One for each connection.

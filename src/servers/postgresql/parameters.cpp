@@ -35,10 +35,13 @@ std::string without_quotes(std::string_view words) {
 void must_match(char const* key, std::size_t count, std::size_t hosts) {
   if (count == hosts) return;
   throw boost::system::system_error{make_error_code(
-      errc::invalid_url, std::string{"the URL names "} + std::to_string(hosts) + " hosts, and " + std::to_string(count) + " of " + key)};
+      errc::invalid_url,
+      std::string{"the URL names "} + std::to_string(hosts) + " hosts, and " + std::to_string(count) + " of " + key)};
 }
 
-bool is_local(std::string const& host) { return host.empty() || host.starts_with('/') || host.starts_with('@') || is_this_machine(host); }
+bool is_local(std::string const& host) {
+  return host.empty() || host.starts_with('/') || host.starts_with('@') || is_this_machine(host);
+}
 
 }  // namespace
 
@@ -53,11 +56,14 @@ parameters parameters_of(std::string const& url, config const& settings, std::ve
   char* wrong = nullptr;
   options_ptr const parsed{PQconninfoParse(url.c_str(), &wrong), &PQconninfoFree};
   std::unique_ptr<char, decltype(&PQfreemem)> const words{wrong, &PQfreemem};
-  if (!parsed) throw boost::system::system_error{make_error_code(errc::invalid_url, without_quotes(wrong != nullptr ? wrong : "no memory"))};
+  if (!parsed)
+    throw boost::system::system_error{
+        make_error_code(errc::invalid_url, without_quotes(wrong != nullptr ? wrong : "no memory"))};
   parameters all;
   auto const add = [&](PQconninfoOption const* options, auto const& wanted) {
     for (PQconninfoOption const* one = options; one != nullptr && one->keyword != nullptr; ++one) {
-      if (one->val != nullptr && one->val[0] != '\0' && value_of(all, one->keyword).empty() && wanted(std::string_view{one->keyword})) {
+      if (one->val != nullptr && one->val[0] != '\0' && value_of(all, one->keyword).empty() &&
+          wanted(std::string_view{one->keyword})) {
         all.emplace_back(one->keyword, one->val);
       }
     }
@@ -88,14 +94,16 @@ parameters parameters_of(std::string const& url, config const& settings, std::ve
 bool named_place::is_on_this_machine() const { return is_local(address.empty() ? name : address); }
 
 std::vector<named_place> places_of(parameters const& all) {
-  auto const names = list_of(value_of(all, "host")), addresses = list_of(value_of(all, "hostaddr")), ports = list_of(value_of(all, "port"));
+  auto const names = list_of(value_of(all, "host")), addresses = list_of(value_of(all, "hostaddr")),
+             ports = list_of(value_of(all, "port"));
   std::size_t const hosts = std::max(names.size(), addresses.size());
-  if (!value_of(all, "host").empty() && !value_of(all, "hostaddr").empty()) must_match("hostaddr", addresses.size(), names.size());
+  if (!value_of(all, "host").empty() && !value_of(all, "hostaddr").empty())
+    must_match("hostaddr", addresses.size(), names.size());
   if (ports.size() > 1) must_match("port", ports.size(), hosts);
   std::vector<named_place> places;
   for (std::size_t i = 0; i < hosts; ++i) {
-    places.push_back(
-        {i < names.size() ? names[i] : std::string{}, i < addresses.size() ? addresses[i] : std::string{}, ports[ports.size() == 1 ? 0 : i]});
+    places.push_back({i < names.size() ? names[i] : std::string{}, i < addresses.size() ? addresses[i] : std::string{},
+                      ports[ports.size() == 1 ? 0 : i]});
   }
   return places;
 }
@@ -136,7 +144,8 @@ std::string warning_of(parameters const& all) {
   for (PQconninfoOption const* one = defaults.get(); mode.empty() && one != nullptr && one->keyword != nullptr; ++one) {
     if (one->val != nullptr && one->keyword == std::string_view{"sslmode"}) mode = one->val;
   }
-  bool const is_open = (mode.empty() || mode == "prefer" || mode == "allow") && value_of(all, "sslrootcert") != "system";
+  bool const is_open =
+      (mode.empty() || mode == "prefer" || mode == "allow") && value_of(all, "sslrootcert") != "system";
   auto const names = list_of(value_of(all, "host")), addresses = list_of(value_of(all, "hostaddr"));
   bool far = false;
   for (std::size_t i = 0; i < std::max(names.size(), addresses.size()); ++i) {
@@ -144,7 +153,8 @@ std::string warning_of(parameters const& all) {
     far = far || !is_local(has_address ? addresses[i] : i < names.size() ? names[i] : std::string{});
   }
   if (!is_open || !far) return {};
-  return "without sslmode=verify-full in the URL an attacker on the network may read the connection, and ask for the password";
+  return "without sslmode=verify-full in the URL an attacker on the network may read the connection, and ask for the "
+         "password";
 }
 
 }  // namespace conch::postgresql

@@ -29,7 +29,9 @@ using servers::seen_lock;
 using servers::verdict;
 using row = std::vector<std::string>;
 
-[[noreturn]] void not_understood() { throw boost::system::system_error{make_error_code(errc::protocol, "an answer that PostgreSQL does not give")}; }
+[[noreturn]] void not_understood() {
+  throw boost::system::system_error{make_error_code(errc::protocol, "an answer that PostgreSQL does not give")};
+}
 
 row only_row(questions::rows all, std::size_t columns) {
   if (all.size() != 1 || all[0].size() != columns) not_understood();
@@ -77,9 +79,12 @@ server_facts server_facts_of(row const& r, questions const& at) {
 }
 
 constexpr char const* about_server =
-    "select current_setting('server_version'), pg_backend_pid(), current_setting('fsync'), current_setting('synchronous_commit'),"
-    " (select count(*) from pg_stat_activity where backend_type = 'client backend'), current_setting('max_connections'),"
-    " (select extract(epoch from max(now() - xact_start))::bigint from pg_stat_activity where pid <> pg_backend_pid() and backend_type = 'client "
+    "select current_setting('server_version'), pg_backend_pid(), current_setting('fsync'), "
+    "current_setting('synchronous_commit'),"
+    " (select count(*) from pg_stat_activity where backend_type = 'client backend'), "
+    "current_setting('max_connections'),"
+    " (select extract(epoch from max(now() - xact_start))::bigint from pg_stat_activity where pid <> pg_backend_pid() "
+    "and backend_type = 'client "
     "backend')";
 
 /// It reads only the catalogue, and runs nothing of that schema.
@@ -87,8 +92,10 @@ constexpr char const* about_rights =
     "select has_schema_privilege(n.oid, 'usage'),"
     " (select string_agg(p.proname::text, ',' order by p.proname) from pg_proc p where p.pronamespace = n.oid and not "
     "has_function_privilege(p.oid, 'execute')),"
-    " (select string_agg(c.relname::text, ',' order by c.relname) from pg_class c where c.relnamespace = n.oid and c.relkind in ('r', 'p')"
-    "   and not (has_table_privilege(c.oid, 'select') and has_table_privilege(c.oid, 'insert') and has_table_privilege(c.oid, 'update')"
+    " (select string_agg(c.relname::text, ',' order by c.relname) from pg_class c where c.relnamespace = n.oid and "
+    "c.relkind in ('r', 'p')"
+    "   and not (has_table_privilege(c.oid, 'select') and has_table_privilege(c.oid, 'insert') and "
+    "has_table_privilege(c.oid, 'update')"
     "   and has_table_privilege(c.oid, 'delete')))"
     " from pg_namespace n where n.nspname = 'conch'";
 
@@ -130,10 +137,11 @@ std::vector<seen_lock> probe::locks(std::vector<std::string> const& patterns) {
     if (only_row(server().ask("select to_regclass('conch.lock') is not null"), 1)[0] != "t") return {};
     std::string const head = settings_.key_prefix + '{';
     for (std::string after;;) {
-      questions::rows const page = server().ask(
-          "select encode(key, 'hex') from conch.lock where key > '\\x" + in_hex(after) +
-          "'::bytea and greatest(owner_until, hash_until, line_until) >= extract(epoch from clock_timestamp()) * 1000 order by key limit " +
-          std::to_string(a_page));
+      questions::rows const page =
+          server().ask("select encode(key, 'hex') from conch.lock where key > '\\x" + in_hex(after) +
+                       "'::bytea and greatest(owner_until, hash_until, line_until) >= extract(epoch from "
+                       "clock_timestamp()) * 1000 order by key limit " +
+                       std::to_string(a_page));
       for (row const& one : page) {
         if (one.size() != 1) not_understood();
         after = bytes_of(one[0]);
@@ -171,7 +179,8 @@ void probe::look_at_time(tell const& to) {
     duration const trip = conch::clock::now() - begin, mine = std::chrono::system_clock::now().time_since_epoch();
     trips.push_back(trip);
     if (clock_ && trip / 2 >= clock_->uncertainty) continue;
-    clock_ = servers::clock_offset{server().shown(), std::chrono::microseconds{number_in(now[0])} - (mine - trip / 2), trip / 2};
+    clock_ = servers::clock_offset{server().shown(), std::chrono::microseconds{number_in(now[0])} - (mine - trip / 2),
+                                   trip / 2};
   }
   to({}, servers::judge_round_trip(std::move(trips)));
   std::string const ahead = clock_->ahead < duration::zero() ? "behind" : "ahead of";
@@ -184,9 +193,11 @@ void probe::look_at_time(tell const& to) {
 
 schema_facts probe::look_at_schema() {
   schema_facts f;
-  row const first = only_row(server().ask("select to_regnamespace('conch') is not null, has_database_privilege(current_database(), 'create'), (" +
-                                          std::string{owners_question()} + ")"),
-                             3);
+  row const first = only_row(
+      server().ask(
+          "select to_regnamespace('conch') is not null, has_database_privilege(current_database(), 'create'), (" +
+          std::string{owners_question()} + ")"),
+      3);
   f.is_there = first[0] == "t";
   f.may_create = first[1] == "t";
   f.owners_trouble = first[2];
@@ -195,7 +206,8 @@ schema_facts probe::look_at_schema() {
   f.may_use = rights[0] == "t";
   f.no_execute = list_in(rights[1]);
   f.no_access = list_in(rights[2]);
-  bool const may_ask = f.may_use && std::find(f.no_execute.begin(), f.no_execute.end(), "version") == f.no_execute.end();
+  bool const may_ask =
+      f.may_use && std::find(f.no_execute.begin(), f.no_execute.end(), "version") == f.no_execute.end();
   if (!may_ask) return f;
   bool const has_it = only_row(server().ask("select to_regprocedure('conch.version()') is not null"), 1)[0] == "t";
   if (has_it) f.version = static_cast<int>(number_in(only_row(server().ask("select conch.version()"), 1)[0]));

@@ -30,9 +30,12 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr duration longest_answer = 3s, longest_attempt = 5s;
-constexpr std::size_t most_bytes = std::size_t{1} << 20;  // of one answer; no question here asks for more than a quarter
+// of one answer; no question here asks for more than a quarter
+constexpr std::size_t most_bytes = std::size_t{1} << 20;
 
-[[noreturn]] void refuse(errc why, std::string const& words) { throw boost::system::system_error{make_error_code(why, words)}; }
+[[noreturn]] void refuse(errc why, std::string const& words) {
+  throw boost::system::system_error{make_error_code(why, words)};
+}
 
 int milliseconds_until(time_point until) {
   auto const left = std::chrono::ceil<std::chrono::milliseconds>(until - clock::now()).count();
@@ -41,7 +44,9 @@ int milliseconds_until(time_point until) {
 
 }  // namespace
 
-questions::questions(config const& settings) : parameters_{parameters_of(settings.url, settings, secrets_)}, shown_{shown_of(parameters_)} {
+questions::questions(config const& settings)
+    : parameters_{parameters_of(settings.url, settings, secrets_)},
+      shown_{shown_of(parameters_)} {
   time_point const until = clock::now() + std::min<duration>(settings.connect_timeout, longest_attempt);
   std::vector<named_place> const places = with_addresses(until);
   if (places.empty()) refuse(errc::unreachable, shown_ + ": the name is not known");
@@ -77,10 +82,12 @@ std::vector<named_place> questions::with_addresses(time_point until) const {
     ++left;
     under_way.push_back(std::make_unique<net::name_lookup>(context.get_executor()));
     auto const port = whole_number<std::uint16_t>(one.port).value_or(0);
-    under_way.back()->async_find(one.name, port, [&all, &left, one](auto const&, net::name_lookup::addresses const& found) {
-      for (auto const& address : found) all.push_back({one.name, address.address().to_string(), one.port});
-      --left;
-    });
+    under_way.back()->async_find(one.name, port,
+                                 [&all, &left, one](auto const&, net::name_lookup::addresses const& found) {
+                                   for (auto const& address : found)
+                                     all.push_back({one.name, address.address().to_string(), one.port});
+                                   --left;
+                                 });
   }
   time_point const half = clock::now() + (until - clock::now()) / 2;
   while (left != 0 && clock::now() < half && context.run_one_until(half) != 0) {
@@ -118,16 +125,18 @@ void questions::continue_connecting(time_point until) {
     std::size_t const before = available(PQsocket(connection_.get()));
     next = PQconnectPoll(connection_.get());
     unread_ += taken(before, available(PQsocket(connection_.get())));
-    if (unread_ > most_bytes) refuse(errc::protocol, shown_ + ": the server sends more than the greeting of a PostgreSQL server");
+    if (unread_ > most_bytes)
+      refuse(errc::protocol, shown_ + ": the server sends more than the greeting of a PostgreSQL server");
   }
 }
 
 /// Names mean what PostgreSQL means by them, and nothing can be changed or take long.
 void questions::settle() {
   if (PQsetnonblocking(connection_.get(), 1) != 0) fail();
-  rows const settled = ask("select pg_catalog.set_config('search_path', '', false), pg_catalog.set_config('statement_timeout', '" +
-                           std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(longest_answer).count()) +
-                           "', false), pg_catalog.set_config('default_transaction_read_only', 'on', false), pg_catalog.pg_is_in_recovery()");
+  rows const settled = ask(
+      "select pg_catalog.set_config('search_path', '', false), pg_catalog.set_config('statement_timeout', '" +
+      std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(longest_answer).count()) +
+      "', false), pg_catalog.set_config('default_transaction_read_only', 'on', false), pg_catalog.pg_is_in_recovery()");
   is_standby_ = settled.size() == 1 && settled[0].size() == 4 && settled[0][3] == "t";
 }
 
@@ -149,7 +158,8 @@ questions::rows questions::ask(std::string const& statement) {
     for (int row = 0; row < PQntuples(one.get()); ++row) {
       all.emplace_back();
       for (int column = 0; column < PQnfields(one.get()); ++column) {
-        all.back().emplace_back(PQgetvalue(one.get(), row, column), static_cast<std::size_t>(PQgetlength(one.get(), row, column)));
+        all.back().emplace_back(PQgetvalue(one.get(), row, column),
+                                static_cast<std::size_t>(PQgetlength(one.get(), row, column)));
       }
     }
   }
@@ -182,7 +192,8 @@ std::string questions::tls() const {
   if (PQsslInUse(connection_.get()) == 0) return {};
   char const* const protocol = PQsslAttribute(connection_.get(), "protocol");
   char const* const cipher = PQsslAttribute(connection_.get(), "cipher");
-  return std::string{protocol != nullptr ? protocol : "TLS"} + ", " + (cipher != nullptr ? cipher : "an unknown cipher");
+  return std::string{protocol != nullptr ? protocol : "TLS"} + ", " +
+         (cipher != nullptr ? cipher : "an unknown cipher");
 }
 
 }  // namespace conch::postgresql

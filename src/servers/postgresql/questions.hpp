@@ -15,8 +15,8 @@
 
 namespace conch::postgresql {
 
-/// A blocking connection for tools: it neither creates the schema nor listens. From several servers it takes the primary, or
-/// else a standby. All functions throw boost::system::system_error, with a printable text.
+/// A blocking connection for tools: it neither creates the schema nor listens. From several servers it takes the
+/// primary, or else a standby. All functions throw boost::system::system_error, with a printable text.
 class questions {
  public:
   /// Connects, within config::connect_timeout and no more than five seconds.

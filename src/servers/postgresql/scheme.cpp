@@ -26,10 +26,13 @@ class target final : public servers::target {
   void check(config& c) const override {
     if (c.sync_replicas != 0) {
       refuse(errc::not_supported,
-             "sync_replicas is set; a standby of PostgreSQL gets none of the locks, and waits out the leases when it takes over");
+             "sync_replicas is set; a standby of PostgreSQL gets none of the locks, and waits out the leases when it "
+             "takes over");
     }
     if (c.credentials_provider) {
-      refuse(errc::not_supported, "credentials_provider is set, and postgresql:// takes them from the URL, the environment or a password file");
+      refuse(
+          errc::not_supported,
+          "credentials_provider is set, and postgresql:// takes them from the URL, the environment or a password file");
     }
   }
 
@@ -52,18 +55,19 @@ std::unique_ptr<servers::target> parse(std::string_view url, config const&) {
 
 constexpr servers::scheme::name names[] = {{"postgresql"}, {"postgres"}};
 
-constexpr servers::scheme kind{.names = names,
-                               .login = {.takes_provider = false, .needs_password = false},
-                               .why_no_vote = "a PostgreSQL server gives no votes: postgresql:// names one server for itself",
-                               .parse = parse};
+constexpr servers::scheme kind{
+    .names = names,
+    .login = {.takes_provider = false, .needs_password = false},
+    .why_no_vote = "a PostgreSQL server gives no votes: postgresql:// names one server for itself",
+    .parse = parse};
 constinit registry::component this_component{kind};
 
 }  // namespace
 
 }  // namespace conch::postgresql
 
-/// The target conch::postgresql tells the linker that this symbol is needed. So the linker takes this file, and with it all others of the
-/// component, though no program names them.
+/// The target conch::postgresql tells the linker that this symbol is needed. So the linker takes this file, and with it
+/// all others of the component, though no program names them.
 extern "C" {
 extern CONCH_API bool const conch_component_postgresql;
 bool const conch_component_postgresql = conch::registry::add(conch::postgresql::this_component);

@@ -6,7 +6,8 @@
 
 namespace conch::postgresql {
 
-/// libpq reads the URL. What it would repeat in an error, or look up as a name, is looked at here: a password without its '@' is a port.
+/// libpq reads the URL. What it would repeat in an error, or look up as a name, is looked at here: a password without
+/// its '@' is a port.
 /// Throws boost::system::system_error{errc::invalid_url}.
 void check_url(std::string_view url);
 

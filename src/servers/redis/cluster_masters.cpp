@@ -27,7 +27,8 @@ namespace {
   bool const is_unknown = words.find("unknown command") != std::string_view::npos;
   if (!is_unknown && words.find("cluster support disabled") == std::string_view::npos) node.refuse(error);
   if (is_unknown && node.ask({"ROLE"}).item(0) == "sentinel")
-    not_usable(errc::not_supported, node.where(), "the server is a Sentinel; the URL of its master begins with redis-sentinel://");
+    not_usable(errc::not_supported, node.where(),
+               "the server is a Sentinel; the URL of its master begins with redis-sentinel://");
   not_usable(errc::not_supported, node.where(), why_no_node({}, {}));
 }
 
@@ -40,13 +41,15 @@ std::vector<cluster_master> ask_node(config const& settings, address const& wher
   if (map->empty()) not_usable(errc::unreachable, where, "the node knows of no slots");
   std::vector<cluster_master> masters = masters_in(*map, where, settings);
   if (masters.size() > slot_map::most_masters)
-    not_usable(errc::protocol, where, "the answer to CLUSTER SLOTS names more than " + std::to_string(slot_map::most_masters) + " masters");
+    not_usable(errc::protocol, where,
+               "the answer to CLUSTER SLOTS names more than " + std::to_string(slot_map::most_masters) + " masters");
   return masters;
 }
 
 }  // namespace
 
-std::vector<cluster_master> masters_in(std::vector<named_slots> const& map, address const& asked, config const& settings) {
+std::vector<cluster_master> masters_in(std::vector<named_slots> const& map, address const& asked,
+                                       config const& settings) {
   std::vector<cluster_master> all;
   std::map<std::pair<std::string, std::uint16_t>, std::size_t> known;
   for (named_slots const& one : map) {
@@ -75,8 +78,10 @@ std::vector<cluster_master> ask_for_masters(config const& settings, cluster_url 
       said += (said.empty() ? "" : "; ") + seed.shown() + ": " + reason_of(error.code(), seed);
     }
   }
-  bool const all_alike = std::all_of(whys.begin(), whys.end(), [&](error_code const& one) { return one.value() == whys.front().value(); });
-  throw boost::system::system_error{make_error_code(all_alike ? static_cast<errc>(whys.front().value()) : errc::unreachable, said)};
+  bool const all_alike =
+      std::all_of(whys.begin(), whys.end(), [&](error_code const& one) { return one.value() == whys.front().value(); });
+  throw boost::system::system_error{
+      make_error_code(all_alike ? static_cast<errc>(whys.front().value()) : errc::unreachable, said)};
 }
 
 }  // namespace conch::redis

@@ -17,10 +17,13 @@ struct cluster_master {
   std::size_t slots = 0;
 };
 
-/// By a map of the slots, in their order. `asked`: the node that has sent it, whose user, password and TLS apply to all.
-std::vector<cluster_master> masters_in(std::vector<named_slots> const& map, address const& asked, config const& settings);
+/// By a map of the slots, in their order. `asked`: the node that has sent it, whose user, password and TLS apply to
+/// all.
+std::vector<cluster_master> masters_in(std::vector<named_slots> const& map, address const& asked,
+                                       config const& settings);
 
-/// According to the first node of `url` that answers, with a second for each. Blocks. Throws boost::system::system_error with the error of each.
+/// According to the first node of `url` that answers, with a second for each. Blocks. Throws
+/// boost::system::system_error with the error of each.
 std::vector<cluster_master> ask_for_masters(config const& settings, cluster_url const& url);
 
 }  // namespace conch::redis

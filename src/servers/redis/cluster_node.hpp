@@ -17,7 +17,8 @@ class cluster_node {
   virtual std::optional<unsigned> home() const = 0;
   /// The text of an error that was reported to the protocol as "later": MOVED, ASK, TRYAGAIN, CLUSTERDOWN.
   virtual void put_off(std::string_view words, time_point now) = 0;
-  /// The node has ended the subscription to the channel of that slot, unasked: the slot is another node's, or it is a replica now.
+  /// The node has ended the subscription to the channel of that slot, unasked: the slot is another node's, or it is a
+  /// replica now.
   virtual void unsubscribed(unsigned slot, time_point now) = 0;
 
  protected:

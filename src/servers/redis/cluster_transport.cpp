@@ -8,11 +8,16 @@
 namespace conch::redis {
 
 /// To one master. It reports to the protocol, and some of that also to the map.
-class cluster_transport::node final : public protocol::wire, private locator, private cluster_node, private protocol::wire_events {
+class cluster_transport::node final : public protocol::wire,
+                                      private locator,
+                                      private cluster_node,
+                                      private protocol::wire_events {
  public:
   node(cluster_transport& owner, std::size_t number)
-      : owner_{owner}, number_{number}, to_{owner.host_,          owner.on_, owner.settings_, owner.client_id_, owner.url_.seeds.front(),
-                                            {nullptr, this, this}} {
+      : owner_{owner},
+        number_{number},
+        to_{owner.host_,          owner.on_, owner.settings_, owner.client_id_, owner.url_.seeds.front(),
+            {nullptr, this, this}} {
     to_.report_to(*this);
   }
 
@@ -76,16 +81,23 @@ class cluster_transport::node final : public protocol::wire, private locator, pr
   connection to_;
 };
 
-cluster_transport::cluster_transport(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, cluster_url url)
-    : host_{h}, on_{on}, settings_{settings}, client_id_{client_id}, url_{std::move(url)}, core_{url_.seeds,
-                                                                                                 {.refresh = settings.topology_refresh,
-                                                                                                  .patience = settings.command_timeout},
-                                                                                                 settings.address_map,
-                                                                                                 {settings.connect_timeout, settings.lease}},
-      talk_{core_, *this}, to_asked_{h, on, settings, client_id, url_.seeds.front(), {&talk_, &talk_}}, timer_{h, on, [this](time_point now) {
-                                                                                                                 core_.due(now);
-                                                                                                                 carry_out();
-                                                                                                               }} {}
+cluster_transport::cluster_transport(host& h, asio::any_io_executor on, config const& settings,
+                                     std::string const& client_id, cluster_url url)
+    : host_{h},
+      on_{on},
+      settings_{settings},
+      client_id_{client_id},
+      url_{std::move(url)},
+      core_{url_.seeds,
+            {.refresh = settings.topology_refresh, .patience = settings.command_timeout},
+            settings.address_map,
+            {settings.connect_timeout, settings.lease}},
+      talk_{core_, *this},
+      to_asked_{h, on, settings, client_id, url_.seeds.front(), {&talk_, &talk_}},
+      timer_{h, on, [this](time_point now) {
+               core_.due(now);
+               carry_out();
+             }} {}
 
 cluster_transport::~cluster_transport() = default;
 
@@ -157,7 +169,8 @@ void cluster_transport::carry_out() {
       if (number < nodes_.size() && nodes_[number]) nodes_[number]->follow();
     }
     for (std::size_t const number : todo.renew) {
-      if (number < nodes_.size() && nodes_[number]) nodes_[number]->drop_connection("its id was not known yet, or it is another node now");
+      if (number < nodes_.size() && nodes_[number])
+        nodes_[number]->drop_connection("its id was not known yet, or it is another node now");
     }
     if (todo.lost.what != protocol::fault::none) events().connect_failed(todo.lost.what, todo.lost.why, clock::now());
     if (todo.moved) sharded_->moved(clock::now());

@@ -23,12 +23,13 @@
 
 namespace conch::redis {
 
-/// A connection to each master of a Cluster, and one to the node that is asked for the map. It carries out what `cluster` wants with Asio, and
-/// decides nothing itself. As a wire it is that of `nobody`.
+/// A connection to each master of a Cluster, and one to the node that is asked for the map. It carries out what
+/// `cluster` wants with Asio, and decides nothing itself. As a wire it is that of `nobody`.
 class cluster_transport final : public transport, public protocol::shards, private cluster_talk::owner {
  public:
   /// `on`: as of a connection.
-  cluster_transport(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, cluster_url url);
+  cluster_transport(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id,
+                    cluster_url url);
   ~cluster_transport() override;
 
   // protocol::wire, with the client locked: that of `nobody`

@@ -95,9 +95,10 @@ void write_script(command_writer& w, script const& s, bool with_source, std::siz
 class script_call {
  public:
   script_call(std::string_view name, std::size_t key_count, std::size_t others)
-      : script_{find_script(name)}, key_count_{std::to_string(key_count)}, argc_{3 + key_count + others}, by_sha1_{argc_,
-                                                                                                                   {"EVALSHA", script_.sha1,
-                                                                                                                    key_count_}} {}
+      : script_{find_script(name)},
+        key_count_{std::to_string(key_count)},
+        argc_{3 + key_count + others},
+        by_sha1_{argc_, {"EVALSHA", script_.sha1, key_count_}} {}
 
   command_writer begin(std::string& out, bool with_source) const {
     if (!with_source) return {out, by_sha1_};
@@ -118,7 +119,9 @@ struct encoder {
   bool in_cluster() const noexcept { return !who.node.empty(); }
 
   /// The channels of the lock's slot, for lua/lib/channel.lua.
-  void shard(command_writer& w, std::string_view name) const { w.arg({"{", std::to_string(tag_of_slot(slot_of_lock(name))), "}:%s:", who.node}); }
+  void shard(command_writer& w, std::string_view name) const {
+    w.arg({"{", std::to_string(tag_of_slot(slot_of_lock(name))), "}:%s:", who.node});
+  }
 
   void adopt(protocol::acquire_command const& c) const {
     static script const& of_mutex = find_script("adopt");
@@ -145,10 +148,15 @@ struct encoder {
     static script_call const of_vote{"acquire", 3, 8};
     static script_call const of_permit{"permit_acquire", 4, 12};
     static script_call const of_mutex_at_node{"acquire", 3, 9}, of_permit_at_node{"permit_acquire", 4, 13};
-    bool const vote = c.proposal != 0, in_short = !vote && c.permit == nullptr && !in_cluster() && c.ticket == 0 && c.not_after_us == 0;
+    bool const vote = c.proposal != 0,
+               in_short = !vote && c.permit == nullptr && !in_cluster() && c.ticket == 0 && c.not_after_us == 0;
     bool const usual = in_short && c.wait && is_usual(c);
     script_call const& at_node = c.permit != nullptr ? of_permit_at_node : of_mutex_at_node;
-    script_call const& alone = c.permit != nullptr ? of_permit : vote ? of_vote : usual ? of_usual_mutex : in_short ? of_mutex_in_short : of_mutex;
+    script_call const& alone = c.permit != nullptr ? of_permit
+                               : vote              ? of_vote
+                               : usual             ? of_usual_mutex
+                               : in_short          ? of_mutex_in_short
+                                                   : of_mutex;
     script_call const& call = in_cluster() ? at_node : alone;
     command_writer w = call.begin(out, c.with_source);
     keys const k{who, c.name};
@@ -162,7 +170,11 @@ struct encoder {
     w.arg(c.ticket).arg(c.not_after_us);
     if (vote) w.arg(c.proposal);
     if (c.permit != nullptr) {
-      w.arg(letter(*c.permit)).arg(c.permit->limit).arg(c.permit->weight).arg(c.permit->excluded_segments).arg(c.permit->start);
+      w.arg(letter(*c.permit))
+          .arg(c.permit->limit)
+          .arg(c.permit->weight)
+          .arg(c.permit->excluded_segments)
+          .arg(c.permit->start);
     } else if (in_cluster()) {
       w.arg("");
     }
@@ -194,7 +206,11 @@ struct encoder {
     BOOST_ASSERT_MSG(c.permit == nullptr || c.new_id == 0, "the release script of permits cannot queue again");
     bool const usual = in_short && !c.keep && is_usual(c);
     script_call const& at_node = c.permit != nullptr ? of_permit_at_node : of_mutex_at_node;
-    script_call const& alone = c.permit != nullptr ? of_permit : vote ? of_vote : usual ? of_usual_mutex : in_short ? of_mutex_in_short : of_mutex;
+    script_call const& alone = c.permit != nullptr ? of_permit
+                               : vote              ? of_vote
+                               : usual             ? of_usual_mutex
+                               : in_short          ? of_mutex_in_short
+                                                   : of_mutex;
     script_call const& call = in_cluster() ? at_node : alone;
     command_writer w = call.begin(out, c.with_source);
     keys const k{who, c.name};
@@ -225,8 +241,9 @@ struct encoder {
     static script const& gathered = find_script("gathered");
     bool const votes = all.common().votes;
     std::size_t const acquires = all.acquires(), releases = all.members().size() - acquires;
-    bool const ids_alone =
-        !votes && std::ranges::all_of(all.members(), [](auto const& m) { return m.releases ? m.new_id == 0 : m.ticket == 0 && m.not_after_us == 0; });
+    bool const ids_alone = !votes && std::ranges::all_of(all.members(), [](auto const& m) {
+      return m.releases ? m.new_id == 0 : m.ticket == 0 && m.not_after_us == 0;
+    });
     std::size_t const for_acquire = ids_alone ? 1 : votes ? 4 : 3, for_release = ids_alone ? 1 : votes ? 4 : 2;
     command_writer w{out, 3 + 3 * (acquires + releases) + 7 + for_acquire * acquires + for_release * releases};
     write_script(w, gathered, with_source, 3 * (acquires + releases));
@@ -238,7 +255,10 @@ struct encoder {
       }
     }
     w.arg(acquires).arg(all.waits() ? "wait" : "try");
-    w.arg(count(all.common().lease)).arg(count(all.common().claim)).arg(count(all.common().retention)).arg(votes ? "1" : "0");
+    w.arg(count(all.common().lease))
+        .arg(count(all.common().claim))
+        .arg(count(all.common().retention))
+        .arg(votes ? "1" : "0");
     if (in_cluster()) shard(w, all.members().front().name);
     else w.arg("");
     for (auto const& m : all.members()) {
@@ -430,8 +450,8 @@ bool exact_in_lua(std::int64_t number) {
   return number >= -limit && number <= limit;
 }
 
-/// A fence that is not a number, or too large for a token, comes from a key that another program has changed. It is read as 0: the
-/// rest of the message counts.
+/// A fence that is not a number, or too large for a token, comes from a key that another program has changed. It is
+/// read as 0: the rest of the message counts.
 void read_fence(std::string_view& text, std::int64_t& fence) {
   if (!read_number(text, fence) || fence <= 0 || fence >= protocol::fence_limit) fence = 0;
 }
@@ -462,12 +482,14 @@ bool read_permit(std::string_view& text, protocol::pushed_grant& grant) {
 
 /// CLIENT.N, as one word. False: malformed, or another client's.
 bool read_id(std::string_view& text, std::string_view client, grant_id& id) {
-  if (text.size() <= client.size() || text.substr(0, client.size()) != client || text[client.size()] != '.') return false;
+  if (text.size() <= client.size() || text.substr(0, client.size()) != client || text[client.size()] != '.')
+    return false;
   text.remove_prefix(client.size() + 1);
   return engine::read_grant_id(text, id);
 }
 
-/// "ID FENCE GRANTED CLAIM KEY", written by pass_on in lua/lib/lock.lua, or with a permit before KEY, by lua/lib/permits.lua.
+/// "ID FENCE GRANTED CLAIM KEY", written by pass_on in lua/lib/lock.lua, or with a permit before KEY, by
+/// lua/lib/permits.lua.
 bool read_grant(std::string_view text, sender const& who, std::string& name, protocol::pushed_grant& grant) {
   std::int64_t claim = 0;
   if (!read_id(text, who.client, grant.id)) return false;
@@ -486,15 +508,16 @@ bool read_grant(std::string_view text, sender const& who, std::string& name, pro
 /// "ID LEFT KEY", written by tell_end in lua/lib/told.lua after a "~".
 bool read_end(std::string_view text, sender const& who, std::string& name, protocol::end_of_lease& end) {
   std::int64_t left = 0;
-  if (!read_id(text, who.client, end.id) || !read_number(text, left) || left < 0 || left > engine::longest_lease_ms || !read_key(text, who, name))
+  if (!read_id(text, who.client, end.id) || !read_number(text, left) || left < 0 || left > engine::longest_lease_ms ||
+      !read_key(text, who, name))
     return false;
   end.name = name;
   end.left = std::chrono::milliseconds{left};
   return true;
 }
 
-/// "ID KEY", written by lua/force.lua after a "!", by lua/request.lua after a "*", by reach in lua/lib/reach.lua after a "?", and by
-/// lua/lib/freed.lua after a "=" or a "+".
+/// "ID KEY", written by lua/force.lua after a "!", by lua/request.lua after a "*", by reach in lua/lib/reach.lua after
+/// a "?", and by lua/lib/freed.lua after a "=" or a "+".
 template <class Push>
 bool read_place(std::string_view text, sender const& who, std::string& name, Push& push) {
   if (!read_id(text, who.client, push.id) || !read_key(text, who, name)) return false;
@@ -519,7 +542,9 @@ std::string escape_name(std::string_view name) {
   return escaped;
 }
 
-std::string lock_key(sender const& who, std::string_view name) { return std::string{who.prefix} + '{' + escape_name(name) + '}'; }
+std::string lock_key(sender const& who, std::string_view name) {
+  return std::string{who.prefix} + '{' + escape_name(name) + '}';
+}
 
 std::string unescape_name(std::string_view escaped) {
   std::string name;
@@ -542,7 +567,12 @@ std::string channel_of(sender const& who) { return std::string{who.prefix}.appen
 
 std::string channel_of(sender const& who, unsigned slot) {
   std::string channel{who.prefix};
-  channel.append("{").append(std::to_string(tag_of_slot(slot))).append("}:").append(who.client).append(":").append(who.node);
+  channel.append("{")
+      .append(std::to_string(tag_of_slot(slot)))
+      .append("}:")
+      .append(who.client)
+      .append(":")
+      .append(who.node);
   return channel;
 }
 
@@ -560,7 +590,8 @@ std::optional<unsigned> slot_to_hear(protocol::command const& c) {
   std::string_view name;
   if (auto const* const asks = std::get_if<protocol::acquire_command>(&c)) {
     name = asks->name;
-  } else if (auto const* const gives_back = std::get_if<protocol::release_command>(&c); gives_back != nullptr && gives_back->new_id != 0) {
+  } else if (auto const* const gives_back = std::get_if<protocol::release_command>(&c);
+             gives_back != nullptr && gives_back->new_id != 0) {
     name = gives_back->name;
   } else if (auto const* const listens = std::get_if<protocol::requested_command>(&c)) {
     name = listens->name;
@@ -568,7 +599,8 @@ std::optional<unsigned> slot_to_hear(protocol::command const& c) {
     name = waits->name;
   } else if (auto const* const tries = std::get_if<protocol::acquire_all_command>(&c)) {
     name = tries->items.front().name;  // all are of one slot
-  } else if (auto const* const renews = std::get_if<protocol::renew_command>(&c); renews != nullptr && !renews->asking) {
+  } else if (auto const* const renews = std::get_if<protocol::renew_command>(&c);
+             renews != nullptr && !renews->asking) {
     name = renews->items.front().name;  // the same
   } else {
     return std::nullopt;
@@ -578,7 +610,9 @@ std::optional<unsigned> slot_to_hear(protocol::command const& c) {
 
 void encode(protocol::command const& c, sender const& who, std::string& out) { std::visit(encoder{who, out}, c); }
 
-void encode(protocol::gathering const& all, sender const& who, bool with_source, std::string& out) { encoder{who, out}(all, with_source); }
+void encode(protocol::gathering const& all, sender const& who, bool with_source, std::string& out) {
+  encoder{who, out}(all, with_source);
+}
 
 bool split(std::span<resp::node const> message, std::span<std::span<resp::node const>> answers) {
   if (message.front().what != resp::kind::array || message.front().count != answers.size()) return false;
@@ -608,7 +642,8 @@ protocol::answer to_answer(std::span<resp::node const> message, std::vector<std:
       return {protocol::fault::none, {}, numbers};
     case resp::kind::array:
       for (resp::node const& n : message.subspan(1)) {
-        if (n.what != resp::kind::integer) return {protocol::fault::malformed, "an array of something else than integers", {}};
+        if (n.what != resp::kind::integer)
+          return {protocol::fault::malformed, "an array of something else than integers", {}};
         if (!exact_in_lua(n.integer)) return {protocol::fault::malformed, "a number that no script can answer", {}};
         numbers.push_back(n.integer);
       }
@@ -619,7 +654,8 @@ protocol::answer to_answer(std::span<resp::node const> message, std::vector<std:
 
 protocol::answer to_tries_answer(std::span<resp::node const> message, std::vector<std::int64_t>& numbers) {
   resp::node const& all = message.front();
-  std::vector<std::span<resp::node const>> answers(all.what == resp::kind::array ? static_cast<std::size_t>(all.count) : 0);
+  std::vector<std::span<resp::node const>> answers(all.what == resp::kind::array ? static_cast<std::size_t>(all.count)
+                                                                                 : 0);
   if (answers.empty() || !split(message, answers)) return to_answer(message, numbers);
   std::vector<std::int64_t> told{0};
   for (auto const& one : answers) {
@@ -637,14 +673,16 @@ protocol::answer to_tries_answer(std::span<resp::node const> message, std::vecto
   return {protocol::fault::none, {}, numbers};
 }
 
-std::variant<protocol::push, notice> read_push(std::span<resp::node const> message, sender const& who, std::string& name) {
+std::variant<protocol::push, notice> read_push(std::span<resp::node const> message, sender const& who,
+                                               std::string& name) {
   if (message.size() < 2) return notice::malformed;
   std::string_view const what = message[1].text;
   if (what == "subscribe") return notice::subscribed;
   if (what == "ssubscribe") return notice::shard_subscribed;
   if (what == "sunsubscribe") return notice::shard_unsubscribed;
   if (what != (who.node.empty() ? "message" : "smessage") || message.size() != 4) return notice::other;
-  if (who.node.empty() ? message[2].text != channel_of(who) : !slot_of_channel(message[2].text, who)) return notice::other;
+  if (who.node.empty() ? message[2].text != channel_of(who) : !slot_of_channel(message[2].text, who))
+    return notice::other;
   std::string_view const text = message[3].text;
   if (text.empty()) return notice::other;  // from prove_publish_command: it shows that pushes arrive
   auto const of_place = [&](auto push) -> std::variant<protocol::push, notice> {

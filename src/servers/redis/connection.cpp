@@ -24,10 +24,14 @@ asio::any_io_executor below(asio::any_io_executor const& on) {
 
 }  // namespace
 
-connection::connection(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, address const& where,
-                       connection_fsm::roles const& r)
-    : shell{h, on}, settings_{settings}, fsm_{settings, client_id, where, std::random_device{}(), {.handshakes = where.over_tls}, r},
-      turns_{below(this->on_)}, in_one_thread_{settings.single_threaded}, stream_{on, where, settings.tls} {}
+connection::connection(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id,
+                       address const& where, connection_fsm::roles const& r)
+    : shell{h, on},
+      settings_{settings},
+      fsm_{settings, client_id, where, std::random_device{}(), {.handshakes = where.over_tls}, r},
+      turns_{below(this->on_)},
+      in_one_thread_{settings.single_threaded},
+      stream_{on, where, settings.tls} {}
 
 // ---------------------------------------------------------------------------------------------- from the protocol
 
@@ -53,7 +57,8 @@ void connection::report(statistics& s) const noexcept {
   s.reauthentications += fsm_.renewal().successes();
   s.reauthentications_failed += fsm_.renewal().failures();
   constexpr std::chrono::sys_seconds none{};
-  if (peer_expires_ != none && (s.tls_peer_expires == none || peer_expires_ < s.tls_peer_expires)) s.tls_peer_expires = peer_expires_;
+  if (peer_expires_ != none && (s.tls_peer_expires == none || peer_expires_ < s.tls_peer_expires))
+    s.tls_peer_expires = peer_expires_;
 }
 
 // ------------------------------------------------------------------------------------------------- on the strand
@@ -102,14 +107,17 @@ void connection::ask() {
     auto posted = [this, keep, mine, why, c = std::move(found)] {
       if (mine != question_) return;
       ++question_;  // the next answer to it is ignored
-      host_.run(step{*this, [&](time_point now) { why.empty() ? fsm_.credentials_found(c, now) : fsm_.no_credentials(why, now); }});
+      host_.run(step{*this, [&](time_point now) {
+                       why.empty() ? fsm_.credentials_found(c, now) : fsm_.no_credentials(why, now);
+                     }});
     };
     // From within: then the io_context is still there.
     host_.enter([&](time_point) { asio::post(on_, std::move(posted)); });
   };
   try {
-    settings_.credentials_provider(fsm_.where().shown(),
-                                   [answer](error_code ec, credentials found) { answer(ec ? ec.message() : std::string{}, std::move(found)); });
+    settings_.credentials_provider(fsm_.where().shown(), [answer](error_code ec, credentials found) {
+      answer(ec ? ec.message() : std::string{}, std::move(found));
+    });
   } catch (std::exception const& e) {
     answer(e.what(), {});
   } catch (...) {
@@ -121,7 +129,8 @@ void connection::resolve() {
   stream_.async_resolve(fsm_.where(), bound([this](error_code ec, net::stream::found_addresses const& found) {
                           if (!fsm_.life().is_up()) stream_.take(found);
                           host_.run(step{*this, [&](time_point now) {
-                                           std::string const why = ec ? "'" + fsm_.where().host + "': " + ec.message() : std::string{};
+                                           std::string const why =
+                                               ec ? "'" + fsm_.where().host + "': " + ec.message() : std::string{};
                                            fsm_.life().resolved({net::stream::shown(found), true, why}, now);
                                          }});
                         }));
@@ -130,42 +139,49 @@ void connection::resolve() {
 void connection::connect() {
   stream_.async_connect(fsm_.where(), fsm_.life().address_number(), bound([this](error_code ec) {
                           if (!ec) stream_.connected();
-                          host_.run(step{*this, [&](time_point now) { ec ? fsm_.failed(ec.message(), now) : fsm_.life().connected(now); }});
+                          host_.run(step{*this, [&](time_point now) {
+                                           ec ? fsm_.failed(ec.message(), now) : fsm_.life().connected(now);
+                                         }});
                         }));
 }
 
 void connection::handshake() {
   std::string warning;
-  std::string const wrong =
-      stream_.async_handshake(warning, bound([this](error_code ec) {
-                                host_.run(step{*this, [&](time_point now) {
-                                                 peer_expires_ = stream_.peer_expires();
-                                                 ec ? fsm_.failed(stream_.words(ec), now, net::tls_fault(ec)) : fsm_.life().handshaken(now);
-                                               }});
-                              }));
-  if (!warning.empty()) host_.log(log_level::warning, fsm_.where().shown() + ": still using the previous files: " + warning);
+  std::string const wrong = stream_.async_handshake(
+      warning, bound([this](error_code ec) {
+        host_.run(step{*this, [&](time_point now) {
+                         peer_expires_ = stream_.peer_expires();
+                         ec ? fsm_.failed(stream_.words(ec), now, net::tls_fault(ec)) : fsm_.life().handshaken(now);
+                       }});
+      }));
+  if (!warning.empty())
+    host_.log(log_level::warning, fsm_.where().shown() + ": still using the previous files: " + warning);
   if (wrong.empty()) return;
-  asio::post(on_, bound([this, wrong] { host_.run(step{*this, [&](time_point now) { fsm_.failed(wrong, now, protocol::fault::tls_failed); }}); }));
+  asio::post(on_, bound([this, wrong] {
+               host_.run(step{*this, [&](time_point now) { fsm_.failed(wrong, now, protocol::fault::tls_failed); }});
+             }));
 }
 
 /// Writes at once what the stream takes, which is nearly always all.
 void connection::write() {
   std::size_t const taken = stream_.write_some(fsm_.bytes());
   if (taken != 0) return fsm_.written(taken);
-  stream_.async_write_some(fsm_.bytes(), bound([this](error_code ec, std::size_t size) {
-                             if (ec) {
-                               host_.run(step{*this, [&](time_point now) { fsm_.write_failed("write: " + stream_.words(ec), now); }});
-                             } else {
-                               fsm_.written(size);
-                               carry_out();
-                             }
-                           }));
+  stream_.async_write_some(
+      fsm_.bytes(), bound([this](error_code ec, std::size_t size) {
+        if (ec) {
+          host_.run(step{*this, [&](time_point now) { fsm_.write_failed("write: " + stream_.words(ec), now); }});
+        } else {
+          fsm_.written(size);
+          carry_out();
+        }
+      }));
 }
 
 void connection::read() {
   stream_.async_read_some(fsm_.room(), bound([this](error_code ec, std::size_t size) {
                             host_.run(step{*this, [&](time_point now) {
-                                             ec ? fsm_.failed("read: " + stream_.words(ec), now, net::tls_fault(ec)) : fsm_.received(size, now);
+                                             ec ? fsm_.failed("read: " + stream_.words(ec), now, net::tls_fault(ec))
+                                                : fsm_.received(size, now);
                                            }});
                           }));
 }

@@ -19,12 +19,13 @@
 
 namespace conch::redis {
 
-/// A connection to a Redis server. It carries out the actions of its connection_fsm with Asio, and decides nothing itself.
+/// A connection to a Redis server. It carries out the actions of its connection_fsm with Asio, and decides nothing
+/// itself.
 class connection final : public transport, private net::shell<connection> {
  public:
   /// `on`: a strand, unless config::single_threaded.
-  connection(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, address const& where,
-             connection_fsm::roles const& r = {});
+  connection(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id,
+             address const& where, connection_fsm::roles const& r = {});
 
   // protocol::wire, with the client locked
   void send(protocol::command const& c) override;
@@ -59,7 +60,8 @@ class connection final : public transport, private net::shell<connection> {
 
   config const& settings_;
   connection_fsm fsm_;
-  std::uint64_t question_ = 0;               // counts questions for credentials: an answer to an earlier one is too late
+  // counts questions for credentials: an answer to an earlier one is too late
+  std::uint64_t question_ = 0;
   std::chrono::sys_seconds peer_expires_{};  // the certificate of the latest connection
   asio::any_io_executor const turns_;        // of the event loop: what on_ runs on
   bool const in_one_thread_;

@@ -19,13 +19,15 @@ namespace conch::redis {
 
 namespace {
 
-/// The longest message is a grant for a name of 512 bytes, or an answer of 906 numbers. A peer that sends more than this is
-/// no lock server.
+/// The longest message is a grant for a name of 512 bytes, or an answer of 906 numbers. A peer that sends more than
+/// this is no lock server.
 constexpr resp::limits wire_limits{.max_depth = 8, .max_elements = 4096, .max_text = 64 << 10, .max_message = 1 << 20};
 /// A whole map of a Cluster of which every slot has moved by itself.
-constexpr resp::limits talk_limits{.max_depth = 8, .max_elements = 1 << 20, .max_text = 64 << 10, .max_message = 32 << 20};
+constexpr resp::limits talk_limits{
+    .max_depth = 8, .max_elements = 1 << 20, .max_text = 64 << 10, .max_message = 32 << 20};
 /// Some Sentinels with all that is known of each.
-constexpr resp::limits sentinel_limits{.max_depth = 8, .max_elements = 1 << 14, .max_text = 64 << 10, .max_message = 1 << 20};
+constexpr resp::limits sentinel_limits{
+    .max_depth = 8, .max_elements = 1 << 14, .max_text = 64 << 10, .max_message = 1 << 20};
 constexpr std::size_t good_read = 16 << 10;
 
 resp::limits const& limits_of(address const& where, bool talks) {
@@ -44,11 +46,17 @@ unsigned slot_of(protocol::command const& c) {
 
 }  // namespace
 
-connection_fsm::connection_fsm(config const& settings, std::string const& client_id, address where, std::uint64_t seed, stream_kind stream,
-                               roles const& r)
-    : settings_{settings}, who_{client_id, settings.key_prefix}, where_{std::move(where)}, roles_{r}, over_tls_{stream.handshakes},
+connection_fsm::connection_fsm(config const& settings, std::string const& client_id, address where, std::uint64_t seed,
+                               stream_kind stream, roles const& r)
+    : settings_{settings},
+      who_{client_id, settings.key_prefix},
+      where_{std::move(where)},
+      roles_{r},
+      over_tls_{stream.handshakes},
       life_{settings, *this, seed, {stream.handshakes, static_cast<bool>(settings.credentials_provider), where_.path}},
-      renewal_{settings, r.talk == nullptr}, decoder_{limits_of(where_, r.talk != nullptr)}, out_{!settings.single_threaded} {
+      renewal_{settings, r.talk == nullptr},
+      decoder_{limits_of(where_, r.talk != nullptr)},
+      out_{!settings.single_threaded} {
   if (roles_.node == nullptr) return;
   who_.node = roles_.node->digits();
   subscribed_.begin(who_.home);
@@ -88,7 +96,8 @@ net::location connection_fsm::locate(time_point now) {
 std::optional<std::string> connection_fsm::moved_to(time_point now) {
   address there = where_;
   location const found = roles_.finder->locate(there, now);
-  if (found.what != location::kind::here || (there.host == where_.host && there.port == where_.port)) return std::nullopt;
+  if (found.what != location::kind::here || (there.host == where_.host && there.port == where_.port))
+    return std::nullopt;
   return there.shown();
 }
 
@@ -134,7 +143,8 @@ void connection_fsm::authenticated(time_point now) {
   if (renewal_.accepted(now)) life_.sleep_while_up();
 }
 
-// ------------------------------------------------------------------------------------------------ greeting, and the end
+// ------------------------------------------------------------------------------------------------ greeting, and the
+// end
 
 void connection_fsm::greet(time_point now) {
   decoder_.reset();
@@ -146,12 +156,14 @@ void connection_fsm::greet(time_point now) {
 
 /// It may be the master again when this attempt comes to it for the second time.
 void connection_fsm::passed_over(protocol::fault what, std::string_view words, time_point now) {
-  if (what == protocol::fault::reconnect && roles_.talk == nullptr) events_->connect_failed(what, where_.shown().append(": ").append(words), now);
+  if (what == protocol::fault::reconnect && roles_.talk == nullptr)
+    events_->connect_failed(what, where_.shown().append(": ").append(words), now);
 }
 
 void connection_fsm::failed(std::string_view why, time_point now, protocol::fault what) {
   // So ends a plain connection to a TLS port.
-  bool const unheard = life_.at() == net::lifecycle::state::greeting && !life_.has_heard() && !over_tls_ && !where_.is_unix_socket();
+  bool const unheard =
+      life_.at() == net::lifecycle::state::greeting && !life_.has_heard() && !over_tls_ && !where_.is_unix_socket();
   std::string_view const over_tls = where_.is_sentinel ? "rediss-sentinel://" : "rediss://";
   std::string words = readable(why);
   if (unheard) words.append("; if this is a TLS port, the URL begins with ").append(over_tls);
@@ -180,9 +192,11 @@ net::role::retry connection_fsm::ended(end const& e, time_point now) {
   }
   out_.forget();
   shared_.forget();
-  bool const is_replica = e.was_greeting && e.what == protocol::fault::reconnect, was_replica = std::exchange(was_replica_, is_replica);
+  bool const is_replica = e.was_greeting && e.what == protocol::fault::reconnect,
+             was_replica = std::exchange(was_replica_, is_replica);
   // A replica is greeted again and again: it is about to be made the master, or another one is.
-  if (is_replica && roles_.finder != nullptr) return {after_replica, was_replica || (roles_.talk != nullptr && !e.is_first)};
+  if (is_replica && roles_.finder != nullptr)
+    return {after_replica, was_replica || (roles_.talk != nullptr && !e.is_first)};
   // No caller waits for a server that keeps no locks.
   return {{}, roles_.talk != nullptr && !e.was_up && !e.is_first};
 }
@@ -203,7 +217,8 @@ void connection_fsm::read_greeting(time_point now) {
     switch (decoder_.next()) {
       case resp::decoder::progress::need_more: life_.todo.read = true; return;
       case resp::decoder::progress::failed:
-        return life_.failed(protocol::fault::malformed, std::string{decoder_.error()}.append(stranger(decoder_.rejected())), now);
+        return life_.failed(protocol::fault::malformed,
+                            std::string{decoder_.error()}.append(stranger(decoder_.rejected())), now);
       case resp::decoder::progress::message: break;
     }
     if (roles_.talk != nullptr) {
@@ -251,7 +266,8 @@ void connection_fsm::resume(time_point now) {
   if (std::exchange(unfinished_, false)) hand_over(now);
 }
 
-/// Reports received messages to the protocol: a limited number at a time, since a buffer has room for thousands of short answers.
+/// Reports received messages to the protocol: a limited number at a time, since a buffer has room for thousands of
+/// short answers.
 void connection_fsm::hand_over(time_point now) {
   // The commands that this causes go out together, also those of the handlers that it completes.
   if (out_.claim()) life_.todo.flush = true;
@@ -268,7 +284,8 @@ void connection_fsm::hand_over(time_point now) {
       case resp::decoder::progress::message: break;
     }
     if (roles_.talk != nullptr) {
-      bool const failed = roles_.talk->received(decoder_.message(), decoder_.is_push(), now) == dialogue::progress::failed;
+      bool const failed =
+          roles_.talk->received(decoder_.message(), decoder_.is_push(), now) == dialogue::progress::failed;
       if (failed) life_.todo.call_due_later = life_.drop(roles_.talk->why());
     } else if (decoder_.is_push()) {
       auto const said = read_push(decoder_.message(), who_, name_);
@@ -291,7 +308,8 @@ void connection_fsm::hand_over(time_point now) {
   }
 }
 
-/// If the server has nothing left to do for us, it gets the first half of what these answers lead to while we make the other.
+/// If the server has nothing left to do for us, it gets the first half of what these answers lead to while we make the
+/// other.
 void connection_fsm::keep_busy(std::int64_t answers) {
   if (unanswered_ > 0 || answers < 2) return;
   out_.early(static_cast<std::size_t>(answers) / 2);
@@ -317,7 +335,8 @@ void connection_fsm::deal_out(shared_scripts::script const& script, time_point n
   protocol::answer for_all;
   if (!each_has_its_own) {
     for_all = understood(to_answer(message, numbers_));
-    if (for_all.what == protocol::fault::none) for_all = {protocol::fault::malformed, "a script for several locks has not answered for each", {}};
+    if (for_all.what == protocol::fault::none)
+      for_all = {protocol::fault::malformed, "a script for several locks has not answered for each", {}};
     shared_.refused(script, for_all, roles_.node != nullptr, answered_ + unanswered_);
   }
   for (std::size_t i = 0; i < script.count && !life_.is_dropping(); ++i) {
@@ -352,7 +371,8 @@ void connection_fsm::noticed(notice what, time_point now) {
       events_->answered({}, now);
       break;
     case notice::shard_unsubscribed: {
-      auto const slot = decoder_.message().size() > 2 ? slot_of_channel(decoder_.message()[2].text, who_) : std::nullopt;
+      auto const slot =
+          decoder_.message().size() > 2 ? slot_of_channel(decoder_.message()[2].text, who_) : std::nullopt;
       if (!slot) break;
       subscribed_.ended(*slot);
       roles_.node->unsubscribed(*slot, now);
@@ -361,7 +381,9 @@ void connection_fsm::noticed(notice what, time_point now) {
     case notice::other: break;
     case notice::malformed:
       if (!std::exchange(told_of_foreign_pushes_, true)) {
-        life_.log(log_level::warning, "ignored a push on our channel that conch did not send; further ones on this connection are not logged");
+        life_.log(
+            log_level::warning,
+            "ignored a push on our channel that conch did not send; further ones on this connection are not logged");
       }
       break;
   }

@@ -30,14 +30,17 @@
 
 namespace conch::redis {
 
-/// The exchange on a connection to a Redis server: the greeting, commands, answers and pushes. Its life is that of a net::lifecycle.
+/// The exchange on a connection to a Redis server: the greeting, commands, answers and pushes. Its life is that of a
+/// net::lifecycle.
 ///
-/// It writes the commands of one turn of the event loop together. Only the first is written at once, unless an answer is due or has just come in: the
-/// server works on it while the client makes the others, and operations that began together do not stay together forever. As many of the others as
-/// fit together go out as one script (shared_scripts). After answers that leave the server without work of ours, the first half of what follows
-/// is written before the other half. It reports answers and pushes in the order in which they come. No I/O, no clock.
+/// It writes the commands of one turn of the event loop together. Only the first is written at once, unless an answer
+/// is due or has just come in: the server works on it while the client makes the others, and operations that began
+/// together do not stay together forever. As many of the others as fit together go out as one script (shared_scripts).
+/// After answers that leave the server without work of ours, the first half of what follows is written before the other
+/// half. It reports answers and pushes in the order in which they come. No I/O, no clock.
 ///
-/// Threads: the interpreter gives one input at a time, to this or to life(), and calls life().take() after each. "Locked": with the client locked.
+/// Threads: the interpreter gives one input at a time, to this or to life(), and calls life().take() after each.
+/// "Locked": with the client locked.
 class connection_fsm final : net::role {
  public:
   struct stream_kind {
@@ -52,8 +55,10 @@ class connection_fsm final : net::role {
   /// When flush() is to be called.
   using flush_due = net::flush_due;
   /// `settings` and `client_id` outlive this. `seed`: for the pauses between attempts.
-  connection_fsm(config const& settings, std::string const& client_id, address where, std::uint64_t seed, stream_kind stream, roles const& r);
-  connection_fsm(config const& settings, std::string const& client_id, address where, std::uint64_t seed, stream_kind stream)
+  connection_fsm(config const& settings, std::string const& client_id, address where, std::uint64_t seed,
+                 stream_kind stream, roles const& r);
+  connection_fsm(config const& settings, std::string const& client_id, address where, std::uint64_t seed,
+                 stream_kind stream)
       : connection_fsm(settings, client_id, std::move(where), seed, stream, roles{}) {}
   connection_fsm(config const& settings, std::string const& client_id, address where, std::uint64_t seed)
       : connection_fsm(settings, client_id, std::move(where), seed, stream_kind{}) {}
@@ -76,8 +81,8 @@ class connection_fsm final : net::role {
   void received(std::size_t size, time_point now);
   /// A read, a write or a handshake of the stream has failed.
   void failed(std::string_view why, time_point now, protocol::fault what = protocol::fault::try_later);
-  /// The same for a write. With TLS a server that refuses our certificate reports it only in what is read after the handshake, and may have
-  /// closed before the greeting is written: then the read shows why.
+  /// The same for a write. With TLS a server that refuses our certificate reports it only in what is read after the
+  /// handshake, and may have closed before the greeting is written: then the read shows why.
   void write_failed(std::string_view why, time_point now);
 
   // ---- from the interpreter: need not be locked, so that a write never waits for the client's mutex

@@ -18,7 +18,10 @@ namespace conch::redis {
 class due_timer {
  public:
   /// `due` is called with the time. It must not outlive `h`.
-  due_timer(host& h, asio::any_io_executor const& on, std::function<void(time_point)> due) : host_{h}, due_{std::move(due)}, timer_{on} {}
+  due_timer(host& h, asio::any_io_executor const& on, std::function<void(time_point)> due)
+      : host_{h},
+        due_{std::move(due)},
+        timer_{on} {}
 
   // On the strand.
   /// max(): not at all. With the client locked.

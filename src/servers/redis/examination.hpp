@@ -56,7 +56,8 @@ struct master_word {
 };
 finding judge_cluster(std::vector<master_word> const& masters);
 
-/// Earlier versions of conch, each by scripts that no other version has. A server keeps the scripts that it has run until it restarts.
+/// Earlier versions of conch, each by scripts that no other version has. A server keeps the scripts that it has run
+/// until it restarts.
 struct earlier_version {
   std::string_view version;
   std::vector<std::string_view> scripts;  // their SHA-1
@@ -65,8 +66,10 @@ std::vector<earlier_version> const& earlier_versions();
 /// `found`: those of which the server has run a script. `known`: it reports which scripts it has run.
 finding judge_client_versions(std::vector<std::string_view> const& found, bool known);
 
-/// For a master and its replicas, with a lease as long as this. The end of a lease is replicated as a time of day: where a replica takes over, a
-/// lock ends there by its clock. `unknown`: replicas whose clocks could not be asked for, each with the reason.
-finding judge_replica_clocks(std::vector<clock_offset> const& all, std::vector<std::string> const& unknown, duration lease);
+/// For a master and its replicas, with a lease as long as this. The end of a lease is replicated as a time of day:
+/// where a replica takes over, a lock ends there by its clock. `unknown`: replicas whose clocks could not be asked for,
+/// each with the reason.
+finding judge_replica_clocks(std::vector<clock_offset> const& all, std::vector<std::string> const& unknown,
+                             duration lease);
 
 }  // namespace conch::redis

@@ -11,16 +11,19 @@ namespace {
 using protocol::fault;
 
 struct row {
-  std::string_view words;  // a first word, which is the whole first word of the answer; or more than one word, with which the answer begins
+  // a first word, which is the whole first word of the answer; or more than one word, with which the answer begins
+  std::string_view words;
   fault what;
 };
 
-/// The server's error, and whether the same request may succeed a little later without intervention: then waits continue, until their own time or
-/// offline_timeout ends. All else is reported at once. The first row that fits counts.
+/// The server's error, and whether the same request may succeed a little later without intervention: then waits
+/// continue, until their own time or offline_timeout ends. All else is reported at once. The first row that fits
+/// counts.
 constexpr row table[] = {
     {"NOSCRIPT", fault::no_script},
 
-    // Temporary: the server is not ready, is busy with another client's script, or has no place for one more connection.
+    // Temporary: the server is not ready, is busy with another client's script, or has no place for one more
+    // connection.
     {"LOADING", fault::try_later},
     {"BUSY", fault::try_later},
     {"UNKILLABLE", fault::try_later},
@@ -59,7 +62,8 @@ constexpr row table[] = {
     {"NOPERM", fault::access_denied},
     {"DENIED", fault::access_denied},
     {"ERR invalid password", fault::access_denied},  // before 6.0, and proxies
-    {"ERR AUTH", fault::access_denied},              // "<password> called without any password configured for the default user"
+    // "<password> called without any password configured for the default user"
+    {"ERR AUTH", fault::access_denied},
     {"ERR Client sent AUTH", fault::access_denied},
     // A denied command in a script has different words before 7.0, in 7.0, and from 7.2 on.
     {"The user executing the script can't", fault::access_denied},
@@ -99,7 +103,9 @@ std::string_view without_place(std::string_view words) {
 protocol::fault classify(std::string_view all_words) noexcept {
   std::string_view const words = without_place(all_words);
   std::string_view const first = words.substr(0, words.find(' '));
-  auto const fits = [&](row const& r) { return r.words.find(' ') == std::string_view::npos ? first == r.words : words.starts_with(r.words); };
+  auto const fits = [&](row const& r) {
+    return r.words.find(' ') == std::string_view::npos ? first == r.words : words.starts_with(r.words);
+  };
   auto const* const found = std::find_if(std::begin(table), std::end(table), fits);
   return found == std::end(table) ? fault::refused : found->what;
 }
@@ -111,7 +117,8 @@ std::string_view stranger(std::string_view first_bytes) noexcept {
   }
   if (first_bytes.starts_with("SSH-")) return "; this looks like SSH, not like Redis";
   if (first_bytes.starts_with("220")) return "; this looks like a server of mail or FTP, not like Redis";
-  if (first_bytes.starts_with("\x15\x03")) return "; this looks like TLS: the URL then begins with rediss://";  // an alert
+  // an alert
+  if (first_bytes.starts_with("\x15\x03")) return "; this looks like TLS: the URL then begins with rediss://";
   return {};
 }
 

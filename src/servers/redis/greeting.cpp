@@ -23,7 +23,8 @@ std::int64_t number(std::string_view text) {
 bool is_at_least(std::string_view version, std::int64_t wanted_major, std::int64_t wanted_minor) {
   auto const dot = version.find('.');
   auto const major = number(version.substr(0, dot));
-  auto const minor = dot == std::string_view::npos ? 0 : number(version.substr(dot + 1, version.find('.', dot + 1) - dot - 1));
+  auto const minor =
+      dot == std::string_view::npos ? 0 : number(version.substr(dot + 1, version.find('.', dot + 1) - dot - 1));
   return major > wanted_major || (major == wanted_major && minor >= wanted_minor);
 }
 
@@ -38,13 +39,16 @@ std::string_view field(std::string_view info, std::string_view label) {
 }  // namespace
 
 std::string why_no_node(std::string_view version, std::string_view mode) {
-  if (mode != "cluster") return "the server is not a node of a Cluster; the URL of a single server begins with redis://";
+  if (mode != "cluster")
+    return "the server is not a node of a Cluster; the URL of a single server begins with redis://";
   if (is_at_least(version, 7, 0)) return {};
   // It has no channels of a shard.
   return "a Cluster needs version 7.0 or newer, and this node's is '" + readable(version) + "'";
 }
 
-bool is_error(std::span<resp::node const> reply) { return reply[0].what == resp::kind::simple_error || reply[0].what == resp::kind::bulk_error; }
+bool is_error(std::span<resp::node const> reply) {
+  return reply[0].what == resp::kind::simple_error || reply[0].what == resp::kind::bulk_error;
+}
 
 protocol::fault fault_of_hello(std::string_view words) {
   bool const unknown = words.find("unknown command") != std::string_view::npos || words.starts_with("NOPROTO");
@@ -52,7 +56,8 @@ protocol::fault fault_of_hello(std::string_view words) {
 }
 
 std::string trouble_with_hello(protocol::fault what, std::string_view words) {
-  return (what == protocol::fault::malformed ? "Redis 6.2 or newer is needed, with HELLO; the server answered: " : "") + readable(words);
+  return (what == protocol::fault::malformed ? "Redis 6.2 or newer is needed, with HELLO; the server answered: " : "") +
+         readable(words);
 }
 
 hello_reply read_hello(std::span<resp::node const> reply) {
@@ -60,7 +65,8 @@ hello_reply read_hello(std::span<resp::node const> reply) {
     auto const what = fault_of_hello(reply[0].text);
     return {.what = what, .why = trouble_with_hello(what, reply[0].text)};
   }
-  if (reply[0].what != resp::kind::map) return {.what = protocol::fault::malformed, .why = "the answer to HELLO is not a map"};
+  if (reply[0].what != resp::kind::map)
+    return {.what = protocol::fault::malformed, .why = "the answer to HELLO is not a map"};
   hello_reply all;
   for (std::size_t i = 1; i + 1 < reply.size(); ++i) {
     if (reply[i].depth != 1) continue;
@@ -78,7 +84,8 @@ std::string hello_command(address const& where, std::string const& client_name) 
   bool const authenticates = !where.password.empty();
   resp::command_writer hello{out, 2u + (authenticates ? 3u : 0u) + (client_name.empty() ? 0u : 2u)};
   hello.arg("HELLO").arg("3");
-  if (authenticates) hello.arg("AUTH").arg(where.user.empty() ? std::string_view{"default"} : where.user).arg(where.password.bytes());
+  if (authenticates)
+    hello.arg("AUTH").arg(where.user.empty() ? std::string_view{"default"} : where.user).arg(where.password.bytes());
   if (!client_name.empty()) hello.arg("SETNAME").arg(client_name);
   return out;
 }
@@ -137,9 +144,12 @@ greeting::progress greeting::hello(std::span<resp::node const> reply) {
   auto const [what, wrong, version, mode, role, client_id] = read_hello(reply);
   if (what != protocol::fault::none) return fail(what, wrong);
   client_id_ = client_id;
-  if (mode == "sentinel") return fail(protocol::fault::refused, "the server is a Sentinel; the URL of its master begins with redis-sentinel://");
+  if (mode == "sentinel")
+    return fail(protocol::fault::refused,
+                "the server is a Sentinel; the URL of its master begins with redis-sentinel://");
   if (role == "replica") return fail(protocol::fault::reconnect, "the server is a replica");
-  if (mode == "cluster" && !of_cluster_) return fail(protocol::fault::refused, "the server is a Cluster node; this URL form is for one server");
+  if (mode == "cluster" && !of_cluster_)
+    return fail(protocol::fault::refused, "the server is a Cluster node; this URL form is for one server");
   if (of_cluster_) {
     if (auto const why = why_no_node(version, mode); !why.empty()) return fail(protocol::fault::not_supported, why);
   }

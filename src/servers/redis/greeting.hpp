@@ -36,8 +36,8 @@ std::string why_no_node(std::string_view version, std::string_view mode);
 /// HELLO 3 with the user and password of `where`, and this name in CLIENT LIST.
 std::string hello_command(address const& where, std::string const& client_name);
 
-/// The first exchange of a connection: HELLO 3 with credentials and name, SELECT, CLIENT INFO, the server's time, its eviction
-/// policy and its run. It is sent in one piece. No script goes out before it is answered. No I/O.
+/// The first exchange of a connection: HELLO 3 with credentials and name, SELECT, CLIENT INFO, the server's time, its
+/// eviction policy and its run. It is sent in one piece. No script goes out before it is answered. No I/O.
 class greeting {
  public:
   enum class progress { more, done, failed };

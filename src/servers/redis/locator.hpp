@@ -13,7 +13,8 @@ using net::location;
 /// Knows the present address of a server that moves. No I/O.
 class locator {
  public:
-  /// To be called for each connection. Sets host and port of `to` if the server is `here`. To `wait`: net::lifecycle::moved() follows.
+  /// To be called for each connection. Sets host and port of `to` if the server is `here`. To `wait`:
+  /// net::lifecycle::moved() follows.
   virtual location locate(address& to, time_point now) = 0;
 
  protected:

@@ -17,7 +17,8 @@ std::string key_pattern(std::string_view prefix, std::string_view pattern) {
     key += c;
   }
   key += '{';
-  // As escape_name() writes names in keys. A byte of a name is one or three there, so a wildcard for one byte becomes '*'.
+  // As escape_name() writes names in keys. A byte of a name is one or three there, so a wildcard for one byte becomes
+  // '*'.
   while (!pattern.empty()) {
     bool const escaped = pattern.front() == '\\' && pattern.size() > 1;
     char const c = escaped ? pattern[1] : pattern.front();
@@ -43,7 +44,8 @@ std::string name_in_key(std::string_view prefix, std::string_view key) {
   return inside.find('}') == std::string_view::npos ? unescape_name(inside) : std::string{};
 }
 
-void find_locks(questions& server, std::string const& prefix, std::vector<std::string> const& patterns, servers::found_locks& to) {
+void find_locks(questions& server, std::string const& prefix, std::vector<std::string> const& patterns,
+                servers::found_locks& to) {
   for (std::string const& pattern : patterns.empty() ? std::vector<std::string>{"*"} : patterns) {
     std::string cursor = "0";
     do {
@@ -51,7 +53,8 @@ void find_locks(questions& server, std::string const& prefix, std::vector<std::s
       // [cursor, [key, key ...]]
       auto const nodes = r.nodes();
       if (nodes.size() < 3 || nodes[0].count != 2 || nodes[2].what != resp::kind::array)
-        throw boost::system::system_error{make_error_code(errc::protocol, server.where().shown() + ": invalid answer to SCAN")};
+        throw boost::system::system_error{
+            make_error_code(errc::protocol, server.where().shown() + ": invalid answer to SCAN")};
       cursor = nodes[1].text;
       for (resp::node const& key : nodes.subspan(3)) {
         std::string name = name_in_key(prefix, key.text);

@@ -17,7 +17,9 @@ std::string key_pattern(std::string_view prefix, std::string_view pattern);
 /// The name of the lock that has this key; empty: it is not a lock's key.
 std::string name_in_key(std::string_view prefix, std::string_view key);
 
-/// The locks that the server has and that match one of the patterns (none: all). By SCAN, 1000 keys at a time, which may show a key twice.
-void find_locks(questions& server, std::string const& prefix, std::vector<std::string> const& patterns, servers::found_locks& to);
+/// The locks that the server has and that match one of the patterns (none: all). By SCAN, 1000 keys at a time, which
+/// may show a key twice.
+void find_locks(questions& server, std::string const& prefix, std::vector<std::string> const& patterns,
+                servers::found_locks& to);
 
 }  // namespace conch::redis

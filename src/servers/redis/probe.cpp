@@ -34,7 +34,8 @@ class probe final : public servers::probe {
   }
   std::vector<servers::seen_lock> locks(std::vector<std::string> const& patterns) override;
   void examine(tell const& to) override {
-    std::visit(overloaded{[&](address const& one) { examine_one(one, to); }, [&](sentinel_url const& all) { examine_behind(all, to); },
+    std::visit(overloaded{[&](address const& one) { examine_one(one, to); },
+                          [&](sentinel_url const& all) { examine_behind(all, to); },
                           [&](cluster_url const& all) { examine_each(all, to); }},
                where_);
   }
@@ -60,7 +61,9 @@ class probe final : public servers::probe {
 std::vector<address> probe::masters() const {
   return std::visit(
       overloaded{[](address const& one) { return std::vector<address>{one}; },
-                 [&](sentinel_url const& all) { return std::vector<address>{find_master(settings_, all, ask_sentinels(settings_, all))}; },
+                 [&](sentinel_url const& all) {
+                   return std::vector<address>{find_master(settings_, all, ask_sentinels(settings_, all))};
+                 },
                  [&](cluster_url const& all) {
                    std::vector<address> each;
                    for (cluster_master& one : ask_for_masters(settings_, all)) each.push_back(std::move(one.where));
@@ -99,7 +102,8 @@ void probe::examine_behind(sentinel_url const& all, tell const& to) {
   for (std::size_t i = 0; i < answers.size(); ++i) {
     sentinel_answer const& a = answers[i];
     address const& sentinel = all.sentinels[i];
-    std::string said = all.server.master.empty() ? "it knows no master without a name" : "it knows no master " + all.server.master;
+    std::string said =
+        all.server.master.empty() ? "it knows no master without a name" : "it knows no master " + all.server.master;
     if (a.names_one()) said = host_and_port(a.host, a.port);
     else if (a.why) said = reason_of(a.why, sentinel);
     words.push_back({host_and_port(sentinel.host, sentinel.port), said, !a.names_one()});

@@ -25,7 +25,8 @@ std::string question_talk::begin(address const& where, std::string const& client
   expected_.clear();
   std::string out;
   if (!where.password.empty()) {
-    resp::append_command(out, {"AUTH", where.user.empty() ? std::string_view{"default"} : where.user, where.password.bytes()});
+    resp::append_command(
+        out, {"AUTH", where.user.empty() ? std::string_view{"default"} : where.user, where.password.bytes()});
     expected_.push_back(step::auth);
   }
   if (where.database != 0) {

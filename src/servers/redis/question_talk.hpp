@@ -15,7 +15,8 @@
 
 namespace conch::redis {
 
-/// What a server has answered to any command, an error included: its values in the order in which they were sent, as of resp::decoder.
+/// What a server has answered to any command, an error included: its values in the order in which they were sent, as of
+/// resp::decoder.
 class reply {
  public:
   explicit reply(std::span<resp::node const> message);
@@ -32,7 +33,9 @@ class reply {
   /// At least one.
   std::span<resp::node const> nodes() const noexcept { return nodes_; }
   /// The value with this number in a list without lists in it; empty: there is none.
-  std::string_view item(std::size_t number) const noexcept { return number + 1 < nodes_.size() ? nodes_[number + 1].text : std::string_view{}; }
+  std::string_view item(std::size_t number) const noexcept {
+    return number + 1 < nodes_.size() ? nodes_[number + 1].text : std::string_view{};
+  }
   std::size_t items() const noexcept { return nodes_.size() - 1; }
 
  private:
@@ -42,7 +45,8 @@ class reply {
 
 /// How a connection for questions begins.
 enum class introduction : std::uint8_t {
-  plain,             // AUTH, SELECT and PING, in RESP2: for a server in any state, a Sentinel, or a version that is too old
+  // AUTH, SELECT and PING, in RESP2: for a server in any state, a Sentinel, or a version that is too old
+  plain,
   as_client,         // as a client of one server: what the client refuses fails, with the same words
   as_cluster_client  // the same of a node of a Cluster
 };

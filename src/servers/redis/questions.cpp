@@ -15,7 +15,8 @@ namespace conch::redis {
 
 namespace {
 
-/// The wait ends before the attempt: the connection then reports how far it has come. The addresses of a name share the attempt.
+/// The wait ends before the attempt: the connection then reports how far it has come. The addresses of a name share the
+/// attempt.
 config settings_for(config c, duration limit) {
   c.connect_timeout = limit + limit / 8;
   c.single_threaded = true;
@@ -25,9 +26,11 @@ config settings_for(config c, duration limit) {
 }  // namespace
 
 questions::questions(config const& settings, address where, duration limit, introduction how)
-    : settings_{settings_for(settings, limit)}, where_{std::move(where)}, limit_{limit}, talk_{how}, out_{host_,     host_.context().get_executor(),
-                                                                                                          settings_, client_id_,
-                                                                                                          where_,    {.talk = &talk_}} {
+    : settings_{settings_for(settings, limit)},
+      where_{std::move(where)},
+      limit_{limit},
+      talk_{how},
+      out_{host_, host_.context().get_executor(), settings_, client_id_, where_, {.talk = &talk_}} {
   time_point const begin = clock::now();
   host_.enter([&](time_point) { out_.want_connection(); });
   host_.run_until([&] { return talk_.is_good() || talk_.has_ended(); }, begin + limit_);
@@ -66,7 +69,8 @@ reply questions::answer_to(std::vector<std::string> const& words) {
 }
 
 void questions::refuse(reply const& error) const {
-  throw boost::system::system_error{to_error(classify(error.text()), where_.shown() + ": " + readable(error.text(), longest_line))};
+  throw boost::system::system_error{
+      to_error(classify(error.text()), where_.shown() + ": " + readable(error.text(), longest_line))};
 }
 
 void questions::fail() const {

@@ -16,14 +16,16 @@
 
 namespace conch::redis {
 
-/// A connection for questions that no client asks. It blocks, each wait for `limit` at most. All functions throw boost::system::system_error, with
-/// printable words that begin with the server; after one about the connection, this object is useless.
+/// A connection for questions that no client asks. It blocks, each wait for `limit` at most. All functions throw
+/// boost::system::system_error, with printable words that begin with the server; after one about the connection, this
+/// object is useless.
 class questions final {
  public:
   static constexpr duration usual_limit = std::chrono::seconds{3}, short_limit = std::chrono::seconds{1};
 
   /// Connects and logs in, with the user and password of the provider or else of the address.
-  questions(config const& settings, address where, duration limit = usual_limit, introduction how = introduction::plain);
+  questions(config const& settings, address where, duration limit = usual_limit,
+            introduction how = introduction::plain);
   ~questions();
   questions(questions const&) = delete;
   questions& operator=(questions const&) = delete;

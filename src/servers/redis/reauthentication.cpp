@@ -20,7 +20,9 @@ void reauthentication::ask(time_point now) noexcept {
   due_ = detail::later_by(now, settings_.connect_timeout);
 }
 
-void reauthentication::found(credentials const& c) noexcept { good_for_ = std::max<duration>(c.refresh_after, shortest_renewal); }
+void reauthentication::found(credentials const& c) noexcept {
+  good_for_ = std::max<duration>(c.refresh_after, shortest_renewal);
+}
 
 void reauthentication::send(address const& as, std::int64_t answers_before, std::string& out) {
   resp::append_command(out, {"AUTH", as.user.empty() ? std::string_view{"default"} : as.user, as.password.bytes()});

@@ -11,12 +11,13 @@
 
 namespace conch::redis {
 
-/// Credentials of a provider, and their renewal on the live connection. The provider is asked when nine tenths of their time have passed, and the new
-/// ones go to the server as AUTH, among the commands of the protocol. If either refuses, the provider is asked again later: the server continues
-/// with the old ones for as long as it likes. No I/O, no clock.
+/// Credentials of a provider, and their renewal on the live connection. The provider is asked when nine tenths of their
+/// time have passed, and the new ones go to the server as AUTH, among the commands of the protocol. If either refuses,
+/// the provider is asked again later: the server continues with the old ones for as long as it likes. No I/O, no clock.
 class reauthentication {
  public:
-  /// `settings` outlives this. `renews`: on the live connection. False: a new connection is made when the server ends the present one.
+  /// `settings` outlives this. `renews`: on the live connection. False: a new connection is made when the server ends
+  /// the present one.
   reauthentication(config const& settings, bool renews) noexcept : settings_{settings}, renews_{renews} {}
 
   // ---- of the provider

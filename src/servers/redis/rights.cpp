@@ -41,7 +41,8 @@ constexpr needed_right on_one_server[]{
     {"hgetall", "HGETALL KEY:e", verdict::bad, several},
     {"hlen", "HLEN KEY:e", verdict::bad, several},
     {"hdel", "HDEL KEY:e f", verdict::bad, several},
-    {"hexists", "HEXISTS KEY:r f", verdict::warning, "a holder misses a request (async_requested) that comes while it is not connected"},
+    {"hexists", "HEXISTS KEY:r f", verdict::warning,
+     "a holder misses a request (async_requested) that comes while it is not connected"},
     {"mget", "MGET KEY", verdict::warning, "renewals cost the server more"},
     {"info", "INFO server", verdict::warning, "no warning about an eviction policy; the server's uptime is unknown"},
     {"pubsub|numsub", "PUBSUB NUMSUB CHANNEL", verdict::warning, dead_clients},
@@ -49,7 +50,8 @@ constexpr needed_right on_one_server[]{
     {"scan", "SCAN 0 COUNT 1", verdict::ok, "conch list and conch watch do not work; locks do not need it"},
     {"client|info", "CLIENT INFO", verdict::warning, "earlier connections are not closed, as without client|kill"},
     {"wait", "WAIT 0 1", verdict::ok, "no lock is granted with sync-replicas; otherwise it is not needed"},
-    {"client|kill", "CLIENT KILL ID ID", verdict::ok, "some releases cost one more script; grant it only on a server that conch uses alone"},
+    {"client|kill", "CLIENT KILL ID ID", verdict::ok,
+     "some releases cost one more script; grant it only on a server that conch uses alone"},
 };
 /// At a node of a Cluster: instead of those with the same number in `of_channels`.
 constexpr std::string_view of_channels[]{"publish", "subscribe", "pubsub|numsub"};
@@ -76,7 +78,8 @@ std::vector<needed_right> needed_rights(bool in_cluster) {
   return all;
 }
 
-std::vector<finding> judge_rights(std::vector<needed_right const*> const& lacking, std::size_t asked, std::size_t synced) {
+std::vector<finding> judge_rights(std::vector<needed_right const*> const& lacking, std::size_t asked,
+                                  std::size_t synced) {
   std::vector<finding> all;
   for (needed_right const* const one : lacking) {
     bool const is_for_replicas = one->name == "wait";
@@ -84,7 +87,9 @@ std::vector<finding> judge_rights(std::vector<needed_right const*> const& lackin
               "right " + std::string{one->name},
               "missing: " + std::string{one->consequence},
               {}};
-    if (f.how != verdict::ok) f.advice = "ACL SETUSER USER +" + std::string{one->name} + "; or the user lacks the keys or the channels KEY_PREFIX*";
+    if (f.how != verdict::ok)
+      f.advice =
+          "ACL SETUSER USER +" + std::string{one->name} + "; or the user lacks the keys or the channels KEY_PREFIX*";
     all.push_back(std::move(f));
   }
   if (lacking.empty()) all.push_back({verdict::ok, "rights", "all " + std::to_string(asked) + " that conch uses", ""});

@@ -40,8 +40,8 @@ void check_host_and_port(std::string const& member, std::string const& text) {
 
 void check_address_map(config const& c) {
   constexpr std::size_t most = 1000;
-  require(c.address_map.size() <= most,
-          "address_map must have at most " + std::to_string(most) + " addresses, got " + std::to_string(c.address_map.size()));
+  require(c.address_map.size() <= most, "address_map must have at most " + std::to_string(most) + " addresses, got " +
+                                            std::to_string(c.address_map.size()));
   for (auto const& [from, to] : c.address_map) {
     check_host_and_port("address_map: '" + from + "'", from);
     check_host_and_port("address_map['" + from + "']", to);
@@ -49,13 +49,15 @@ void check_address_map(config const& c) {
 }
 
 void check_provider(config const& c, address const& where) {
-  require(!c.credentials_provider || where.password.empty(), "credentials_provider is set, and a URL contains a password");
+  require(!c.credentials_provider || where.password.empty(),
+          "credentials_provider is set, and a URL contains a password");
 }
 
 /// Only a Redis server has replicas that WAIT counts.
 void check_sync(config& c) {
   constexpr std::size_t most = 100;
-  require(c.sync_replicas <= most, "sync_replicas must be 0 to " + std::to_string(most) + ", got " + std::to_string(c.sync_replicas));
+  require(c.sync_replicas <= most,
+          "sync_replicas must be 0 to " + std::to_string(most) + ", got " + std::to_string(c.sync_replicas));
   detail::at_least("sync_timeout", c.sync_timeout, std::chrono::milliseconds{1});
   c.sync_timeout = std::min({c.sync_timeout, c.command_timeout, c.claim / 3});
 }
@@ -64,8 +66,9 @@ void check_sync(config& c) {
 servers::deployment make_synced(std::array<std::unique_ptr<transport>, 2> two, servers::lent const& client) {
   servers::deployment d;
   d.nonces = std::make_unique<detail::system_entropy>();
-  auto one = std::make_unique<protocol::synced_server>(client.settings, detail::seed_of(client.client_id), *d.nonces, client.timers, *two[0], *two[1],
-                                                       client.up, client.log, client.stats);
+  auto one =
+      std::make_unique<protocol::synced_server>(client.settings, detail::seed_of(client.client_id), *d.nonces,
+                                                client.timers, *two[0], *two[1], client.up, client.log, client.stats);
   two[0]->report_to(one->first().receiver());
   two[1]->report_to(one->second());
   for (auto& to_server : two) d.ways.push_back(std::move(to_server));
@@ -76,7 +79,9 @@ servers::deployment make_synced(std::array<std::unique_ptr<transport>, 2> two, s
 /// What holds for all of them.
 class target : public servers::target {
  public:
-  std::optional<std::string> guard_key(config const& c, std::string_view name) const override { return lock_key({{}, c.key_prefix}, name); }
+  std::optional<std::string> guard_key(config const& c, std::string_view name) const override {
+    return lock_key({{}, c.key_prefix}, name);
+  }
 };
 
 class one_server final : public target {
@@ -129,7 +134,8 @@ class through_sentinels final : public target {
     require(c.sentinel_username.empty() || !c.sentinel_password.empty(), "sentinel_username needs sentinel_password");
     if (c.sentinel_tls) detail::check_files("sentinel_tls", *c.sentinel_tls);
     require(!c.sentinel_tls || where_.sentinels.front().over_tls,
-            "sentinel_tls is set, but the Sentinels are reached without TLS: use rediss-sentinel://, or set sentinels_over_tls");
+            "sentinel_tls is set, but the Sentinels are reached without TLS: use rediss-sentinel://, or set "
+            "sentinels_over_tls");
     check_sync(c);
     check_provider(c, where_.server);
   }
@@ -153,7 +159,8 @@ class through_sentinels final : public target {
   void check_name(config const& c) const {
     std::string const& name = where_.server.master;
     require(!name.empty(), "master_name is empty, and the URL has no ?sentinelMasterId=");
-    require(c.master_name.empty() || c.master_name == name, "master_name is '" + c.master_name + "', and the URL names '" + name + "'");
+    require(c.master_name.empty() || c.master_name == name,
+            "master_name is '" + c.master_name + "', and the URL names '" + name + "'");
     require(std::all_of(name.begin(), name.end(), [](char x) { return x > ' ' && x < 127; }),
             "master_name must consist of printable ASCII characters without spaces");
   }
@@ -171,16 +178,18 @@ class of_cluster final : public target {
 
   void check(config& c) const override {
     check_address_map(c);
-    if (c.sync_replicas != 0) refuse(errc::not_supported, "sync_replicas is set, and over a Cluster conch cannot wait for replicas");
+    if (c.sync_replicas != 0)
+      refuse(errc::not_supported, "sync_replicas is set, and over a Cluster conch cannot wait for replicas");
     check_provider(c, where_.seeds.front());
   }
 
   servers::deployment make(servers::lent const& client) const override {
     servers::deployment d;
     d.nonces = std::make_unique<detail::system_entropy>();
-    auto to_nodes = std::make_unique<cluster_transport>(client.shell, client.on, client.settings, client.client_id, where_);
-    d.backend = std::make_unique<protocol::sharded>(client.settings, detail::seed_of(client.client_id), *d.nonces, client.timers, *to_nodes,
-                                                    client.up, client.log, client.stats);
+    auto to_nodes =
+        std::make_unique<cluster_transport>(client.shell, client.on, client.settings, client.client_id, where_);
+    d.backend = std::make_unique<protocol::sharded>(client.settings, detail::seed_of(client.client_id), *d.nonces,
+                                                    client.timers, *to_nodes, client.up, client.log, client.stats);
     d.ways.push_back(std::move(to_nodes));
     return d;
   }
@@ -191,24 +200,30 @@ class of_cluster final : public target {
   cluster_url const where_;
 };
 
-std::unique_ptr<servers::target> parse_server(std::string_view url, config const&) { return std::make_unique<one_server>(parse_one(url)); }
+std::unique_ptr<servers::target> parse_server(std::string_view url, config const&) {
+  return std::make_unique<one_server>(parse_one(url));
+}
 
 std::unique_ptr<servers::target> parse_with_sentinels(std::string_view url, config const& c) {
   return std::make_unique<through_sentinels>(parse_sentinels(url), c);
 }
 
-std::unique_ptr<servers::target> parse_nodes(std::string_view url, config const&) { return std::make_unique<of_cluster>(parse_cluster(url)); }
+std::unique_ptr<servers::target> parse_nodes(std::string_view url, config const&) {
+  return std::make_unique<of_cluster>(parse_cluster(url));
+}
 
 constexpr servers::scheme::name names_of_server[] = {{"redis"}, {"valkey"}, {"rediss", true}, {"valkeys", true}};
 constexpr servers::scheme::name names_of_sentinels[] = {{"redis-sentinel"}, {"rediss-sentinel", true}};
-constexpr servers::scheme::name names_of_cluster[] = {{"redis-cluster"}, {"valkey-cluster"}, {"rediss-cluster", true}, {"valkeys-cluster", true}};
+constexpr servers::scheme::name names_of_cluster[] = {
+    {"redis-cluster"}, {"valkey-cluster"}, {"rediss-cluster", true}, {"valkeys-cluster", true}};
 constexpr servers::scheme::name names_of_list[] = {{"redlock"}};
 constexpr servers::scheme::name names_of_socket[] = {{"unix"}};
 
 constexpr std::string_view no_sentinel = "the URL does not begin with redis-sentinel://";
 
-constexpr servers::own_setting map_of_addresses{"address_map", [](config const& c) { return !c.address_map.empty(); },
-                                                "the URL begins neither with redis-sentinel:// nor with redis-cluster://"};
+constexpr servers::own_setting map_of_addresses{
+    "address_map", [](config const& c) { return !c.address_map.empty(); },
+    "the URL begins neither with redis-sentinel:// nor with redis-cluster://"};
 
 constexpr servers::own_setting own_to_sentinels[] = {
     map_of_addresses,

@@ -16,7 +16,8 @@ namespace conch::redis {
 namespace {
 
 error_code not_a_sentinel(address const& where) {
-  return make_error_code(errc::server_refused, where.shown() + ": this is not a Sentinel; the URL of a server begins with redis://");
+  return make_error_code(errc::server_refused,
+                         where.shown() + ": this is not a Sentinel; the URL of a server begins with redis://");
 }
 
 /// [host, port], or null.
@@ -74,7 +75,8 @@ error_code no_master(sentinel_url const& url, std::vector<sentinel_answer> const
   std::string said;
   for (std::size_t i = 0; i < answers.size(); ++i) said += (i == 0 ? "" : "; ") + said_by(url.sentinels[i], answers[i]);
   bool const not_known = std::any_of(answers.begin(), answers.end(), [](sentinel_answer const& a) { return !a.why; });
-  bool const all_for_good = std::all_of(answers.begin(), answers.end(), [](sentinel_answer const& a) { return a.why != errc::unreachable; });
+  bool const all_for_good =
+      std::all_of(answers.begin(), answers.end(), [](sentinel_answer const& a) { return a.why != errc::unreachable; });
   errc what = errc::unreachable;
   if (not_known) what = errc::server_refused;
   else if (all_for_good) what = static_cast<errc>(answers.front().why.value());
@@ -105,7 +107,8 @@ address find_master(config const& settings, sentinel_url const& url, std::vector
       said += reason_of(error.code(), master);
     }
   }
-  throw boost::system::system_error{make_error_code(errc::unreachable, "the master '" + url.server.master + "': " + said)};
+  throw boost::system::system_error{
+      make_error_code(errc::unreachable, "the master '" + url.server.master + "': " + said)};
 }
 
 }  // namespace conch::redis

@@ -27,7 +27,8 @@ std::vector<sentinel_answer> ask_sentinels(config const& settings, sentinel_url 
 /// What it means that none of them names a master; for answers without one.
 error_code no_master(sentinel_url const& url, std::vector<sentinel_answer> const& answers);
 
-/// The first server that a Sentinel names and that reports itself a master. Throws boost::system::system_error with the error of each.
+/// The first server that a Sentinel names and that reports itself a master. Throws boost::system::system_error with the
+/// error of each.
 address find_master(config const& settings, sentinel_url const& url, std::vector<sentinel_answer> const& answers);
 
 }  // namespace conch::redis

@@ -11,8 +11,9 @@ namespace conch::redis {
 class sentinel_transport::link final {
  public:
   link(sentinel_transport& owner, std::size_t number)
-      : talk_{owner.core_, number, owner}, to_{owner.host_,     owner.on_, owner.of_sentinels_, owner.client_id_, owner.url_.sentinels.front(),
-                                               {&talk_, &talk_}} {}
+      : talk_{owner.core_, number, owner},
+        to_{owner.host_,     owner.on_, owner.of_sentinels_, owner.client_id_, owner.url_.sentinels.front(),
+            {&talk_, &talk_}} {}
 
   void listen() { to_.want_connection(); }
   void ask() { to_.say(talk_.question()); }
@@ -29,7 +30,8 @@ class sentinel_transport::link final {
 class sentinel_transport::second_connection final : public transport, private locator {
  public:
   explicit second_connection(sentinel_transport& owner)
-      : owner_{owner}, to_{owner.host_, owner.on_, owner.settings_, owner.client_id_, owner.url_.server, {nullptr, this}} {}
+      : owner_{owner},
+        to_{owner.host_, owner.on_, owner.settings_, owner.client_id_, owner.url_.server, {nullptr, this}} {}
 
   void send(protocol::command const& c) override { to_.send(c); }
   void want_connection() override { to_.want_connection(); }
@@ -49,13 +51,20 @@ class sentinel_transport::second_connection final : public transport, private lo
   connection to_;
 };
 
-sentinel_transport::sentinel_transport(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, sentinel_url url)
-    : host_{h}, on_{on}, settings_{settings}, of_sentinels_{settings_of_sentinels(settings)}, client_id_{client_id}, url_{std::move(url)},
+sentinel_transport::sentinel_transport(host& h, asio::any_io_executor on, config const& settings,
+                                       std::string const& client_id, sentinel_url url)
+    : host_{h},
+      on_{on},
+      settings_{settings},
+      of_sentinels_{settings_of_sentinels(settings)},
+      client_id_{client_id},
+      url_{std::move(url)},
       core_{url_, {.refresh = settings.topology_refresh, .patience = settings.command_timeout}, settings.address_map},
-      to_master_{h, on, settings, client_id, url_.server, {nullptr, this}}, timer_{h, on, [this](time_point now) {
-                                                                                     core_.due(now);
-                                                                                     carry_out();
-                                                                                   }} {}
+      to_master_{h, on, settings, client_id, url_.server, {nullptr, this}},
+      timer_{h, on, [this](time_point now) {
+               core_.due(now);
+               carry_out();
+             }} {}
 
 sentinel_transport::~sentinel_transport() = default;
 
@@ -86,7 +95,8 @@ void sentinel_transport::shut_down() {
   });
 }
 
-/// At each attempt to connect to the master: at the first one the Sentinels are asked; at later ones their answers are in doubt.
+/// At each attempt to connect to the master: at the first one the Sentinels are asked; at later ones their answers are
+/// in doubt.
 location sentinel_transport::locate(address& to, time_point now) {
   if (begun_) core_.doubt(now);
   else core_.begin(now);

@@ -21,12 +21,16 @@
 
 namespace conch::redis {
 
-/// A connection to the master that Sentinels name, and one to each of them. It carries out what `sentinels` wants with Asio, and decides nothing
-/// itself.
-class sentinel_transport final : public transport, private locator, private sentinel_talk::owner, private protocol::wire_events {
+/// A connection to the master that Sentinels name, and one to each of them. It carries out what `sentinels` wants with
+/// Asio, and decides nothing itself.
+class sentinel_transport final : public transport,
+                                 private locator,
+                                 private sentinel_talk::owner,
+                                 private protocol::wire_events {
  public:
   /// `on`: as of a connection.
-  sentinel_transport(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id, sentinel_url url);
+  sentinel_transport(host& h, asio::any_io_executor on, config const& settings, std::string const& client_id,
+                     sentinel_url url);
   ~sentinel_transport() override;
 
   /// Another connection to the same master, to be made once. It must not outlive this.

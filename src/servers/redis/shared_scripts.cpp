@@ -7,7 +7,8 @@
 
 namespace conch::redis {
 
-void shared_scripts::add(protocol::command const& c, sender const& who, unsigned slot, std::int64_t place, std::string& out) {
+void shared_scripts::add(protocol::command const& c, sender const& who, unsigned slot, std::int64_t place,
+                         std::string& out) {
   bool const may = place >= alone_until_;
   if (!gathered_.empty() && may && gathered_.add(c, slot)) {
     out.resize(begin_);
@@ -18,7 +19,8 @@ void shared_scripts::add(protocol::command const& c, sender const& who, unsigned
     begin_ = out.size();
     first_place_ = place;
   }
-  if (std::holds_alternative<protocol::acquire_all_command>(c)) sent_.push_back({.place = place, .count = 1, .tries = true});
+  if (std::holds_alternative<protocol::acquire_all_command>(c))
+    sent_.push_back({.place = place, .count = 1, .tries = true});
   encode(c, who, out);
 }
 
@@ -47,9 +49,9 @@ std::optional<shared_scripts::script> shared_scripts::take(std::int64_t place) {
   return s;
 }
 
-/// Some errors come before the script has begun, and not each command may have got them alone: a key that this user may not use, a slot
-/// of which a part has left this node. Those are sent again, each alone. No other error of a script for several locks comes a
-/// second time here.
+/// Some errors come before the script has begun, and not each command may have got them alone: a key that this user may
+/// not use, a slot of which a part has left this node. Those are sent again, each alone. No other error of a script for
+/// several locks comes a second time here.
 void shared_scripts::refused(script const& s, protocol::answer& a, bool in_cluster, std::int64_t place) {
   using protocol::fault;
   constexpr std::int64_t a_while = 1000;

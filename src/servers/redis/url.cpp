@@ -40,8 +40,10 @@ void read_tcp(std::string_view rest, address& to) {
   }
   auto const at = rest.rfind('@');
   if (rest.find(',', at == npos ? 0 : at) != npos) {
-    refuse(to.over_tls ? "this URL is for one server; did you mean config::quorum.servers, with a URL for each, or rediss-sentinel://?"
-                       : "this URL is for one server; did you mean redlock:// (independent servers) or redis-sentinel://?");
+    refuse(to.over_tls
+               ? "this URL is for one server; did you mean config::quorum.servers, with a URL for each, or "
+                 "rediss-sentinel://?"
+               : "this URL is for one server; did you mean redlock:// (independent servers) or redis-sentinel://?");
   }
   take_database(rest, to);
   url::take_login(rest, to);
@@ -77,9 +79,10 @@ void read_sentinel_query(std::string_view query, address& to) {
     if (word == "sentinelMasterId") return &to.master;
     return to.over_tls ? url::setting_of_tls(word, to.tls) : nullptr;
   };
-  url::read_query(query, setting,
-                  to.over_tls ? "after '?' rediss-sentinel:// takes sentinelMasterId=, cacert=, cacertdir=, cert=, key= and sni="
-                              : "after '?' redis-sentinel:// takes only sentinelMasterId=");
+  url::read_query(
+      query, setting,
+      to.over_tls ? "after '?' rediss-sentinel:// takes sentinelMasterId=, cacert=, cacertdir=, cert=, key= and sni="
+                  : "after '?' redis-sentinel:// takes only sentinelMasterId=");
   url::check_key(to.tls);
   check_master(to.master);
 }
@@ -89,7 +92,8 @@ void read_sentinel_query(std::string_view query, address& to) {
 std::string address::shown() const {
   if (is_unix_socket()) return "unix://" + path;
   if (host.empty()) return "the master '" + master + "'";
-  return (over_tls ? "rediss" : "redis") + std::string{is_sentinel ? "-sentinel://" : "://"} + host_and_port(host, port);
+  return (over_tls ? "rediss" : "redis") + std::string{is_sentinel ? "-sentinel://" : "://"} +
+         host_and_port(host, port);
 }
 
 std::string identity_of(address const& where) {
@@ -131,7 +135,8 @@ sentinel_url parse_sentinels(std::string_view of_url) {
   common.over_tls = server.over_tls;
   common.tls = server.tls;
   common.is_sentinel = true;
-  all.sentinels = url::read_hosts(rest, common, "the Sentinels", most, "there are more than 9 Sentinels; they name the others themselves");
+  all.sentinels = url::read_hosts(rest, common, "the Sentinels", most,
+                                  "there are more than 9 Sentinels; they name the others themselves");
   return all;
 }
 
@@ -149,7 +154,8 @@ cluster_url parse_cluster(std::string_view of_url) {
   take_database(rest, common);
   if (common.database != 0) refuse("a Cluster has one database, number 0");
   url::take_login(rest, common);
-  all.seeds = url::read_hosts(rest, common, "the nodes", most, "there are more than 100 nodes; a few are enough, they name the others themselves");
+  all.seeds = url::read_hosts(rest, common, "the nodes", most,
+                              "there are more than 100 nodes; a few are enough, they name the others themselves");
   return all;
 }
 

@@ -16,7 +16,8 @@ struct address : login_endpoint {
 
   int database = 0;
   bool is_sentinel = false;
-  std::string master{};  // the name under which Sentinels know the server; `host` is empty until one has reported where it is
+  // the name under which Sentinels know the server; `host` is empty until one has reported where it is
+  std::string master{};
 
   /// The address without the password, for messages.
   std::string shown() const;
@@ -25,8 +26,9 @@ struct address : login_endpoint {
 /// Two servers with the same identity are one, however they are spelt. TLS makes no difference.
 std::string identity_of(address const& where);
 
-/// `redis://[user:password@]host[:port][/db]` (also `valkey://`), `rediss://...[?cacert=&cacertdir=&cert=&key=&sni=]` (also `valkeys://`), and
-/// `unix://[user:password@]/path[?db=n]`. User, password and what follows '?' are percent-decoded.
+/// `redis://[user:password@]host[:port][/db]` (also `valkey://`), `rediss://...[?cacert=&cacertdir=&cert=&key=&sni=]`
+/// (also `valkeys://`), and `unix://[user:password@]/path[?db=n]`. User, password and what follows '?' are
+/// percent-decoded.
 address parse_one(std::string_view url);
 
 /// The URL of each server of `redlock://[user:password@]host[:port][/db],...`.
@@ -38,8 +40,9 @@ struct sentinel_url {
   address server;                  // all but host and port
 };
 
-/// `redis-sentinel://[user:password@]host[:26379],host,...[/db]?sentinelMasterId=NAME`, and the same over TLS with `rediss-sentinel://`, which
-/// takes the words of `rediss://` too. User, password and database are those of the server. The name may be missing.
+/// `redis-sentinel://[user:password@]host[:26379],host,...[/db]?sentinelMasterId=NAME`, and the same over TLS with
+/// `rediss-sentinel://`, which takes the words of `rediss://` too. User, password and database are those of the server.
+/// The name may be missing.
 sentinel_url parse_sentinels(std::string_view url);
 
 /// Some nodes of a Cluster, which know the others.
@@ -47,8 +50,8 @@ struct cluster_url {
   std::vector<address> seeds;  // with the user and password of all nodes
 };
 
-/// `redis-cluster://[user:password@]host[:6379],host,...`, and the same over TLS with `rediss-cluster://`, which takes the words of `rediss://`
-/// behind '?'. `valkey-cluster://` and `valkeys-cluster://` are the same.
+/// `redis-cluster://[user:password@]host[:6379],host,...`, and the same over TLS with `rediss-cluster://`, which takes
+/// the words of `rediss://` behind '?'. `valkey-cluster://` and `valkeys-cluster://` are the same.
 cluster_url parse_cluster(std::string_view url);
 
 }  // namespace conch::redis

@@ -32,7 +32,9 @@ std::string key_of_doctor(std::string const& prefix) {
 std::optional<duration> time_in(reply const& r) {
   auto const seconds = whole_number<std::int64_t>(r.item(0)), microseconds = whole_number<std::int64_t>(r.item(1));
   constexpr std::int64_t year_2255 = 9'000'000'000;
-  if (r.items() != 2 || !seconds || !microseconds || *seconds < 0 || *seconds > year_2255 || *microseconds < 0 || *microseconds > 999'999) return {};
+  if (r.items() != 2 || !seconds || !microseconds || *seconds < 0 || *seconds > year_2255 || *microseconds < 0 ||
+      *microseconds > 999'999)
+    return {};
   return std::chrono::seconds{*seconds} + std::chrono::microseconds{*microseconds};
 }
 
@@ -42,7 +44,8 @@ void visit::run() {
   questions server{settings_, where_};
   tell({verdict::ok, "reachable", where_.shown() + ", connected in " + duration_text(server.connected_in()), ""});
   bool const has_password = settings_.credentials_provider || !where_.password.empty();
-  tell(servers::judge_exposure({server.tls(), where_.is_unix_socket() || is_this_machine(where_.host), has_password, "use rediss://"}));
+  tell(servers::judge_exposure(
+      {server.tls(), where_.is_unix_socket() || is_this_machine(where_.host), has_password, "use rediss://"}));
   time_asked asked = ask_for_time(server);
   clock_ = std::move(asked.clock);
   tell(servers::judge_round_trip(std::move(asked.trips)));
@@ -69,7 +72,8 @@ visit::time_asked visit::ask_for_time(questions& server) {
 /// False: it keeps no locks, and the rest is not asked for.
 bool visit::look_at_information(questions& server) {
   server_info info;
-  for (char const* const section : {"server", "memory", "persistence", "replication", "cluster"}) {  // others can be long
+  // others can be long
+  for (char const* const section : {"server", "memory", "persistence", "replication", "cluster"}) {
     reply const answer = server.ask({"INFO", section});
     if (!answer.is_error()) info.merge(parse_info(answer.text()));
   }
@@ -151,7 +155,8 @@ void visit::look_at_versions(questions& server) {
     words.insert(words.end(), one.scripts.begin(), one.scripts.end());
     reply const r = server.ask(words);
     known = known && !r.is_error();
-    bool const has_one = std::any_of(r.nodes().begin(), r.nodes().end(), [](resp::node const& has) { return has.integer == 1; });
+    bool const has_one =
+        std::any_of(r.nodes().begin(), r.nodes().end(), [](resp::node const& has) { return has.integer == 1; });
     if (has_one) found.push_back(one.version);
   }
   tell(judge_client_versions(found, known));

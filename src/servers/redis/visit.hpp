@@ -17,8 +17,13 @@ namespace conch::redis {
 class visit {
  public:
   /// `label`: for the findings; empty: there is no other server. All outlive this.
-  visit(config const& settings, address const& where, bool in_cluster, std::string const& label, servers::probe::tell const& to)
-      : settings_{settings}, where_{where}, in_cluster_{in_cluster}, label_{label}, to_{to} {}
+  visit(config const& settings, address const& where, bool in_cluster, std::string const& label,
+        servers::probe::tell const& to)
+      : settings_{settings},
+        where_{where},
+        in_cluster_{in_cluster},
+        label_{label},
+        to_{to} {}
 
   void run();
 

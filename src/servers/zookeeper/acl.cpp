@@ -15,7 +15,8 @@ std::string_view user_of(right const& r) { return std::string_view{r.id}.substr(
 bool is_everybody(right const& r) { return r.scheme == "world" || r.scheme == "ip"; }
 
 bool is_hidden(right const& a, right const& b) {
-  return a.scheme == "digest" && b.scheme == "digest" && (a.id.ends_with(":x") || b.id.ends_with(":x")) && user_of(a) == user_of(b);
+  return a.scheme == "digest" && b.scheme == "digest" && (a.id.ends_with(":x") || b.id.ends_with(":x")) &&
+         user_of(a) == user_of(b);
 }
 
 /// The users of a client; a server may show any of them with the password hidden.

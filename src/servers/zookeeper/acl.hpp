@@ -16,9 +16,10 @@ struct strangers {
   bool any() const noexcept { return anyone || !named.empty(); }
 };
 
-/// Those that may write to a node, or make and remove nodes in it, and are none of this client's users. `of`: the rights to the node; `mine`: those
-/// to a node that this client has made for its own users alone. A server that hides the password of a digest has 'x' in its place: then each user of
-/// `mine` is one entry of `of`, and another entry with that name is another user.
+/// Those that may write to a node, or make and remove nodes in it, and are none of this client's users. `of`: the
+/// rights to the node; `mine`: those to a node that this client has made for its own users alone. A server that hides
+/// the password of a digest has 'x' in its place: then each user of `mine` is one entry of `of`, and another entry with
+/// that name is another user.
 strangers writers_beside(std::span<right const> mine, std::span<right const> of);
 
 }  // namespace conch::zookeeper

@@ -12,12 +12,16 @@ using boost::system::error_code;
 
 namespace {
 
-fault fault_of(error_code ec) { return net::tls_fault(ec) == protocol::fault::tls_failed ? fault::tls_failed : fault::try_later; }
+fault fault_of(error_code ec) {
+  return net::tls_fault(ec) == protocol::fault::tls_failed ? fault::tls_failed : fault::try_later;
+}
 
 }  // namespace
 
 connection::connection(host& h, asio::any_io_executor on, config const& settings, std::vector<address> servers)
-    : shell{h, on}, settings_{settings}, fsm_{settings, std::move(servers), std::random_device{}(), std::random_device{}()},
+    : shell{h, on},
+      settings_{settings},
+      fsm_{settings, std::move(servers), std::random_device{}(), std::random_device{}()},
       stream_{std::make_unique<net::stream>(on_, fsm_.where(), settings.tls)} {}
 
 // ------------------------------------------------------------------------------------------------ from the session
@@ -109,10 +113,10 @@ void connection::open() {
 
 void connection::handshake() {
   std::string warning;
-  std::string const wrong =
-      stream_->async_handshake(warning, bound([this](error_code ec) {
-                                 turn([&](time_point now) { ec ? fsm_.failed(stream_->words(ec), now, fault_of(ec)) : life().handshaken(now); });
-                               }));
+  std::string const wrong = stream_->async_handshake(
+      warning, bound([this](error_code ec) {
+        turn([&](time_point now) { ec ? fsm_.failed(stream_->words(ec), now, fault_of(ec)) : life().handshaken(now); });
+      }));
   if (!warning.empty()) host_.log(log_level::warning, fsm_.shown() + ": still using the previous files: " + warning);
   if (wrong.empty()) return;
   asio::post(on_, bound([this, wrong] { turn([&](time_point now) { fsm_.failed(wrong, now, fault::tls_failed); }); }));
@@ -122,16 +126,19 @@ void connection::handshake() {
 void connection::write() {
   std::size_t const taken = stream_->write_some(fsm_.bytes());
   if (taken != 0) return host_.enter([&](time_point) { fsm_.written(taken); });
-  stream_->async_write_some(fsm_.bytes(), bound([this](error_code ec, std::size_t size) {
-                              turn([&](time_point now) { ec ? fsm_.failed("write: " + stream_->words(ec), now) : fsm_.written(size); });
-                            }));
+  stream_->async_write_some(
+      fsm_.bytes(), bound([this](error_code ec, std::size_t size) {
+        turn([&](time_point now) { ec ? fsm_.failed("write: " + stream_->words(ec), now) : fsm_.written(size); });
+      }));
 }
 
 void connection::read() {
-  stream_->async_read_some(
-      fsm_.room(), bound([this](error_code ec, std::size_t size) {
-        turn([&](time_point now) { ec ? fsm_.failed("read: " + stream_->words(ec), now, fault_of(ec)) : fsm_.received(size, now); });
-      }));
+  stream_->async_read_some(fsm_.room(), bound([this](error_code ec, std::size_t size) {
+                             turn([&](time_point now) {
+                               ec ? fsm_.failed("read: " + stream_->words(ec), now, fault_of(ec))
+                                  : fsm_.received(size, now);
+                             });
+                           }));
 }
 
 }  // namespace conch::zookeeper

@@ -17,7 +17,8 @@
 
 namespace conch::zookeeper {
 
-/// The connections to an ensemble, one after another. It carries out the actions of its connection_fsm with Asio, and decides nothing itself.
+/// The connections to an ensemble, one after another. It carries out the actions of its connection_fsm with Asio, and
+/// decides nothing itself.
 class connection final : public wire, public way, private net::shell<connection> {
  public:
   /// `on`: a strand, unless config::single_threaded.

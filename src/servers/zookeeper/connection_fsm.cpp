@@ -13,10 +13,14 @@
 
 namespace conch::zookeeper {
 
-connection_fsm::connection_fsm(config const& settings, std::vector<address> servers, std::size_t first, std::uint64_t seed)
-    : settings_{settings}, servers_{std::move(servers)}, life_{settings, *this, seed, {.handshakes = servers_.front().over_tls}},
+connection_fsm::connection_fsm(config const& settings, std::vector<address> servers, std::size_t first,
+                               std::uint64_t seed)
+    : settings_{settings},
+      servers_{std::move(servers)},
+      life_{settings, *this, seed, {.handshakes = servers_.front().over_tls}},
       addresses_(servers_.size()) {
-  std::rotate(servers_.begin(), servers_.begin() + static_cast<std::ptrdiff_t>(first % servers_.size()), servers_.end());
+  std::rotate(servers_.begin(), servers_.begin() + static_cast<std::ptrdiff_t>(first % servers_.size()),
+              servers_.end());
 }
 
 // ------------------------------------------------------------------------------------------------ from the session
@@ -63,7 +67,10 @@ net::location connection_fsm::locate(time_point now) {
   }
   is_trying_ = true;
   server_ = choice_.number();
-  return {.what = net::location::kind::here, .within = choice_.until() - now, .known = &addresses_[server_], .lease = lease_};
+  return {.what = net::location::kind::here,
+          .within = choice_.until() - now,
+          .known = &addresses_[server_],
+          .lease = lease_};
 }
 
 void connection_fsm::greet(time_point now) {
@@ -89,7 +96,8 @@ void connection_fsm::stream_ended() noexcept {
 }
 
 net::role::retry connection_fsm::ended(end const& e, time_point now) {
-  // A server that has answered this once answers it again; and one that closes each connection at once will do so the next time.
+  // A server that has answered this once answers it again; and one that closes each connection at once will do so the
+  // next time.
   bool const was_of_use = e.was_up && e.what == fault::try_later && e.stood >= back_off::steady_after;
   if (e.is_silent) {
     choice_.silent(e.why, now);
@@ -142,12 +150,15 @@ void connection_fsm::take_frame(std::string_view frame, time_point now) {
   events_->answered(r, now);
 }
 
-/// A server that loses its leader may let a refusal overtake earlier answers. What was asked is asked again on a new connection, as ZooKeeper's own
-/// client does.
+/// A server that loses its leader may let a refusal overtake earlier answers. What was asked is asked again on a new
+/// connection, as ZooKeeper's own client does.
 void connection_fsm::out_of_order(reply_header const& header, time_point now) {
-  std::string const due = asked_.empty() ? "none is due" : "the next is that to request " + std::to_string(asked_.front().xid);
+  std::string const due =
+      asked_.empty() ? "none is due" : "the next is that to request " + std::to_string(asked_.front().xid);
   broken(fault::try_later,
-         "an answer to request " + std::to_string(header.xid) + " (status " + std::to_string(static_cast<int>(header.what)) + "), and " + due, now);
+         "an answer to request " + std::to_string(header.xid) + " (status " +
+             std::to_string(static_cast<int>(header.what)) + "), and " + due,
+         now);
 }
 
 void connection_fsm::malformed(std::string_view why, time_point now) {
@@ -156,7 +167,8 @@ void connection_fsm::malformed(std::string_view why, time_point now) {
   if (rest.starts_with("\x15\x03")) {  // an alert
     return broken(fault::malformed, "it answers with TLS: the URL then begins with zookeepers://", now);
   }
-  bool const is_text = rest.size() >= 4 && std::all_of(rest.begin(), rest.begin() + 4, [](char c) { return c >= ' ' && c <= '~'; });
+  bool const is_text =
+      rest.size() >= 4 && std::all_of(rest.begin(), rest.begin() + 4, [](char c) { return c >= ' ' && c <= '~'; });
   std::string words = "this server does not speak ZooKeeper's protocol: " + std::string{why};
   if (rest.starts_with("HTTP")) words += "; this looks like HTTP";
   else if (is_text) words += "; it answered '" + std::string{rest} + '\'';
@@ -176,7 +188,9 @@ void connection_fsm::failed(std::string_view why, time_point now, fault what) {
     words += ", in the TLS handshake: if this port is without TLS, the URL begins with zookeeper://";
   }
   if (at == net::lifecycle::state::greeting && !has_session_ && what == fault::try_later) {
-    words += ", before it gave a session: it may have no quorum at present, or too many connections (maxClientCnxns, maxCnxns)";
+    words +=
+        ", before it gave a session: it may have no quorum at present, or too many connections (maxClientCnxns, "
+        "maxCnxns)";
     if (!where().over_tls) words += "; or this port is one of TLS, and the URL begins with zookeepers://";
   }
   broken(what, words, now);

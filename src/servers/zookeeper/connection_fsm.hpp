@@ -24,16 +24,17 @@
 
 namespace conch::zookeeper {
 
-/// The exchange on a connection to one of the servers of the list: it turns messages into bytes, and bytes into messages, and knows no session. The
-/// life of the connection is that of a net::lifecycle: of the greeting until the session is open. Which server comes next, and for how long, an
-/// address_choice says; which of its addresses, another one. No I/O, no clock.
+/// The exchange on a connection to one of the servers of the list: it turns messages into bytes, and bytes into
+/// messages, and knows no session. The life of the connection is that of a net::lifecycle: of the greeting until the
+/// session is open. Which server comes next, and for how long, an address_choice says; which of its addresses, another
+/// one. No I/O, no clock.
 ///
-/// Threads: all functions are called with the client locked, but for life().take() and what answers only, which the interpreter calls after each
-/// input.
+/// Threads: all functions are called with the client locked, but for life().take() and what answers only, which the
+/// interpreter calls after each input.
 class connection_fsm final : net::role {
  public:
-  /// `settings` outlives this. `servers`: at least one. The first is `first` of them, so that not all clients are at the same one. `seed`: for the
-  /// pauses between attempts.
+  /// `settings` outlives this. `servers`: at least one. The first is `first` of them, so that not all clients are at
+  /// the same one. `seed`: for the pauses between attempts.
   connection_fsm(config const& settings, std::vector<address> servers, std::size_t first, std::uint64_t seed);
   connection_fsm(connection_fsm const&) = delete;
   connection_fsm& operator=(connection_fsm const&) = delete;
@@ -43,7 +44,8 @@ class connection_fsm final : net::role {
   net::lifecycle& life() noexcept { return life_; }
   net::lifecycle const& life() const noexcept { return life_; }
 
-  // ---- from the session, from any thread. end_turn() must follow in a later turn, or at the end of the input from within which it was called.
+  // ---- from the session, from any thread. end_turn() must follow in a later turn, or at the end of the input from
+  // within which it was called.
   /// True: life().due() must follow, too.
   [[nodiscard]] bool want(duration lease) noexcept;
   /// The attempt at the servers has one that was not tried yet.
@@ -82,7 +84,9 @@ class connection_fsm final : net::role {
   retry ended(end const& e, time_point now) override;
 
   /// There is something to send and to receive.
-  bool is_open() const noexcept { return (life_.is_up() || life_.at() == net::lifecycle::state::greeting) && !dropped_as_; }
+  bool is_open() const noexcept {
+    return (life_.is_up() || life_.at() == net::lifecycle::state::greeting) && !dropped_as_;
+  }
   void flush();
   void take_frame(std::string_view frame, time_point now);
   void out_of_order(reply_header const& header, time_point now);
@@ -105,8 +109,9 @@ class connection_fsm final : net::role {
   frame_reader frames_;
   bool has_session_ = false;  // this connection
   std::deque<asked> asked_;
-  /// It outlives connections. A server that waits for the commit of a write finds it by session and number, also where the write came by an
-  /// earlier connection and another server: with a number used twice, it answers with what became of the earlier one.
+  /// It outlives connections. A server that waits for the commit of a write finds it by session and number, also where
+  /// the write came by an earlier connection and another server: with a number used twice, it answers with what became
+  /// of the earlier one.
   std::int32_t xid_ = 0;
   net::outbox out_{false};
 };

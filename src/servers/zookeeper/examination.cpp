@@ -41,7 +41,8 @@ std::optional<std::array<int, 3>> numbers_of(std::string_view version) {
 
 std::string listed(std::vector<server_word> const& all) {
   std::string shown;
-  for (server_word const& one : all) shown += (shown.empty() ? "" : "; ") + one.server + ": " + (one.trouble.empty() ? one.mode : one.trouble);
+  for (server_word const& one : all)
+    shown += (shown.empty() ? "" : "; ") + one.server + ": " + (one.trouble.empty() ? one.mode : one.trouble);
   return readable(shown, longest_line);
 }
 
@@ -53,21 +54,25 @@ server_word read_word(std::string server, std::string_view text) {
   word.version = readable(value_behind(text, "Zookeeper version: ", "-,\n"));
   word.mode = readable(value_behind(text, "Mode: ", "\n"));
   if (!word.version.empty() && !word.mode.empty()) return word;
-  word.trouble = text.find("not in the whitelist") != std::string_view::npos ? "it does not answer srvr (4lw.commands.whitelist)"
-                                                                             : readable(text.substr(0, text.find('\n')));
+  word.trouble = text.find("not in the whitelist") != std::string_view::npos
+                     ? "it does not answer srvr (4lw.commands.whitelist)"
+                     : readable(text.substr(0, text.find('\n')));
   return word;
 }
 
 finding judge_ensemble(std::vector<server_word> const& all) {
   constexpr char const* what = "servers";
   std::string const shown = listed(all);
-  auto const silent = static_cast<std::size_t>(std::count_if(all.begin(), all.end(), [](auto const& one) { return !one.trouble.empty(); }));
+  auto const silent = static_cast<std::size_t>(
+      std::count_if(all.begin(), all.end(), [](auto const& one) { return !one.trouble.empty(); }));
   bool const standalone = std::any_of(all.begin(), all.end(), [](auto const& one) { return one.mode == "standalone"; });
   if (standalone && all.size() > 1) {
-    return {servers::verdict::bad, what, shown, "a standalone server is not a member of the ensemble: two clients could hold a lock at two servers"};
+    return {servers::verdict::bad, what, shown,
+            "a standalone server is not a member of the ensemble: two clients could hold a lock at two servers"};
   }
   if (standalone) return {servers::verdict::ok, what, shown + ": when this server is away, so are all locks", ""};
-  if (silent != 0) return {servers::verdict::warning, what, shown, "look at those that do not answer: locks need a majority"};
+  if (silent != 0)
+    return {servers::verdict::warning, what, shown, "look at those that do not answer: locks need a majority"};
   return {servers::verdict::ok, what, shown, ""};
 }
 
@@ -82,7 +87,8 @@ finding judge_version(std::vector<server_word> const& all) {
     is_old = is_old || *numbers < oldest;
     if (shown.find(one.version) == std::string::npos) shown += (shown.empty() ? "ZooKeeper " : ", ") + one.version;
   }
-  if (shown.empty()) return {servers::verdict::ok, what, "not known: no server answers srvr (4lw.commands.whitelist)", ""};
+  if (shown.empty())
+    return {servers::verdict::ok, what, "not known: no server answers srvr (4lw.commands.whitelist)", ""};
   if (is_old) return {servers::verdict::bad, what, shown, "conch needs ZooKeeper 3.5.3 or newer"};
   return {servers::verdict::ok, what, shown, ""};
 }
@@ -91,11 +97,13 @@ finding judge_session(session_facts const& f) {
   constexpr char const* what = "session";
   std::string const shown = duration_text(f.given) + ", asked for " + duration_text(f.asked);
   if (f.given < f.least) {
-    return {servers::verdict::bad, what, shown + "; conch needs " + duration_text(f.least),
-            "raise maxSessionTimeout at the servers, or set zookeeper.session_margin to their tickTime if that is less"};
+    return {
+        servers::verdict::bad, what, shown + "; conch needs " + duration_text(f.least),
+        "raise maxSessionTimeout at the servers, or set zookeeper.session_margin to their tickTime if that is less"};
   }
   if (f.given < f.lease) {
-    return {servers::verdict::warning, what, shown + ": all leases are that short, instead of " + duration_text(f.lease),
+    return {servers::verdict::warning, what,
+            shown + ": all leases are that short, instead of " + duration_text(f.lease),
             "raise maxSessionTimeout at the servers"};
   }
   return {servers::verdict::ok, what, shown, ""};
@@ -103,7 +111,8 @@ finding judge_session(session_facts const& f) {
 
 finding judge_root(root_facts const& f) {
   constexpr char const* what = "rights";
-  if (f.what == status::no_node) return {servers::verdict::ok, what, f.path + " is not there yet: the first client makes it, if it may", ""};
+  if (f.what == status::no_node)
+    return {servers::verdict::ok, what, f.path + " is not there yet: the first client makes it, if it may", ""};
   if (f.what != status::ok) {
     return {servers::verdict::bad, what, readable(words_of(f.what, "read the ACL of " + f.path), longest_line),
             "give this user all rights to " + f.path + ": setAcl " + f.path + " auth::cdrwa"};
@@ -113,11 +122,15 @@ finding judge_root(root_facts const& f) {
   strangers const others = writers_beside(mine, f.rights);
   if (f.user.empty()) {
     return {others.anyone ? servers::verdict::ok : servers::verdict::warning, what,
-            f.path + (others.anyone ? " is open to everybody who reaches the servers" : " is for named users, and this client has no user"),
+            f.path + (others.anyone ? " is open to everybody who reaches the servers"
+                                    : " is for named users, and this client has no user"),
             others.anyone ? "" : "give a user and a password"};
   }
-  if (others.anyone) return {servers::verdict::bad, what, "anybody may change " + f.path, "setAcl " + f.path + " auth::cdrwa, as that user"};
-  if (!others.named.empty()) return {servers::verdict::ok, what, f.path + " may also be changed by " + readable(others.named), ""};
+  if (others.anyone)
+    return {servers::verdict::bad, what, "anybody may change " + f.path,
+            "setAcl " + f.path + " auth::cdrwa, as that user"};
+  if (!others.named.empty())
+    return {servers::verdict::ok, what, f.path + " may also be changed by " + readable(others.named), ""};
   return {servers::verdict::ok, what, f.path + " is for this user only", ""};
 }
 

@@ -31,7 +31,8 @@ refusal refusal_of(status what) noexcept;
 /// "create /conch/a: a quota ... (ZooKeeper's error -125)"
 std::string words_of(status what, std::string_view asked);
 
-/// The error for a request that was refused. `asked`: "create /conch/a", say; `server`: its URL. Its caller adds the name of the lock.
+/// The error for a request that was refused. `asked`: "create /conch/a", say; `server`: its URL. Its caller adds the
+/// name of the lock.
 error_code to_error(status what, std::string_view asked, std::string_view server);
 
 }  // namespace conch::zookeeper

@@ -22,7 +22,9 @@ using boost::system::error_code;
 /// One step follows the other, until the server closes the connection.
 class question {
  public:
-  question(asio::io_context& context, address const& where, tls_config const& tls) : where_{where}, stream_{context.get_executor(), where, tls} {
+  question(asio::io_context& context, address const& where, tls_config const& tls)
+      : where_{where},
+        stream_{context.get_executor(), where, tls} {
     stream_.async_resolve(where_, [this](error_code ec, net::stream::found_addresses const& found) {
       if (ec || found.empty()) return end("the name is not known");
       stream_.take(found);
@@ -31,7 +33,9 @@ class question {
   }
 
   bool has_ended() const noexcept { return has_ended_; }
-  self_description answer() const { return {where_.shown(), has_ended_ && trouble_.empty() ? text_ : std::string{}, readable(trouble_)}; }
+  self_description answer() const {
+    return {where_.shown(), has_ended_ && trouble_.empty() ? text_ : std::string{}, readable(trouble_)};
+  }
 
  private:
   void connected(error_code ec) {
@@ -82,7 +86,9 @@ std::vector<self_description> ask_each(std::vector<address> const& servers, tls_
   std::vector<std::unique_ptr<question>> asked;
   for (address const& one : servers) asked.push_back(std::make_unique<question>(context, one, tls));
   time_point const until = clock::now() + limit;
-  auto const all_have_ended = [&] { return std::all_of(asked.begin(), asked.end(), [](auto const& one) { return one->has_ended(); }); };
+  auto const all_have_ended = [&] {
+    return std::all_of(asked.begin(), asked.end(), [](auto const& one) { return one->has_ended(); });
+  };
   while (!all_have_ended() && clock::now() < until && context.run_one_until(until) != 0) {
   }
   std::vector<self_description> all;

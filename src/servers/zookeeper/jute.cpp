@@ -15,8 +15,8 @@ namespace {
 
 // ZooDefs.OpCode
 namespace opcode {
-constexpr std::int32_t remove = 2, get_data = 4, set_data = 5, get_acl = 6, get_children = 8, sync = 9, ping = 11, create2 = 15,
-                       create_container = 19, auth = 100, close_session = -11;
+constexpr std::int32_t remove = 2, get_data = 4, set_data = 5, get_acl = 6, get_children = 8, sync = 9, ping = 11,
+                       create2 = 15, create_container = 19, auth = 100, close_session = -11;
 }
 
 constexpr std::int32_t all_rights = 31;
@@ -36,7 +36,8 @@ static_assert(std::is_same_v<std::variant_alternative_t<static_cast<std::size_t>
 static_assert(std::is_same_v<std::variant_alternative_t<static_cast<std::size_t>(op::create), request>, create>);
 static_assert(std::is_same_v<std::variant_alternative_t<static_cast<std::size_t>(op::get_data), request>, get_data>);
 static_assert(std::is_same_v<std::variant_alternative_t<static_cast<std::size_t>(op::set_data), request>, set_data>);
-static_assert(std::is_same_v<std::variant_alternative_t<static_cast<std::size_t>(op::close_session), request>, close_session>);
+static_assert(
+    std::is_same_v<std::variant_alternative_t<static_cast<std::size_t>(op::close_session), request>, close_session>);
 static_assert(std::variant_size_v<request> == static_cast<std::size_t>(op::close_session) + 1);
 
 // ---- writing
@@ -83,9 +84,13 @@ class body_writer {
   body_writer(frame_writer& to, std::int32_t xid) : to_{to}, xid_{xid} {}
 
   void operator()(ping const&) { header(ping_xid, opcode::ping); }
-  void operator()(add_auth const& a) { header(auth_xid, opcode::auth).number(std::int32_t{0}).bytes(a.scheme).bytes(a.secret); }
+  void operator()(add_auth const& a) {
+    header(auth_xid, opcode::auth).number(std::int32_t{0}).bytes(a.scheme).bytes(a.secret);
+  }
   void operator()(create const& c) {
-    header(xid_, c.kind == node_kind::container ? opcode::create_container : opcode::create2).bytes(c.path).bytes(c.data);
+    header(xid_, c.kind == node_kind::container ? opcode::create_container : opcode::create2)
+        .bytes(c.path)
+        .bytes(c.data);
     to_.number(std::int32_t{1}).number(all_rights);  // a list of one
     // "auth": the users authenticated on this connection.
     c.who == access::anyone ? to_.bytes("world").bytes("anyone") : to_.bytes("auth").bytes("");
@@ -240,7 +245,8 @@ std::string_view read(std::string_view frame, connect_response& to) {
   to.timeout_ms = fields.int32();
   to.session = fields.int64();
   to.password = fields.bytes();
-  return fields.wrong();  // servers since 3.4 add whether they are read-only, which they are only for clients that accept it
+  // servers since 3.4 add whether they are read-only, which they are only for clients that accept it
+  return fields.wrong();
 }
 
 std::string_view read(std::string_view& frame, reply_header& to) {
@@ -331,7 +337,8 @@ frame_reader::progress frame_reader::next() noexcept {
   if (malformed_) return progress::malformed;
   std::size_t const kept = end_ - begin_;
   if (kept < length_size) return progress::need_more;
-  auto const length = static_cast<std::int32_t>(static_cast<std::uint32_t>(unsigned_at(buffer_.data() + begin_, length_size)));
+  auto const length =
+      static_cast<std::int32_t>(static_cast<std::uint32_t>(unsigned_at(buffer_.data() + begin_, length_size)));
   if (length < 0 || static_cast<std::size_t>(length) > longest_) {
     malformed_ = true;
     return progress::malformed;

@@ -10,12 +10,23 @@
 #include <string_view>
 #include <vector>
 
-// How messages look on the wire: "jute", ZooKeeper's own format. All numbers are big-endian, and each message is a frame with its length in front.
-// No I/O.
+// How messages look on the wire: "jute", ZooKeeper's own format. All numbers are big-endian, and each message is a
+// frame with its length in front. No I/O.
 namespace conch::zookeeper {
 
 /// Which request an answer belongs to: an answer does not contain it. The order is that of `request`.
-enum class op : std::uint8_t { ping, add_auth, create, remove, get_data, get_children, set_data, sync, get_acl, close_session };
+enum class op : std::uint8_t {
+  ping,
+  add_auth,
+  create,
+  remove,
+  get_data,
+  get_children,
+  set_data,
+  sync,
+  get_acl,
+  close_session
+};
 
 inline op op_of(request const& r) noexcept { return static_cast<op>(r.index()); }
 
@@ -36,8 +47,8 @@ struct reply_header {
   friend bool operator==(reply_header const&, reply_header const&) = default;
 };
 
-// Each reads a frame, or the rest of one, and returns what is wrong with it, in a text that repeats nothing of it. Empty: nothing. What follows
-// the fields that are known here is left alone: newer versions append fields.
+// Each reads a frame, or the rest of one, and returns what is wrong with it, in a text that repeats nothing of it.
+// Empty: nothing. What follows the fields that are known here is left alone: newer versions append fields.
 std::string_view read(std::string_view frame, connect_response& to);
 /// `frame`: from then on what follows the header.
 std::string_view read(std::string_view& frame, reply_header& to);
@@ -48,11 +59,12 @@ std::string_view read(std::string_view body, reply_header const& of, op asked, r
 
 /// Cuts what a server sends into frames.
 ///
-/// The caller reads into room(), reports how much with received(), and calls next() until it wants more. The work is linear in the bytes received,
-/// and the memory at most twice of what has come in, whatever length a frame claims.
+/// The caller reads into room(), reports how much with received(), and calls next() until it wants more. The work is
+/// linear in the bytes received, and the memory at most twice of what has come in, whatever length a frame claims.
 class frame_reader {
  public:
-  /// A list of 10,000 waiting clients has 0.7 MB, and a server takes no node of more than 1 MB as it is delivered (jute.maxbuffer).
+  /// A list of 10,000 waiting clients has 0.7 MB, and a server takes no node of more than 1 MB as it is delivered
+  /// (jute.maxbuffer).
   static constexpr std::size_t longest_frame = std::size_t{16} << 20;
 
   explicit frame_reader(std::size_t longest = longest_frame) noexcept : longest_{longest} {}

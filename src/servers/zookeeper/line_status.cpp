@@ -35,7 +35,8 @@ std::vector<place_in_line> in_order(std::vector<std::string> const& nodes) {
     auto const read = read_node_name(one);
     if (read && is_place(read->sequence)) all.push_back({*read, &one});
   }
-  std::sort(all.begin(), all.end(), [](place_in_line const& a, place_in_line const& b) { return is_before(a.of.sequence, b.of.sequence); });
+  std::sort(all.begin(), all.end(),
+            [](place_in_line const& a, place_in_line const& b) { return is_before(a.of.sequence, b.of.sequence); });
   return all;
 }
 

@@ -9,7 +9,8 @@
 // What conch sends to a ZooKeeper server, and what it receives, as types. No I/O, no clock.
 namespace conch::zookeeper {
 
-/// What a server answers to one request. Numbers of the protocol (KeeperException.Code); any other number is an error that conch does not know.
+/// What a server answers to one request. Numbers of the protocol (KeeperException.Code); any other number is an error
+/// that conch does not know.
 enum class status : std::int32_t {
   ok = 0,
   system_error = -1,
@@ -108,7 +109,8 @@ struct get_acl {
 };
 struct close_session {};
 
-using request = std::variant<ping, add_auth, create, remove, get_data, get_children, set_data, sync, get_acl, close_session>;
+using request =
+    std::variant<ping, add_auth, create, remove, get_data, get_children, set_data, sync, get_acl, close_session>;
 
 /// Does it go through the leader, as a transaction? Then its answer shows that the leader has received it.
 inline bool is_write(request const& r) noexcept {
@@ -149,7 +151,8 @@ struct rights {
   friend bool operator==(rights const&, rights const&) = default;
 };
 
-/// The answer to one request. A server answers in the order in which it was asked, but for pings, which it may answer earlier.
+/// The answer to one request. A server answers in the order in which it was asked, but for pings, which it may answer
+/// earlier.
 struct reply {
   std::int64_t zxid = 0;  // the newest transaction that this server knew
   status what = status::ok;
@@ -160,7 +163,15 @@ struct reply {
 
 /// A watch has fired, or the state of the session has changed.
 struct notice {
-  enum class event : std::int32_t { none = -1, created = 1, deleted = 2, changed = 3, children = 4, child_watch_removed = 5, data_watch_removed = 6 };
+  enum class event : std::int32_t {
+    none = -1,
+    created = 1,
+    deleted = 2,
+    changed = 3,
+    children = 4,
+    child_watch_removed = 5,
+    data_watch_removed = 6
+  };
 
   event what = event::none;
   std::int32_t session_state = 0;

@@ -8,9 +8,13 @@
 
 namespace conch::zookeeper {
 
-bool names_a_root(std::string_view key_prefix) noexcept { return key_prefix.size() >= 2 && key_prefix.ends_with(':') && !key_prefix.ends_with("::"); }
+bool names_a_root(std::string_view key_prefix) noexcept {
+  return key_prefix.size() >= 2 && key_prefix.ends_with(':') && !key_prefix.ends_with("::");
+}
 
-std::string root_of(std::string_view chroot, std::string_view key_prefix) { return folder_of(chroot, key_prefix.substr(0, key_prefix.size() - 1)); }
+std::string root_of(std::string_view chroot, std::string_view key_prefix) {
+  return folder_of(chroot, key_prefix.substr(0, key_prefix.size() - 1));
+}
 
 std::string encoded(std::string_view name) {
   constexpr std::string_view digits = "0123456789ABCDEF";
@@ -68,7 +72,8 @@ terms read_terms(std::string_view text) {
   if (!text.starts_with('s') || of == std::string_view::npos) return unknown;
   auto const weight = whole_number<std::uint32_t>(text.substr(1, of - 1));
   auto const limit = whole_number<std::uint32_t>(text.substr(of + 2));
-  return is_share(weight) && is_share(limit) ? terms{.kind = permit_kind::semaphore, .weight = *weight, .limit = *limit} : unknown;
+  return is_share(weight) && is_share(limit) ? terms{.kind = permit_kind::semaphore, .weight = *weight, .limit = *limit}
+                                             : unknown;
 }
 
 std::string in_text(terms const& t) {
@@ -119,14 +124,17 @@ std::optional<node_name> read_node_name(std::string_view name) {
   if (!number || !sequence) return std::nullopt;
   std::string_view const who = name.substr(0, dot);
   std::size_t const mark = who.find('~');
-  return node_name{who.substr(0, mark), mark == std::string_view::npos ? terms{} : read_terms(who.substr(mark + 1)), *number, *sequence};
+  return node_name{who.substr(0, mark), mark == std::string_view::npos ? terms{} : read_terms(who.substr(mark + 1)),
+                   *number, *sequence};
 }
 
 std::string node_prefix(std::string_view client, terms const& of, std::uint64_t number) {
   return std::string{client} + in_text(of) + '.' + std::to_string(number) + '-';
 }
 
-bool is_place(std::int32_t sequence) noexcept { return sequence >= 0 && sequence < std::numeric_limits<std::int32_t>::max(); }
+bool is_place(std::int32_t sequence) noexcept {
+  return sequence >= 0 && sequence < std::numeric_limits<std::int32_t>::max();
+}
 
 bool is_before(std::int32_t a, std::int32_t b) noexcept { return a < b; }
 

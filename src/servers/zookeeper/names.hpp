@@ -24,7 +24,9 @@ std::string encoded(std::string_view name);
 std::optional<std::string> decoded(std::string_view node);
 
 /// The folder of a lock.
-inline std::string folder_of(std::string_view root, std::string_view lock) { return std::string{root} + '/' + encoded(lock); }
+inline std::string folder_of(std::string_view root, std::string_view lock) {
+  return std::string{root} + '/' + encoded(lock);
+}
 
 /// What a node asks for.
 struct terms {
@@ -45,9 +47,9 @@ inline bool is_alike(terms const& a, terms const& b) noexcept { return a.known &
 /// "a mutex", "a semaphore" ...
 std::string_view kind_in_words(terms const& t) noexcept;
 
-/// What the name of a lock's node contains: CLIENT.NUMBER-SEQUENCE of a mutex, else CLIENT~TERMS.NUMBER-SEQUENCE. TERMS: "s3of10" (3 permits of a
-/// semaphore of 10), "r" (a reader), "w" (a writer) or "eOWNER". The terms come before the point, so that a conch that knows only mutexes takes
-/// such a node for one of another client, and waits behind it.
+/// What the name of a lock's node contains: CLIENT.NUMBER-SEQUENCE of a mutex, else CLIENT~TERMS.NUMBER-SEQUENCE.
+/// TERMS: "s3of10" (3 permits of a semaphore of 10), "r" (a reader), "w" (a writer) or "eOWNER". The terms come before
+/// the point, so that a conch that knows only mutexes takes such a node for one of another client, and waits behind it.
 struct node_name {
   std::string_view client;
   zookeeper::terms terms;
@@ -60,8 +62,9 @@ std::optional<node_name> read_node_name(std::string_view name);
 /// The name without the sequence, as it is asked for.
 std::string node_prefix(std::string_view client, terms const& of, std::uint64_t number);
 
-/// Does one node alone have that number? A folder counts up to the greatest number, and then gives it to all new nodes: tried with ZooKeeper 3.8. To
-/// nodes created at almost the same time it gives numbers below zero there, which also repeat.
+/// Does one node alone have that number? A folder counts up to the greatest number, and then gives it to all new nodes:
+/// tried with ZooKeeper 3.8. To nodes created at almost the same time it gives numbers below zero there, which also
+/// repeat.
 bool is_place(std::int32_t sequence) noexcept;
 
 /// Does place `a` come before place `b`?

@@ -12,11 +12,12 @@
 
 // The order in a queue: which node is granted, and which nodes to watch. No I/O, no clock, no state.
 //
-// The rule. m is the least limit that any node up to and including mine names. My node is granted when the sum of min(weight, m), over all nodes up
-// to and including mine, is at most m. No node comes in before another, so what is granted stays granted. A mutex is 1 of 1.
+// The rule. m is the least limit that any node up to and including mine names. My node is granted when the sum of
+// min(weight, m), over all nodes up to and including mine, is at most m. No node comes in before another, so what is
+// granted stays granted. A mutex is 1 of 1.
 //
-// A blocked node stays blocked as long as some nodes exist that block it without the others: more nodes never unblock it. So it watches the
-// nearest nodes that together block it, and as many more before them.
+// A blocked node stays blocked as long as some nodes exist that block it without the others: more nodes never unblock
+// it. So it watches the nearest nodes that together block it, and as many more before them.
 namespace conch::zookeeper {
 
 /// What a node takes.
@@ -34,7 +35,8 @@ class room_for {
   explicit room_for(share mine) noexcept : greatest_{mine.weight}, limit_{mine.limit}, sum_{mine.weight} {}
 
   void add(share ahead) noexcept;
-  /// A weight of m or more leaves nothing to the others, each of which takes at least 1. All smaller ones count as they are.
+  /// A weight of m or more leaves nothing to the others, each of which takes at least 1. All smaller ones count as they
+  /// are.
   bool is_enough() const noexcept;
 
  private:

@@ -44,7 +44,9 @@ bool is_on_this_machine(std::vector<address> const& servers) {
 class probe final : public servers::probe {
  public:
   probe(config settings, ensemble_url where)
-      : settings_{std::move(settings)}, where_{std::move(where)}, root_{root_of(where_.chroot, settings_.key_prefix)} {}
+      : settings_{std::move(settings)},
+        where_{std::move(where)},
+        root_{root_of(where_.chroot, settings_.key_prefix)} {}
 
   duration round_trip() override {
     return with_server([](questions& at) { return at.ping(); });
@@ -115,7 +117,8 @@ std::vector<seen_lock> probe::locks_at(questions& at, std::vector<std::string> c
     auto const begin = wanted.begin() + static_cast<std::ptrdiff_t>(i),
                end = wanted.begin() + static_cast<std::ptrdiff_t>(std::min(wanted.size(), i + at_once));
     std::vector<lock_status> told = statuses(at, {begin, end});
-    for (std::size_t k = 0; k < told.size(); ++k) all.add(*decoded(*(begin + static_cast<std::ptrdiff_t>(k))), std::move(told[k]));
+    for (std::size_t k = 0; k < told.size(); ++k)
+      all.add(*decoded(*(begin + static_cast<std::ptrdiff_t>(k))), std::move(told[k]));
   }
   return all.take();
 }
@@ -143,13 +146,15 @@ std::vector<lock_status> probe::statuses(questions& at, std::vector<std::string>
 void probe::complete(questions& at, std::string_view folder, line_status& of, std::int64_t birth) const {
   if (of.holders.empty()) return;
   std::vector<request> wanted;
-  for (std::string const& node : of.holders) wanted.emplace_back(get_data{root_ + '/' + std::string{folder} + '/' + node});
+  for (std::string const& node : of.holders)
+    wanted.emplace_back(get_data{root_ + '/' + std::string{folder} + '/' + node});
   std::vector<reply> const answers = at.ask(wanted);
   for (std::size_t i = 0; i < answers.size(); ++i) {
     auto const* const node = std::get_if<data>(&answers[i].content);
     if (node == nullptr) continue;
     of.status.holders[i].fence = (birth + node->node.created) * engine::hand_offs_per_grant;
-    of.status.holders[i].since = std::chrono::system_clock::time_point{std::chrono::milliseconds{node->node.created_ms}};
+    of.status.holders[i].since =
+        std::chrono::system_clock::time_point{std::chrono::milliseconds{node->node.created_ms}};
   }
 }
 
@@ -160,11 +165,15 @@ void probe::examine(tell const& to) {
 void probe::examine_at(questions& at, tell const& to) const {
   to({}, {servers::verdict::ok, "reachable", at.shown() + ", connected in " + duration_text(at.connected_in()), ""});
   address const& any = where_.servers.front();
-  std::string const tls = !any.over_tls ? "" : settings_.tls.verify ? "on, and the server's certificate is verified" : "on, without verification";
-  to({}, servers::judge_exposure({tls, is_on_this_machine(where_.servers), !any.password.empty(), "use zookeepers://"}));
+  std::string const tls = !any.over_tls          ? ""
+                          : settings_.tls.verify ? "on, and the server's certificate is verified"
+                                                 : "on, without verification";
+  to({},
+     servers::judge_exposure({tls, is_on_this_machine(where_.servers), !any.password.empty(), "use zookeepers://"}));
   look_at_time(at, to);
   look_at_servers(to);
-  to({}, judge_session({at.asked_session(), at.session(), std::chrono::ceil<std::chrono::milliseconds>(least_session(settings_)),
+  to({}, judge_session({at.asked_session(), at.session(),
+                        std::chrono::ceil<std::chrono::milliseconds>(least_session(settings_)),
                         std::chrono::ceil<std::chrono::milliseconds>(settings_.lease)}));
   look_at_rights(at, to);
 }
@@ -194,6 +203,8 @@ void probe::look_at_rights(questions& at, tell const& to) const {
 
 }  // namespace
 
-std::unique_ptr<servers::probe> make_probe(config const& settings, ensemble_url where) { return std::make_unique<probe>(settings, std::move(where)); }
+std::unique_ptr<servers::probe> make_probe(config const& settings, ensemble_url where) {
+  return std::make_unique<probe>(settings, std::move(where));
+}
 
 }  // namespace conch::zookeeper

@@ -28,7 +28,9 @@ std::chrono::milliseconds asked_session_of(config const& c) {
 }  // namespace
 
 questions::questions(config const& settings, ensemble_url const& where)
-    : settings_{settings}, asked_{asked_session_of(settings)}, out_{host_, host_.context().get_executor(), settings, where.servers} {
+    : settings_{settings},
+      asked_{asked_session_of(settings)},
+      out_{host_, host_.context().get_executor(), settings, where.servers} {
   out_.report_to(*this);
   time_point const begin = clock::now();
   connect();
@@ -63,7 +65,8 @@ std::vector<reply> questions::ask(std::vector<request> const& all) {
   host_.enter([&](time_point) {
     for (request const& one : all) out_.send(one);
   });
-  bool const is_answered = host_.run_until([&] { return answers_.size() >= all.size() || has_ended_; }, clock::now() + longest_answer);
+  bool const is_answered =
+      host_.run_until([&] { return answers_.size() >= all.size() || has_ended_; }, clock::now() + longest_answer);
   if (!is_answered) trouble_ = shown() + ": no answer in time";
   if (answers_.size() < all.size()) fail();
   return {answers_.begin(), answers_.end()};

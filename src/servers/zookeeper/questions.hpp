@@ -15,8 +15,8 @@
 
 namespace conch::zookeeper {
 
-/// A session for questions that no client asks: it makes no node. It blocks, each wait for a few seconds at most. All functions throw
-/// boost::system::system_error, with a printable text; then this object is useless.
+/// A session for questions that no client asks: it makes no node. It blocks, each wait for a few seconds at most. All
+/// functions throw boost::system::system_error, with a printable text; then this object is useless.
 class questions final : private wire_events {
  public:
   /// Connects to one of the servers, within config::connect_timeout and no more than five seconds, and logs in.

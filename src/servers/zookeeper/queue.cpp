@@ -11,15 +11,19 @@ using engine::milliseconds;
 using engine::receipt;
 using at = engine::place::state;
 
-queue::queue(config const& settings, std::string const& client_id, std::string root, std::string secret, std::uint64_t seed,
-             engine::timer_queue& timers, wire& out, engine::backend_events& up, statistics& stats)
+queue::queue(config const& settings, std::string const& client_id, std::string root, std::string secret,
+             std::uint64_t seed, engine::timer_queue& timers, wire& out, engine::backend_events& up, statistics& stats)
     : on_{{settings, client_id, std::move(root), std::move(secret), timers, up, stats},
           seed,
           out,
           arrivals_,
           {&rest_, engine::call<&catch_up::resume_backlog>}},
-      owed_{on_, {&rest_, engine::call<&catch_up::resume_backlog>}}, shares_{on_, owed_}, held_{on_, shares_}, line_{on_, owed_, shares_, held_},
-      rest_{on_, owed_, shares_, held_, line_}, arrivals_{on_, owed_, shares_, held_, line_, rest_} {}
+      owed_{on_, {&rest_, engine::call<&catch_up::resume_backlog>}},
+      shares_{on_, owed_},
+      held_{on_, shares_},
+      line_{on_, owed_, shares_, held_},
+      rest_{on_, owed_, shares_, held_, line_},
+      arrivals_{on_, owed_, shares_, held_, line_, rest_} {}
 
 engine::capabilities queue::offers() const noexcept {
   return {.several_owners = true, .where = "zookeeper://", .instead = "redis://, postgresql:// and memory:// have it"};
@@ -40,7 +44,8 @@ void queue::ask(engine::place& p, bool wait, milliseconds lease, time_point now)
   s.trouble_since = {};
   bool const rides = shares_.ride(s, now);
   bool const others_first =
-      !rides && (on_.all.has_rest() || (on_.session.is_open() && !on_.all.may_list()));  // they asked earlier, or there is no room
+      // they asked earlier, or there is no room
+      !rides && (on_.all.has_rest() || (on_.session.is_open() && !on_.all.may_list()));
   if (!rides) {
     on_.all.begin(s);
     on_.all.add(s, others_first);
@@ -101,14 +106,19 @@ void queue::release(engine::place& p, std::optional<engine::milliseconds> again,
 
 error_code queue::too_late(engine::place const& p, time_point now) const {
   auto const& s = static_cast<standing const&>(p);
-  if (std::string const words = on_.session.silence(now); !words.empty()) return make_error_code(errc::unreachable, words);
+  if (std::string const words = on_.session.silence(now); !words.empty())
+    return make_error_code(errc::unreachable, words);
   bool const waits_for_others = s.at == at::asking && !s.written;
   if (on_.session.is_open() && waits_for_others) {
-    return make_error_code(errc::timed_out, "others of this client are asked for before it, and the server has not answered all of them yet");
+    return make_error_code(
+        errc::timed_out,
+        "others of this client are asked for before it, and the server has not answered all of them yet");
   }
-  if (on_.session.is_open()) return make_error_code(errc::timed_out, s.at == at::asking ? "the server has not answered yet" : "");
+  if (on_.session.is_open())
+    return make_error_code(errc::timed_out, s.at == at::asking ? "the server has not answered yet" : "");
   bool const in_vain =
-      !on_.session.trouble().empty() || (s.trouble_since != time_point{} && now - s.trouble_since >= on_.session.answers_usually_within());
+      !on_.session.trouble().empty() ||
+      (s.trouble_since != time_point{} && now - s.trouble_since >= on_.session.answers_usually_within());
   return make_error_code(in_vain ? errc::unreachable : errc::timed_out, on_.session.why_not_open());
 }
 

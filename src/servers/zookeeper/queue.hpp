@@ -14,13 +14,14 @@
 
 namespace conch::zookeeper {
 
-/// Locks as folders of ephemeral sequential nodes, each watching those before it that keep it out. No I/O, no clock. This class owns the parts and
-/// gives each call to one of them. A part uses only those before it (docs/design/queue.md).
+/// Locks as folders of ephemeral sequential nodes, each watching those before it that keep it out. No I/O, no clock.
+/// This class owns the parts and gives each call to one of them. A part uses only those before it
+/// (docs/design/queue.md).
 class queue final : public engine::backend {
  public:
   /// All but `seed`, `root` and `secret` outlives this. `root`: root_of(); `secret`: "user:password", or empty.
-  queue(config const& settings, std::string const& client_id, std::string root, std::string secret, std::uint64_t seed, engine::timer_queue& timers,
-        wire& out, engine::backend_events& up, statistics& stats);
+  queue(config const& settings, std::string const& client_id, std::string root, std::string secret, std::uint64_t seed,
+        engine::timer_queue& timers, wire& out, engine::backend_events& up, statistics& stats);
 
   /// Where the wire reports to.
   wire_events& receiver() noexcept { return on_.session; }
@@ -30,7 +31,8 @@ class queue final : public engine::backend {
   void ask(engine::place& p, bool wait, engine::milliseconds lease, time_point now) override;
   void leave_unless_granted(engine::place& p, time_point now) override;
   void give_up(engine::place& p, engine::receipt* r, time_point now) override;
-  void release(engine::place& p, std::optional<engine::milliseconds> again, engine::receipt* r, time_point now) override;
+  void release(engine::place& p, std::optional<engine::milliseconds> again, engine::receipt* r,
+               time_point now) override;
   void renew(std::span<engine::place* const> places, time_point now) override { held_.renew(places, now); }
   time_point late_after(engine::receipt const& r) const override { return owed_.late_after(r); }
   error_code why_not_done(engine::receipt const& r) const override { return owed_.why_not_done(r); }

@@ -28,8 +28,10 @@ class target final : public servers::target {
   bool is_over_tls() const noexcept override { return where_.servers.front().over_tls; }
 
   void check(config& c) const override {
-    if (c.sync_replicas != 0) refuse(errc::not_supported, "sync_replicas is set, and an ensemble of ZooKeeper always waits for a majority");
-    if (c.credentials_provider) refuse(errc::not_supported, "credentials_provider is set, and zookeeper:// takes user and password from the URL");
+    if (c.sync_replicas != 0)
+      refuse(errc::not_supported, "sync_replicas is set, and an ensemble of ZooKeeper always waits for a majority");
+    if (c.credentials_provider)
+      refuse(errc::not_supported, "credentials_provider is set, and zookeeper:// takes user and password from the URL");
   }
 
   servers::deployment make(servers::lent const& client) const override {
@@ -38,23 +40,28 @@ class target final : public servers::target {
     address const& any = where_.servers.front();
     std::string secret = any.password.empty() ? std::string{} : any.user + ':' + any.password.bytes();
     auto to_ensemble = std::make_unique<connection>(client.shell, client.on, client.settings, where_.servers);
-    auto line = std::make_unique<queue>(client.settings, client.client_id, root_of(where_.chroot, client.settings.key_prefix), std::move(secret),
-                                        detail::seed_of(client.client_id), client.timers, *to_ensemble, client.up, client.stats);
+    auto line = std::make_unique<queue>(
+        client.settings, client.client_id, root_of(where_.chroot, client.settings.key_prefix), std::move(secret),
+        detail::seed_of(client.client_id), client.timers, *to_ensemble, client.up, client.stats);
     to_ensemble->report_to(line->receiver());
     d.backend = std::move(line);
     d.ways.push_back(std::move(to_ensemble));
     return d;
   }
 
-  std::unique_ptr<servers::probe> make_probe(config const& c) const override { return zookeeper::make_probe(c, where_); }
+  std::unique_ptr<servers::probe> make_probe(config const& c) const override {
+    return zookeeper::make_probe(c, where_);
+  }
 
  private:
   ensemble_url const where_;
 };
 
 std::unique_ptr<servers::target> parse_target(std::string_view url, config const& c) {
-  // The root is named without the colon. With several spellings for one root, or one for several, clients would share locks unawares.
-  detail::require(names_a_root(c.key_prefix), "key_prefix is a name and one ':' with zookeeper://, such as \"orders:\" for the node orders");
+  // The root is named without the colon. With several spellings for one root, or one for several, clients would share
+  // locks unawares.
+  detail::require(names_a_root(c.key_prefix),
+                  "key_prefix is a name and one ':' with zookeeper://, such as \"orders:\" for the node orders");
   return std::make_unique<target>(parse(url));
 }
 

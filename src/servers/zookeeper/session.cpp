@@ -17,11 +17,18 @@ namespace conch::zookeeper {
 
 duration least_session(config const& settings) noexcept { return 4 * settings.zookeeper.session_margin; }
 
-session::session(config const& settings, std::string const& root, std::string const& secret, engine::timer_queue& timers, wire& out,
-                 session_events& up, statistics& stats)
-    : settings_{settings}, root_{root}, secret_{secret}, timers_{timers}, out_{out}, up_{up}, stats_{stats}, beat_{this, engine::call<&session::beat>,
-                                                                                                                   engine::timer::rank::first},
-      proof_{this, engine::call<&session::proof_due>, engine::timer::rank::first}, overdue_{this, engine::call<&session::answer_overdue>},
+session::session(config const& settings, std::string const& root, std::string const& secret,
+                 engine::timer_queue& timers, wire& out, session_events& up, statistics& stats)
+    : settings_{settings},
+      root_{root},
+      secret_{secret},
+      timers_{timers},
+      out_{out},
+      up_{up},
+      stats_{stats},
+      beat_{this, engine::call<&session::beat>, engine::timer::rank::first},
+      proof_{this, engine::call<&session::proof_due>, engine::timer::rank::first},
+      overdue_{this, engine::call<&session::answer_overdue>},
       timeout_{asked_timeout()} {}
 
 // ---------------------------------------------------------------------------------------------- the connection
@@ -36,11 +43,13 @@ void session::connected(time_point now) {
   if (state_ != state::away) return;
   state_ = state::greeting;
   greeted_at_ = last_answer_ = now;
-  // A server that is behind what this client has seen closes the connection, as does one without its quorum. Servers that were built anew are behind
-  // for good. With nothing left to lose by it, they are asked for the session as if nothing had been seen, to learn that it has ended. A new session
-  // is a transaction: a server that gives one has all before it.
+  // A server that is behind what this client has seen closes the connection, as does one without its quorum. Servers
+  // that were built anew are behind for good. With nothing left to lose by it, they are asked for the session as if
+  // nothing had been seen, to learn that it has ended. A new session is a transaction: a server that gives one has all
+  // before it.
   inquires_ = id_ != 0 && std::exchange(unheard_, false) && now >= std::max(deadline_, inquired_);
-  out_.greet({id_ == 0 || inquires_ ? 0 : last_seen_, static_cast<std::int32_t>(engine::whole_ms(asked_timeout()).count()), id_, password_});
+  out_.greet({id_ == 0 || inquires_ ? 0 : last_seen_,
+              static_cast<std::int32_t>(engine::whole_ms(asked_timeout()).count()), id_, password_});
 }
 
 void session::greeted(connect_response const& c, time_point now) {
@@ -65,11 +74,12 @@ void session::greeted(connect_response const& c, time_point now) {
   timeout_ = engine::milliseconds{c.timeout_ms};
   if (!is_of_use(now)) return;
   if (is_new && timeout_ < asked_timeout()) {
-    out_.log({log_level::info, out_.shown() + ": the servers give a session of " + ms_text(timeout_) + " instead of " + ms_text(asked_timeout()) +
-                                   " (maxSessionTimeout): no lease is longer than that"});
+    out_.log({log_level::info, out_.shown() + ": the servers give a session of " + ms_text(timeout_) + " instead of " +
+                                   ms_text(asked_timeout()) + " (maxSessionTimeout): no lease is longer than that"});
   }
   sampled(greeted_at_, now);
-  // A new session is a transaction. That an old one continues may come from a leader that has been cut off, and does not know it yet.
+  // A new session is a transaction. That an old one continues may come from a leader that has been cut off, and does
+  // not know it yet.
   if (is_new) prove(greeted_at_, now);
   state_ = state::settling;
   if (secret_.empty()) read_root(now);
@@ -79,11 +89,12 @@ void session::greeted(connect_response const& c, time_point now) {
 /// A session so short that each reconnect costs the holds is refused at once.
 bool session::is_of_use(time_point now) {
   if (timeout_ >= least_session(settings_)) return true;
-  refuse(errc::invalid_config,
-         "the servers end a session after " + ms_text(timeout_) + ", and with a zookeeper.session_margin of " +
-             ms_text(settings_.zookeeper.session_margin) + " it needs " + ms_text(least_session(settings_)) +
-             ": raise maxSessionTimeout at the servers, or set zookeeper.session_margin to their tickTime if that is less",
-         now);
+  refuse(
+      errc::invalid_config,
+      "the servers end a session after " + ms_text(timeout_) + ", and with a zookeeper.session_margin of " +
+          ms_text(settings_.zookeeper.session_margin) + " it needs " + ms_text(least_session(settings_)) +
+          ": raise maxSessionTimeout at the servers, or set zookeeper.session_margin to their tickTime if that is less",
+      now);
   return false;
 }
 
@@ -162,7 +173,8 @@ void session::settle(step of, reply const& r, time_point now) {
     return make_next_parent(now);
   }
   if (of == step::make_parent && there) return make_next_parent(now);
-  if (of == step::make_folder && there) return write(step::make_own, create{own_node(), {}, node_kind::ephemeral, who()}, now);
+  if (of == step::make_folder && there)
+    return write(step::make_own, create{own_node(), {}, node_kind::ephemeral, who()}, now);
   if (of == step::make_own && there) {
     has_own_node_ = true;
     if (!has_user()) return open(now);
@@ -203,7 +215,8 @@ bool session::is_safe(std::string const& path, rights const& to, time_point now)
            now);
     return false;
   }
-  if (!others.named.empty()) out_.log({log_level::warning, out_.shown() + ": " + path + " can also be changed by " + readable(others.named)});
+  if (!others.named.empty())
+    out_.log({log_level::warning, out_.shown() + ": " + path + " can also be changed by " + readable(others.named)});
   return true;
 }
 
@@ -278,8 +291,8 @@ void session::noticed(notice const& n, time_point now) {
   if (state_ == state::open && n.what != notice::event::none) up_.noticed(n, now);
 }
 
-/// A hold outlives a server that freezes: what was proved last is a sixth of the session and a margin old, and the next server proves nothing before
-/// another margin.
+/// A hold outlives a server that freezes: what was proved last is a sixth of the session and a margin old, and the next
+/// server proves nothing before another margin.
 duration session::answer_within() const { return std::min<duration>(settings_.command_timeout, timeout_ / 4); }
 
 void session::watch_answers(time_point now) {
@@ -297,7 +310,8 @@ std::string session::silence(time_point now) const {
   return "the server has not answered for " + ms_text(silent);
 }
 
-/// A busy server comes late to what was asked last. So the time counts from when a request became the oldest that is not answered.
+/// A busy server comes late to what was asked last. So the time counts from when a request became the oldest that is
+/// not answered.
 void session::answer_overdue(time_point now) {
   time_point oldest = time_point::max();
   if (!unanswered_.empty()) oldest = unanswered_.front().written;
@@ -326,7 +340,8 @@ void session::sampled(time_point sent, time_point now) {
   reprieve_.reset();
 }
 
-/// When the newest message was sent that a write, if sent now, would prove the leader to have received; min(): there is none.
+/// When the newest message was sent that a write, if sent now, would prove the leader to have received; min(): there is
+/// none.
 time_point session::provable(time_point now) {
   while (samples_.size() > 1 && samples_[1].answered + margin() <= now) samples_.pop_front();
   return !samples_.empty() && samples_.front().answered + margin() <= now ? samples_.front().sent : time_point::min();

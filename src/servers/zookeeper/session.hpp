@@ -39,22 +39,25 @@ class session_events {
   ~session_events() = default;
 };
 
-/// The shortest session that is of use. On a reconnect the newest proof may be a margin and a sixth of the session old, and the new connection proves
-/// nothing before another margin: what is left of four is for finding a server, and for telling the holder in time.
+/// The shortest session that is of use. On a reconnect the newest proof may be a margin and a sixth of the session old,
+/// and the new connection proves nothing before another margin: what is left of four is for finding a server, and for
+/// telling the holder in time.
 duration least_session(config const& settings) noexcept;
 
-/// A session with an ensemble, over one connection after another: to whichever server is there. It makes the nodes that every client needs, keeps the
-/// session alive, and knows until when it lasts. No I/O, no clock.
+/// A session with an ensemble, over one connection after another: to whichever server is there. It makes the nodes that
+/// every client needs, keeps the session alive, and knows until when it lasts. No I/O, no clock.
 ///
-/// The deadline. An answered ping proves nothing: a follower that is cut off from the leader answers pings while the leader ends the session. A
-/// follower tells the leader which sessions it has heard from only in its answer to the leader's own ping, each half tick; a write that it passes on
-/// is not such a word. So a message m that was answered, and a write that was sent on the same connection at least `session_margin` later and was
-/// committed, prove together that the leader has received m: the session lasts until sent(m) + timeout. docs/design/zookeeper.md has the sources.
+/// The deadline. An answered ping proves nothing: a follower that is cut off from the leader answers pings while the
+/// leader ends the session. A follower tells the leader which sessions it has heard from only in its answer to the
+/// leader's own ping, each half tick; a write that it passes on is not such a word. So a message m that was answered,
+/// and a write that was sent on the same connection at least `session_margin` later and was committed, prove together
+/// that the leader has received m: the session lasts until sent(m) + timeout. docs/design/zookeeper.md has the sources.
 class session final : public wire_events {
  public:
-  /// All outlive this. `root`: the folder of the locks. `secret`: "user:password"; then the nodes are for that user only.
-  session(config const& settings, std::string const& root, std::string const& secret, engine::timer_queue& timers, wire& out, session_events& up,
-          statistics& stats);
+  /// All outlive this. `root`: the folder of the locks. `secret`: "user:password"; then the nodes are for that user
+  /// only.
+  session(config const& settings, std::string const& root, std::string const& secret, engine::timer_queue& timers,
+          wire& out, session_events& up, statistics& stats);
   session(session const&) = delete;
   session& operator=(session const&) = delete;
 
@@ -76,13 +79,14 @@ class session final : public wire_events {
   void prove_soon(time_point now);
 
   std::int64_t id() const noexcept { return id_; }
-  /// When the servers end the session if they receive nothing from it. Until there is one: what will be asked for, which is config::lease, or more if
-  /// that is too short for a proof on each of two connections (least_session).
+  /// When the servers end the session if they receive nothing from it. Until there is one: what will be asked for,
+  /// which is config::lease, or more if that is too short for a proof on each of two connections (least_session).
   duration timeout() const noexcept { return timeout_; }
-  /// When the root was made, in microseconds since 2020: according to the leader that created it. With the number of a transaction it is more than
-  /// any such sum of an ensemble before this one.
+  /// When the root was made, in microseconds since 2020: according to the leader that created it. With the number of a
+  /// transaction it is more than any such sum of an ensemble before this one.
   std::int64_t birth() const noexcept { return birth_; }
-  /// With its own user, it shows which others may change a node; that is not read from a node that is open to everybody.
+  /// With its own user, it shows which others may change a node; that is not read from a node that is open to
+  /// everybody.
   bool has_user() const noexcept { return !secret_.empty(); }
   std::vector<right> const& own_rights() const noexcept { return own_rights_; }
   access who() const noexcept { return secret_.empty() ? access::anyone : access::creator_only; }
@@ -94,7 +98,8 @@ class session final : public wire_events {
   std::string unfinished_attempt() const { return out_.unfinished_attempt(); }
   /// Why it is not open: one of the two, or that there is nothing yet.
   std::string why_not_open() const;
-  /// Why the server cannot be used at this moment: it has been silent for longer than usual. Empty: it answers, or there is no connection.
+  /// Why the server cannot be used at this moment: it has been silent for longer than usual. Empty: it answers, or
+  /// there is no connection.
   std::string silence(time_point now) const;
   duration answers_usually_within() const noexcept { return usual_.soon(); }
   /// What ends the session at the servers, when the client is gone. The connection must be closed after it.
@@ -132,7 +137,9 @@ class session final : public wire_events {
     time_point sent, answered;
   };
 
-  bool has_connection() const noexcept { return state_ == state::greeting || state_ == state::settling || state_ == state::open; }
+  bool has_connection() const noexcept {
+    return state_ == state::greeting || state_ == state::settling || state_ == state::open;
+  }
   void drop(std::string_view why, ending how, time_point now);
   bool is_of_use(time_point now);
   void lost(std::string_view why, time_point now);

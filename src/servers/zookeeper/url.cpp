@@ -19,11 +19,13 @@ void check_chroot(std::string_view path) {
     rest.remove_prefix(part.size());
   }
   for (char const c : path) {
-    if (static_cast<unsigned char>(c) <= ' ' || c == 127) refuse("the path after the hosts contains a space or a control character");
+    if (static_cast<unsigned char>(c) <= ' ' || c == 127)
+      refuse("the path after the hosts contains a space or a control character");
   }
   // A server takes all that is not UTF-8 for the same character.
   if (readable(path, std::string::npos) != path) refuse("the path after the hosts is not plain UTF-8");
-  if (path.find(',') != std::string_view::npos) refuse("the path is allowed once, after the last host, without ',': zookeeper://a:2181,b:2181/path");
+  if (path.find(',') != std::string_view::npos)
+    refuse("the path is allowed once, after the last host, without ',': zookeeper://a:2181,b:2181/path");
   if (path == "/zookeeper" || path.starts_with("/zookeeper/")) refuse("/zookeeper belongs to the servers");
 }
 

@@ -22,7 +22,8 @@ struct ensemble_url {
   std::string chroot;            // "/a/b", or empty
 };
 
-/// `zookeeper://[user:password@]host[:2181],host,...[/chroot]`, and the same over TLS with `zookeepers://`, which takes words about TLS behind '?'.
+/// `zookeeper://[user:password@]host[:2181],host,...[/chroot]`, and the same over TLS with `zookeepers://`, which takes
+/// words about TLS behind '?'.
 /// Throws boost::system::system_error{errc::invalid_url}; what() names the wrong part.
 ensemble_url parse(std::string_view url);
 

@@ -22,12 +22,13 @@ enum class ending : std::uint8_t {
   over,       // the session has ended: another one begins, without a pause
 };
 
-/// One connection at a time, to one server of an ensemble after another: the life of each is that of a net::lifecycle. All functions are called with
-/// the engine locked, and call nothing back.
+/// One connection at a time, to one server of an ensemble after another: the life of each is that of a net::lifecycle.
+/// All functions are called with the engine locked, and call nothing back.
 class wire {
  public:
-  /// Makes a connection, and keeps one from then on. Each attempt ends in connected or disconnected, and another one follows: at once if there is a
-  /// server that was not tried yet. `lease`: a hold is to outlive an attempt at all of them.
+  /// Makes a connection, and keeps one from then on. Each attempt ends in connected or disconnected, and another one
+  /// follows: at once if there is a server that was not tried yet. `lease`: a hold is to outlive an attempt at all of
+  /// them.
   virtual void want(duration lease, time_point now) = 0;
   /// The session is open: the server is usable, and comes first next time.
   virtual void in_use(duration lease, time_point now) = 0;
@@ -53,7 +54,8 @@ class wire_events {
  public:
   virtual void connected(time_point now) = 0;
   virtual void greeted(connect_response const& c, time_point now) = 0;
-  /// The answer to the oldest request that is not answered, `ping` apart: those are answered by answered_ping, in their own order.
+  /// The answer to the oldest request that is not answered, `ping` apart: those are answered by answered_ping, in their
+  /// own order.
   virtual void answered(reply const& r, time_point now) = 0;
   virtual void answered_ping(std::int64_t zxid, time_point now) = 0;
   virtual void noticed(notice const& n, time_point now) = 0;

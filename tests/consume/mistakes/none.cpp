@@ -7,7 +7,8 @@
 
 #include <string_view>
 
-boost::asio::awaitable<int> f(conch::mutex& m, conch::multi_lock& all, conch::reentrant_mutex& again, conch::owner const& me, conch::semaphore& s) {
+boost::asio::awaitable<int> f(conch::mutex& m, conch::multi_lock& all, conch::reentrant_mutex& again,
+                              conch::owner const& me, conch::semaphore& s) {
   auto body = [](conch::hold&) -> boost::asio::awaitable<int> { co_return 1; };
   auto of_all = [](conch::multi_hold&) -> boost::asio::awaitable<void> { co_return; };
   auto of_level = [](conch::reentrant_hold&) -> boost::asio::awaitable<void> { co_return; };
@@ -24,7 +25,8 @@ boost::asio::awaitable<int> f(conch::mutex& m, conch::multi_lock& all, conch::re
 
 // Braces are a config.
 void g(boost::asio::io_context& ctx, boost::asio::thread_pool& pool, std::string const& url, std::string_view part) {
-  conch::client of_braces{ctx.get_executor(), {.url = "memory://"}}, of_context{ctx, {.url = "memory://"}}, of_text{ctx, url};
+  conch::client of_braces{ctx.get_executor(), {.url = "memory://"}}, of_context{ctx, {.url = "memory://"}},
+      of_text{ctx, url};
   conch::client of_pool{pool, "memory://"}, of_part{ctx.get_executor(), part}, of_defaults{ctx.get_executor(), {}};
   conch::blocking::client blocking{{.url = "memory://"}}, by_url{url}, by_text{"memory://"}, by_config{conch::config{}};
 }

@@ -1,6 +1,7 @@
-// Uses the library the way another project does, and Asio beside it: the definitions that go with
-// the compiled Asio have to arrive here, else this does not link. Beside other.cpp, which has Asio by its headers only: the two work on
-// one io_context and understand each other's errors. Its argument is the URL of a server; without one its locks are in memory.
+// Uses the library the way another project does, and Asio beside it: the definitions that go with the compiled Asio
+// have to arrive here, else this does not link. Beside other.cpp, which has Asio by its headers only: the two work on
+// one io_context and understand each other's errors. Its argument is the URL of a server; without one its locks are in
+// memory.
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -39,7 +40,8 @@ bool says_whether_it_has_tls() {
     return CONCH_TLS == 1;
   } catch (boost::system::system_error const& e) {
     std::cout << e.what() << '\n';
-    return CONCH_TLS == 0 && e.code() == conch::errc::not_supported && std::string{e.what()}.find("CONCH_TLS=ON") != std::string::npos;
+    return CONCH_TLS == 0 && e.code() == conch::errc::not_supported &&
+           std::string{e.what()}.find("CONCH_TLS=ON") != std::string::npos;
   }
 }
 
@@ -54,6 +56,9 @@ int main(int argc, char** argv) {
   boost::asio::co_spawn(context, lock_and_work(argc > 1 ? argv[1] : "memory://", passes), boost::asio::detached);
   context.run();
   bool const same_errors = others_end_of_file() == boost::asio::error::eof;
-  std::cout << "conch " << conch::version() << ", " << passes << " passes, errors " << (same_errors ? "" : "not ") << "the same\n";
-  return ran && passes == 100 && same_errors && says_whether_it_has_tls() && conch::version() == conch::version_string ? 0 : 1;
+  std::cout << "conch " << conch::version() << ", " << passes << " passes, errors " << (same_errors ? "" : "not ")
+            << "the same\n";
+  return ran && passes == 100 && same_errors && says_whether_it_has_tls() && conch::version() == conch::version_string
+             ? 0
+             : 1;
 }

@@ -47,8 +47,8 @@ class told_side {
 
 inline std::vector<told_case> const& told_cases() {
   using std::chrono::milliseconds;
-  static engine::permit const one_of_one{engine::permit_kind::semaphore, 1, 1, 0, "-"}, one_of_two{engine::permit_kind::semaphore, 2, 1, 0, "-"},
-      both{engine::permit_kind::semaphore, 2, 2, 0, "-"};
+  static engine::permit const one_of_one{engine::permit_kind::semaphore, 1, 1, 0, "-"},
+      one_of_two{engine::permit_kind::semaphore, 2, 1, 0, "-"}, both{engine::permit_kind::semaphore, 2, 2, 0, "-"};
   constexpr milliseconds claim{50}, retention{2'000}, hardly{1};
   auto const acquire = [&](std::uint64_t id, bool wait, int lease, engine::permit const* share, milliseconds keeps) {
     protocol::acquire_command c{"stock", engine::grant_id{id}, wait, milliseconds{lease}, claim, keeps};
@@ -70,7 +70,8 @@ inline std::vector<told_case> const& told_cases() {
        {{0, "a01", acquire(7, false, 100, nullptr, hardly)}, {100, "b", acquire(8, false, 100, nullptr, hardly)}}},
       {"a try at the end of a share",
        false,
-       {{0, "a01", acquire(7, false, 100, &one_of_one, retention)}, {100, "b", acquire(8, false, 100, &one_of_one, retention)}}},
+       {{0, "a01", acquire(7, false, 100, &one_of_one, retention)},
+        {100, "b", acquire(8, false, 100, &one_of_one, retention)}}},
       {"a mutex over expired shares, and the clock goes back",
        false,
        {{0, "a01", acquire(7, false, 100, &one_of_one, retention)},

@@ -1,6 +1,6 @@
-// sql/*.sql on a real server against lua/*.lua on the model of Redis, which follow the rules (tests/sim/differential): random commands of a few
-// clients, which now and then lose their connection. Every reply, as the client reads it, and every push must be the same, and the rows must agree
-// with each other.
+// sql/*.sql on a real server against lua/*.lua on the model of Redis, which follow the rules (tests/sim/differential):
+// random commands of a few clients, which now and then lose their connection. Every reply, as the client reads it, and
+// every push must be the same, and the rows must agree with each other.
 
 #include <gtest/gtest.h>
 
@@ -25,7 +25,9 @@ int steps() {
 
 class PostgresqlDifferential : public testing::TestWithParam<std::uint64_t> {
  protected:
-  static void SetUpTestSuite() { server_ = std::make_unique<test::postgresql_server>(test::postgresql_options{.settings = {"fsync=off"}}); }
+  static void SetUpTestSuite() {
+    server_ = std::make_unique<test::postgresql_server>(test::postgresql_options{.settings = {"fsync=off"}});
+  }
   static void TearDownTestSuite() { server_.reset(); }
 
   template <class Reference, class Side>
@@ -45,7 +47,9 @@ class PostgresqlDifferential : public testing::TestWithParam<std::uint64_t> {
   static inline std::unique_ptr<test::postgresql_server> server_;
 };
 
-TEST_P(PostgresqlDifferential, AMutexIsThatOfTheScripts) { compare<scripted_server, random_client_side>({.many_names = true, .owners_act = true}); }
+TEST_P(PostgresqlDifferential, AMutexIsThatOfTheScripts) {
+  compare<scripted_server, random_client_side>({.many_names = true, .owners_act = true});
+}
 
 TEST_P(PostgresqlDifferential, ALockWithSeveralOwnersIsThatOfTheScripts) {
   compare<scripted_server, random_permits>({.many_names = true, .owners_act = true});
@@ -66,7 +70,8 @@ TEST_P(PostgresqlDifferential, AMutexWhoseRowsStayUntilTheyAreLookedAtIsThatOfTh
 }
 
 TEST_P(PostgresqlDifferential, ALockWithSeveralOwnersWhoseRowsStayUntilTheyAreLookedAtIsThatOfTheScripts) {
-  compare<scripted_server, random_permits>({.patience = true, .many_names = true, .may_go_back = false, .owners_act = true});
+  compare<scripted_server, random_permits>(
+      {.patience = true, .many_names = true, .may_go_back = false, .owners_act = true});
 }
 
 TEST_P(PostgresqlDifferential, AMutexWhileTheClockIsAbout2020IsThatOfTheScripts) {

@@ -1,5 +1,6 @@
-// sql/*.sql on a real server against src/rules, the definition of a lock: random commands of a few clients, which now and then lose their connection.
-// Each reply as the client reads it, each push and all that the rows say of a lock must be the same.
+// sql/*.sql on a real server against src/rules, the definition of a lock: random commands of a few clients, which now
+// and then lose their connection. Each reply as the client reads it, each push and all that the rows say of a lock must
+// be the same.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +20,9 @@ namespace {
 
 class PostgresqlRulesOfCases : public testing::Test {
  protected:
-  static void SetUpTestSuite() { server_ = std::make_unique<test::postgresql_server>(test::postgresql_options{.settings = {"fsync=off"}}); }
+  static void SetUpTestSuite() {
+    server_ = std::make_unique<test::postgresql_server>(test::postgresql_options{.settings = {"fsync=off"}});
+  }
   static void TearDownTestSuite() { server_.reset(); }
   static test::postgresql_server& server() { return *server_; }
 
@@ -41,8 +44,9 @@ class PostgresqlRules : public PostgresqlRulesOfCases, public testing::WithParam
     for (auto const& [what, times] : happened_) RecordProperty(what, times);
     if (testing::Test::HasFailure()) return;
     for (char const* const what : {"states", "owners", "in line", "pushes"}) EXPECT_GT(happened_[what], 10) << what;
-    for (char const* const what : {"granted", "queued", "busy", "too late", "still owned", "released", "left", "renewed", "not renewed", "order",
-                                   "order about nobody", "free", "not free", "report", "report of nobody"}) {
+    for (char const* const what :
+         {"granted", "queued", "busy", "too late", "still owned", "released", "left", "renewed", "not renewed", "order",
+          "order about nobody", "free", "not free", "report", "report of nobody"}) {
       EXPECT_GT(happened_[what], 0) << what;
     }
   }
@@ -61,21 +65,25 @@ TEST_P(PostgresqlRules, TheSqlDoesWithALockOfSeveralOwnersWhatTheRulesSay) {
 
 /// Here nothing but the commands themselves, and the sweep that new names pay for, deletes what has expired.
 TEST_P(PostgresqlRules, TheSqlDoesWithAMutexWhoseRowsStayWhatTheRulesSay) {
-  compare<random_client_side>({.patience = GetParam() % 2 == 1, .many_names = true, .may_go_back = false, .owners_act = true});
+  compare<random_client_side>(
+      {.patience = GetParam() % 2 == 1, .many_names = true, .may_go_back = false, .owners_act = true});
 }
 
 TEST_P(PostgresqlRules, TheSqlDoesWithALockOfSeveralOwnersWhoseRowsStayWhatTheRulesSay) {
-  compare<random_permits>({.patience = GetParam() % 2 == 1, .many_names = true, .may_go_back = false, .owners_act = true});
+  compare<random_permits>(
+      {.patience = GetParam() % 2 == 1, .many_names = true, .may_go_back = false, .owners_act = true});
 }
 
 /// The same, and the clock goes back: what has expired may be there again.
 TEST_P(PostgresqlRules, TheSqlDoesWithAMutexWhoseRowsComeBackWhatTheRulesSay) {
-  compare<random_client_side>({.patience = GetParam() % 2 == 0, .many_names = true, .comes_back = true, .owners_act = true});
+  compare<random_client_side>(
+      {.patience = GetParam() % 2 == 0, .many_names = true, .comes_back = true, .owners_act = true});
   EXPECT_GT(happened_["came back"], 0);
 }
 
 TEST_P(PostgresqlRules, TheSqlDoesWithALockOfSeveralOwnersWhoseRowsComeBackWhatTheRulesSay) {
-  compare<random_permits>({.patience = GetParam() % 2 == 0, .many_names = true, .comes_back = true, .owners_act = true});
+  compare<random_permits>(
+      {.patience = GetParam() % 2 == 0, .many_names = true, .comes_back = true, .owners_act = true});
   EXPECT_GT(happened_["came back"], 0);
 }
 

@@ -1,4 +1,5 @@
-// The functions of sql/*.sql on a real server, which are told the time; and what must be true of the rows that they leave.
+// The functions of sql/*.sql on a real server, which are told the time; and what must be true of the rows that they
+// leave.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -36,9 +37,13 @@ class sql_server {
     std::string wrong;  // an answer or a notification that no client understands
   };
 
-  /// `sweeps`: whenever the time is set, everything that has expired goes, so that it does not come back when the clock does.
-  sql_server(test::postgresql_server const& at, std::vector<std::string> const& clients, std::string_view schema, bool sweeps)
-      : sweeps_{sweeps}, own_{at}, connection_{PQconnectdb(at.url().c_str()), &PQfinish} {
+  /// `sweeps`: whenever the time is set, everything that has expired goes, so that it does not come back when the clock
+  /// does.
+  sql_server(test::postgresql_server const& at, std::vector<std::string> const& clients, std::string_view schema,
+             bool sweeps)
+      : sweeps_{sweeps},
+        own_{at},
+        connection_{PQconnectdb(at.url().c_str()), &PQfinish} {
     PQsetNoticeProcessor(
         connection_.get(), [](void*, char const*) {}, nullptr);
     own_.ask("set jit = off");
@@ -64,7 +69,8 @@ class sql_server {
   void at(std::int64_t now_us) {
     now_us_ = now_us;
     std::string const time = std::to_string(now_us);
-    run("select set_config('conch.test_now', '" + time + "', false)" + (sweeps_ ? ", conch.test_time(" + time + ")" : ""));
+    run("select set_config('conch.test_now', '" + time + "', false)" +
+        (sweeps_ ? ", conch.test_time(" + time + ")" : ""));
   }
 
   void subscribe(std::string const& client, bool on) {
@@ -83,7 +89,8 @@ class sql_server {
       formats.push_back(s.format(n));
     }
     std::unique_ptr<PGresult, decltype(&PQclear)> const r{
-        PQexecPrepared(connection_.get(), s.name(), s.size(), values.data(), lengths.data(), formats.data(), 0), &PQclear};
+        PQexecPrepared(connection_.get(), s.name(), s.size(), values.data(), lengths.data(), formats.data(), 0),
+        &PQclear};
     outcome all;
     postgresql::reply reply;
     if (PQresultStatus(r.get()) == PGRES_TUPLES_OK) {
@@ -96,7 +103,8 @@ class sql_server {
     }
     std::vector<std::int64_t> numbers;
     protocol::answer const a = postgresql::to_answer(reply, numbers);
-    if (a.what != protocol::fault::none && a.what != protocol::fault::wrong_type) all.wrong = "no answer, but: " + all.said;
+    if (a.what != protocol::fault::none && a.what != protocol::fault::wrong_type)
+      all.wrong = "no answer, but: " + all.said;
     all.reply = read_reply(c, a);
     // They are those of this very transaction, in the order in which it made them.
     for (PGnotify* n = PQnotifies(connection_.get()); n != nullptr; n = PQnotifies(connection_.get())) {
@@ -106,22 +114,27 @@ class sql_server {
     return all;
   }
 
-  /// What is wrong with the rows of locks that were renewed: a hold is confirmed, lives for its lease at least, and if that is asked for its fence is
-  /// kept.
-  std::string wrong_renewal(protocol::renew_command const& c, protocol::renew_reply const& r, std::string const& client) {
+  /// What is wrong with the rows of locks that were renewed: a hold is confirmed, lives for its lease at least, and if
+  /// that is asked for its fence is kept.
+  std::string wrong_renewal(protocol::renew_command const& c, protocol::renew_reply const& r,
+                            std::string const& client) {
     for (std::size_t i = 0; i < r.locks.size(); ++i) {
       protocol::renewal const& item = c.items[i];
       if (r.locks[i].what != protocol::renew_reply::kind::renewed) continue;
-      std::string const ms = std::to_string(now_us_ / 1000), key = test::bytes_literal("conch:{" + std::string{item.name} + "}");
+      std::string const ms = std::to_string(now_us_ / 1000),
+                        key = test::bytes_literal("conch:{" + std::string{item.name} + "}");
       std::string const owner =
           "from conch.lock l, lateral (" +
-          std::string{c.permits ? "select p.fence, p.claimed, p.ends / 1000 as until from conch.part p where p.key = l.key and p.id = "
+          std::string{c.permits ? "select p.fence, p.claimed, p.ends / 1000 as until from conch.part p where p.key = "
+                                  "l.key and p.id = "
                                 : "select l.owner_fence as fence, l.claimed, l.owner_until as until where l.owner = "} +
           "'" + client + "." + engine::to_text(item.id) + "') o where l.key = " + key;
-      std::string const forgotten =
-          c.retention.count() == 0 ? "" : " or l.fence < o.fence or l.fence_until < " + ms + " + " + std::to_string(c.retention.count());
-      std::string const wrong = own_.ask("select count(*) filter (where o.claimed or o.until < " + ms + " + " + std::to_string(item.lease.count()) +
-                                         forgotten + ") || ' of ' || count(*) " + owner);
+      std::string const forgotten = c.retention.count() == 0 ? ""
+                                                             : " or l.fence < o.fence or l.fence_until < " + ms +
+                                                                   " + " + std::to_string(c.retention.count());
+      std::string const wrong =
+          own_.ask("select count(*) filter (where o.claimed or o.until < " + ms + " + " +
+                   std::to_string(item.lease.count()) + forgotten + ") || ' of ' || count(*) " + owner);
       if (wrong != "0 of 1") return "a renewal has left wrong rows: " + wrong;
     }
     return {};
@@ -148,10 +161,10 @@ class sql_server {
       std::string what, id, claimed, map, limit_set;
       words >> what;
       if (what == "l") {
-        std::int64_t owner_fence = 0, owner_until = 0, kind = 0, limit = 0, used = 0, hash_until = 0, line_until = 0, fence = 0, fence_until = 0,
-                     requests_until = 0, watchers_until = 0;
-        words >> id >> owner_fence >> claimed >> owner_until >> kind >> limit >> used >> limit_set >> hash_until >> line_until >> fence >>
-            fence_until >> requests_until >> watchers_until >> map;
+        std::int64_t owner_fence = 0, owner_until = 0, kind = 0, limit = 0, used = 0, hash_until = 0, line_until = 0,
+                     fence = 0, fence_until = 0, requests_until = 0, watchers_until = 0;
+        words >> id >> owner_fence >> claimed >> owner_until >> kind >> limit >> used >> limit_set >> hash_until >>
+            line_until >> fence >> fence_until >> requests_until >> watchers_until >> map;
         s.line_kept = left(line_until);
         s.fence_kept = left(fence_until);
         s.fence = s.fence_kept < 0 ? 0 : fence;
@@ -174,7 +187,8 @@ class sql_server {
         std::int64_t weight = 0, fence = 0, ends = 0, segment = 0;
         words >> id >> weight >> fence >> claimed >> ends >> segment;
         if (s.kind.size() != 1 || (ends <= now_us_ && !all)) continue;
-        s.owners[id] = std::to_string(weight) + (claimed == "t" ? " c " : " h ") + std::to_string(ends) + ' ' + std::to_string(segment);
+        s.owners[id] = std::to_string(weight) + (claimed == "t" ? " c " : " h ") + std::to_string(ends) + ' ' +
+                       std::to_string(segment);
         s.fences[id] = fence;
       } else if (what == "q" && s.line_kept >= 0) {
         std::int64_t ticket = 0;
@@ -194,7 +208,8 @@ class sql_server {
     return s;
   }
 
-  /// What is wrong with the rows; empty: nothing. Sums are sums, nothing of a row that has gone is left, and what is kept is not lost or lowered.
+  /// What is wrong with the rows; empty: nothing. Sums are sums, nothing of a row that has gone is left, and what is
+  /// kept is not lost or lowered.
   std::string wrong_rows() {
     static std::string const contradiction = R"(
       select string_agg(encode(key, 'escape') || ' ' || what, '; ') from (
@@ -218,10 +233,12 @@ class sql_server {
           union select key from conch.watcher) o where not exists (select from conch.lock l where l.key = o.key)
       ) x where what is not null)";
     std::string question = contradiction;
-    for (std::size_t at; (at = question.find("NOW")) != std::string::npos;) question.replace(at, 3, std::to_string(now_us_ / 1000));
+    for (std::size_t at; (at = question.find("NOW")) != std::string::npos;)
+      question.replace(at, 3, std::to_string(now_us_ / 1000));
     std::string wrong = own_.ask(question);
     std::string const rows = own_.ask(
-        "select string_agg(encode(key, 'hex') || ' ' || fence || ' ' || fence_until || ' ' || greatest(owner_until, hash_until, line_until, "
+        "select string_agg(encode(key, 'hex') || ' ' || fence || ' ' || fence_until || ' ' || greatest(owner_until, "
+        "hash_until, line_until, "
         "fence_until), "
         "';') from conch.lock");
     std::map<std::string, kept> now;
@@ -238,8 +255,10 @@ class sql_server {
     for (auto const& [key, before] : kept_) {
       auto const it = now.find(key);
       if (it == now.end() && before.until >= ms) wrong += "; a row has gone that is kept: " + key;
-      if (it != now.end() && before.fence_until >= ms && it->second.fence < before.fence) wrong += "; a kept fence is lowered: " + key;
-      if (it != now.end() && before.fence_until >= ms && it->second.fence_until < ms) wrong += "; a kept fence is forgotten: " + key;
+      if (it != now.end() && before.fence_until >= ms && it->second.fence < before.fence)
+        wrong += "; a kept fence is lowered: " + key;
+      if (it != now.end() && before.fence_until >= ms && it->second.fence_until < ms)
+        wrong += "; a kept fence is forgotten: " + key;
     }
     kept_ = std::move(now);
     return wrong;
@@ -253,7 +272,8 @@ class sql_server {
   void run(std::string const& statements) {
     std::unique_ptr<PGresult, decltype(&PQclear)> const r{PQexec(connection_.get(), statements.c_str()), &PQclear};
     auto const status = PQresultStatus(r.get());
-    if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) throw std::runtime_error{PQresultErrorMessage(r.get())};
+    if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK)
+      throw std::runtime_error{PQresultErrorMessage(r.get())};
   }
 
   void read_push(std::string const& client, std::string const& payload, outcome& out) {
@@ -261,7 +281,8 @@ class sql_server {
     auto const p = postgresql::read_push(payload, {client, "conch:"}, name);
     if (!p) out.wrong = "no notification of conch: " + payload;
     // A grant goes only to clients that are connected. All else is notified without a check.
-    if (p && (std::holds_alternative<protocol::pushed_grant>(*p) || listens_.contains(client))) out.pushes.push_back(seen(client, *p));
+    if (p && (std::holds_alternative<protocol::pushed_grant>(*p) || listens_.contains(client)))
+      out.pushes.push_back(seen(client, *p));
   }
 
   bool const sweeps_;
@@ -277,7 +298,8 @@ class sql_server {
 inline bool is_for_one_server(protocol::command& c) {
   if (auto* const acquire = std::get_if<protocol::acquire_command>(&c)) acquire->proposal = 0;
   if (auto* const release = std::get_if<protocol::release_command>(&c)) release->floor = release->next_fence_floor = 0;
-  return !std::holds_alternative<protocol::confirm_command>(c) && !std::holds_alternative<protocol::prove_publish_command>(c);
+  return !std::holds_alternative<protocol::confirm_command>(c) &&
+         !std::holds_alternative<protocol::prove_publish_command>(c);
 }
 
 /// Clients that wait for a free lock are told in the order of asking, and in SQL in any.
@@ -304,21 +326,25 @@ inline std::string difference_of_states(sql_server& sql, rules_server& rules, st
   compared_state const is = sql.state(name);
   compared_state should = state_of(l, now);
   if (should.limit_is_set && (is.kept > should.kept || is.line_kept > should.line_kept)) {
-    // As the scripts: a limit that was set is remembered somewhat longer, from whenever its owners are looked at, and with it the line.
+    // As the scripts: a limit that was set is remembered somewhat longer, from whenever its owners are looked at, and
+    // with it the line.
     if (is.kept > should.kept) l.kept += (is.kept - should.kept) * 1000;
-    if (should.line_kept >= 0 && is.line_kept > should.line_kept) l.line_kept += (is.line_kept - should.line_kept) * 1000;
+    if (should.line_kept >= 0 && is.line_kept > should.line_kept)
+      l.line_kept += (is.line_kept - should.line_kept) * 1000;
     should = state_of(l, now);
     ++happened["a limit kept longer"];
   }
   ++happened["states"];
   happened["owners"] += static_cast<int>(should.owners.size());
   happened["in line"] += static_cast<int>(should.line.size());
-  return is == should ? "" : "other rows: " + testing::PrintToString(is) + " instead of " + testing::PrintToString(should);
+  return is == should ? ""
+                      : "other rows: " + testing::PrintToString(is) + " instead of " + testing::PrintToString(should);
 }
 
 /// Random commands at both. What differs first, or is wrong with the rows; empty: nothing.
 template <class Side, class Reference>
-std::string difference(Side& side, sql_server& sql, Reference& reference, int steps, std::map<std::string, int>& happened) {
+std::string difference(Side& side, sql_server& sql, Reference& reference, int steps,
+                       std::map<std::string, int>& happened) {
   std::set<std::string> listening;
   auto const change = [&](std::string const& client) {
     bool const on = listening.insert(client).second;
@@ -335,7 +361,8 @@ std::string difference(Side& side, sql_server& sql, Reference& reference, int st
     sql.at(side.now());
     reference.at(side.now());
     if constexpr (are_rules) {
-      // When the clock goes back, something that has expired may be there again, or not: both are right, so the rules are told which.
+      // When the clock goes back, something that has expired may be there again, or not: both are right, so the rules
+      // are told which.
       for (auto& [name, l] : reference.locks) {
         if (side.now() >= before || reference.ends_at_once) break;
         compared_state const was = state_of(l, side.now());
@@ -349,8 +376,8 @@ std::string difference(Side& side, sql_server& sql, Reference& reference, int st
     in_order(expected.pushes);
     without_repetitions(expected.pushes);
     in_order(got.pushes);
-    std::string const where = " at step " + std::to_string(step) + " at " + std::to_string(side.now()) + ", " + client + " sends\n" +
-                              described(command) + "\nanswer: " + got.said;
+    std::string const where = " at step " + std::to_string(step) + " at " + std::to_string(side.now()) + ", " + client +
+                              " sends\n" + described(command) + "\nanswer: " + got.said;
     if (!got.wrong.empty()) return got.wrong + where;
     seen_grants const heard = got.pushes;
     if constexpr (are_rules) {
@@ -358,19 +385,23 @@ std::string difference(Side& side, sql_server& sql, Reference& reference, int st
       if (std::string const wrong = allow(command, got.pushes, expected.pushes); !wrong.empty()) return wrong + where;
     }
     if (got.reply != expected.reply) {
-      return "another reply: " + testing::PrintToString(got.reply) + " instead of " + testing::PrintToString(expected.reply) + where;
+      return "another reply: " + testing::PrintToString(got.reply) + " instead of " +
+             testing::PrintToString(expected.reply) + where;
     }
     if (got.pushes != expected.pushes) {
-      return "other pushes: " + testing::PrintToString(got.pushes) + " instead of " + testing::PrintToString(expected.pushes) + where;
+      return "other pushes: " + testing::PrintToString(got.pushes) + " instead of " +
+             testing::PrintToString(expected.pushes) + where;
     }
     if (std::string const wrong = sql.wrong_rows(); !wrong.empty()) return wrong + where;
     auto const* const renews = std::get_if<protocol::renew_command>(&command);
-    if (auto const* const renewed = std::get_if<protocol::renew_reply>(&got.reply); renewed != nullptr && renews != nullptr) {
+    if (auto const* const renewed = std::get_if<protocol::renew_reply>(&got.reply);
+        renewed != nullptr && renews != nullptr) {
       if (std::string const wrong = sql.wrong_renewal(*renews, *renewed, client); !wrong.empty()) return wrong + where;
     }
     if constexpr (are_rules) {
       for (std::string const& name : names_of(command)) {
-        if (std::string const wrong = difference_of_states(sql, reference, name, side.now(), happened); !wrong.empty()) return wrong + where;
+        if (std::string const wrong = difference_of_states(sql, reference, name, side.now(), happened); !wrong.empty())
+          return wrong + where;
       }
       ++happened[kind_of(got.reply)];
     } else if (got.reply.index() == 0) {
@@ -389,7 +420,9 @@ std::string difference(Side& side, sql_server& sql, Reference& reference, int st
     if (!is_for_one_server(command)) continue;
     if constexpr (are_rules) {
       // No client is patient where it asks again.
-      if (auto* const release = std::get_if<protocol::release_command>(&command); release != nullptr && release->patient) release->new_id = 0;
+      if (auto* const release = std::get_if<protocol::release_command>(&command);
+          release != nullptr && release->patient)
+        release->new_id = 0;
     }
     if (std::string how = compare(command, client); !how.empty()) return how;
     // Every third client does what it should with a grant that it receives: it confirms it, before the claim ends.
@@ -397,7 +430,8 @@ std::string difference(Side& side, sql_server& sql, Reference& reference, int st
     for (seen_grant const& g : heard) {
       if (g.fence <= 0 || g.fence % 3 != 0) continue;
       protocol::renewal const item{g.name, g.id, std::chrono::milliseconds{100}, 0, g.fence};
-      protocol::renew_command const confirms{{&item, 1}, false, g.kind != engine::permit_kind::none, std::chrono::milliseconds{2'000}};
+      protocol::renew_command const confirms{
+          {&item, 1}, false, g.kind != engine::permit_kind::none, std::chrono::milliseconds{2'000}};
       if (std::string how = compare(confirms, g.client); !how.empty()) return how;
       ++happened["confirmed claims"];
     }

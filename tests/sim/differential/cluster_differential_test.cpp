@@ -1,6 +1,6 @@
-// Two masters of a Cluster: two real servers, and two models. What the client relies on while a slot moves from one to the other: what is
-// redirected and to where, what three keys may do, what a script may touch, which clients receive from a shard channel, and which are told that it
-// left.
+// Two masters of a Cluster: two real servers, and two models. What the client relies on while a slot moves from one to
+// the other: what is redirected and to where, what three keys may do, what a script may touch, which clients receive
+// from a shard channel, and which are told that it left.
 
 #include <algorithm>
 #include <array>
@@ -37,8 +37,9 @@ class both_clusters {
       int const port = free_port();
       nodes_[i].port = port;
       nodes_[i].host = "127.0.0.1";
-      real_[i] = std::make_unique<real_redis_server>(words{"--port", std::to_string(port), "--cluster-enabled", "yes", "--cluster-announce-ip",
-                                                           "127.0.0.1", "--cluster-node-timeout", "60000", "--bind", "127.0.0.1"});
+      real_[i] = std::make_unique<real_redis_server>(words{"--port", std::to_string(port), "--cluster-enabled", "yes",
+                                                           "--cluster-announce-ip", "127.0.0.1",
+                                                           "--cluster-node-timeout", "60000", "--bind", "127.0.0.1"});
       for (auto& t : talk_[i]) {
         t.real = std::make_unique<raw_redis_client>(real_[i]->socket_path());
         t.modelled = model_[i].connect("a:1");
@@ -47,7 +48,8 @@ class both_clusters {
       }
       nodes_[i].id = admin(i, {"CLUSTER", "MYID"}).text;
       admin(i, {"CLUSTER", "SET-CONFIG-EPOCH", std::to_string(i + 1)});
-      admin(i, {"CLUSTER", "ADDSLOTSRANGE", i == 0 ? "0" : std::to_string(boundary), std::to_string(i == 0 ? boundary - 1 : 16383)});
+      admin(i, {"CLUSTER", "ADDSLOTSRANGE", i == 0 ? "0" : std::to_string(boundary),
+                std::to_string(i == 0 ? boundary - 1 : 16383)});
       model_[i].join_cluster(nodes_[i]);
       model_[i].set_unsubscribed_channels_are_keys(is_redis_since_7_2(admin(i, {"INFO", "server"}).text));
     }
@@ -98,7 +100,8 @@ class both_clusters {
 
   void move_key(std::string const& key, std::size_t from) {
     set_time();
-    std::string const said = admin(from, {"MIGRATE", "127.0.0.1", std::to_string(nodes_[1 - from].port), key, "0", "10000", "REPLACE"}).text;
+    std::string const said =
+        admin(from, {"MIGRATE", "127.0.0.1", std::to_string(nodes_[1 - from].port), key, "0", "10000", "REPLACE"}).text;
     EXPECT_EQ(said == "OK", model_[from].move_key(key, model_[1 - from])) << said;
   }
 
@@ -113,7 +116,9 @@ class both_clusters {
   }
 
   std::string address(std::size_t i) const { return nodes_[i].host + ':' + std::to_string(nodes_[i].port); }
-  std::vector<std::string> take_heard(std::size_t at, std::size_t by) { return std::exchange(talk_[at][by].compared, {}); }
+  std::vector<std::string> take_heard(std::size_t at, std::size_t by) {
+    return std::exchange(talk_[at][by].compared, {});
+  }
 
  private:
   struct talker {
@@ -128,7 +133,9 @@ class both_clusters {
     return end == std::string::npos ? push : push.substr(0, end);
   }
 
-  static bool is_redis_since_7_2(std::string const& info) { return info.find("\r\nvalkey_version:") == std::string::npos && is_since_7_2(info); }
+  static bool is_redis_since_7_2(std::string const& info) {
+    return info.find("\r\nvalkey_version:") == std::string::npos && is_since_7_2(info);
+  }
 
   static std::string printed(std::size_t at, std::size_t by, words const& argv) {
     std::string text = std::to_string(at) + '/' + std::to_string(by) + ':';
@@ -178,10 +185,12 @@ class both_clusters {
     wait_until(what, [&] { return admin(at, {"CLUSTER", "INFO"}).text.find(what) != std::string::npos; });
   }
 
-  /// A slot that goes back before the others know its new owner's epoch may be taken from it by an old message of theirs.
+  /// A slot that goes back before the others know its new owner's epoch may be taken from it by an old message of
+  /// theirs.
   void agree_on(std::size_t owner) {
     wait_until("one epoch, the new owner's", [&] {
-      std::string const of_owner = admin(owner, {"CLUSTER", "INFO"}).text, of_other = admin(1 - owner, {"CLUSTER", "INFO"}).text;
+      std::string const of_owner = admin(owner, {"CLUSTER", "INFO"}).text,
+                        of_other = admin(1 - owner, {"CLUSTER", "INFO"}).text;
       std::string const epoch = field(of_owner, "cluster_my_epoch");
       return field(of_owner, "cluster_current_epoch") == epoch && field(of_other, "cluster_current_epoch") == epoch;
     });
@@ -196,7 +205,8 @@ class both_clusters {
     std::string const other = nodes_[1 - at].id;
     wait_until("all slots", [&] {
       value const all = admin(at, {"CLUSTER", "SLOTS"});
-      return all.items.size() == 2 && (all.items[0].items[2].items[2].text == other || all.items[1].items[2].items[2].text == other);
+      return all.items.size() == 2 &&
+             (all.items[0].items[2].items[2].text == other || all.items[1].items[2].items[2].text == other);
     });
   }
 
@@ -227,7 +237,8 @@ TEST(Cluster, SaysWhereAKeyIs) {
   ASSERT_GE(slot, both_clusters::boundary);
   EXPECT_EQ(both.same(target, {"GET", "{t}a"}), "-\"MOVED " + std::to_string(slot) + ' ' + both.address(source) + '"');
   both.same(source, {"GET", "{t}a"});
-  for (char const* key : {"a", "{}b", "x{t}y{u}", "{t", "}{t}", "{{t}}", ""}) both.same(target, {"CLUSTER", "KEYSLOT", key});
+  for (char const* key : {"a", "{}b", "x{t}y{u}", "{t", "}{t}", "{{t}}", ""})
+    both.same(target, {"CLUSTER", "KEYSLOT", key});
   for (std::size_t at : {0, 1}) {
     both.same(at, {"CLUSTER", "SLOTS"});
     both.same(at, {"CLUSTER", "MYID"});
@@ -277,7 +288,9 @@ TEST(Cluster, D6AScriptThatEmptiesALineAtTheSourceEndsInTheMiddle) {
   both.same(source, {"SET", "{t}a", "1"});
   both.begin_to_move(slot, source);
   EXPECT_EQ(
-      both.same(source, on("redis.call('SET', KEYS[2], 2) redis.call('ZPOPMIN', KEYS[1]) return redis.call('ZCARD', KEYS[1])", {"{t}q", "{t}a"})),
+      both.same(source,
+                on("redis.call('SET', KEYS[2], 2) redis.call('ZPOPMIN', KEYS[1]) return redis.call('ZCARD', KEYS[1])",
+                   {"{t}q", "{t}a"})),
       "non local key");
   EXPECT_EQ(both.same(source, {"GET", "{t}a"}), "\"2\"") << "what it did before stays";
 }
@@ -294,7 +307,8 @@ TEST(Cluster, D7WhoListensIsToldThatTheSlotHasLeft) {
   both.same(source, {"SPUBLISH", "{t}one", "o"});
   both.same(source, 2, {"SSUBSCRIBE", "{t}two"});
   both.same(target, {"ASKING"});
-  EXPECT_EQ(both.same(target, on("return redis.call('SPUBLISH', '{t}one', 'p')", {"{t}a"})), ":0") << "D5: they listen at the source";
+  EXPECT_EQ(both.same(target, on("return redis.call('SPUBLISH', '{t}one', 'p')", {"{t}a"})), ":0")
+      << "D5: they listen at the source";
   both.end_move(slot, source);
   auto const told = both.take_heard(source, 1);
   ASSERT_FALSE(told.empty());
@@ -340,7 +354,11 @@ TEST(Cluster, RandomCommandsWhileASlotMoves) {
       case 6: both.same(at, by, {"SSUBSCRIBE", "{t}ch"}); break;
       case 7: both.same(at, by, {"SPUBLISH", "{t}ch", "m" + std::to_string(i)}); break;
       case 8: both.same(at, by, {"ZADD", "{t}q", "1", std::to_string(below(3))}); break;
-      case 9: both.same(at, by, on("local e = redis.call('ZPOPMIN', KEYS[1]) return {#e, redis.call('ZCARD', KEYS[1])}", {"{t}q", key})); break;
+      case 9:
+        both.same(
+            at, by,
+            on("local e = redis.call('ZPOPMIN', KEYS[1]) return {#e, redis.call('ZCARD', KEYS[1])}", {"{t}q", key}));
+        break;
       case 10: both.same(at, by, on("return {redis.call('GET', '{t}b'), redis.pcall('SET', '{t}c', 1)}", {key})); break;
       case 11: both.same(at, by, {"SUNSUBSCRIBE", "{t}ch"}); break;
       default: both.same(at, by, {"GET", key}); break;

@@ -24,18 +24,27 @@
 namespace conch::sim {
 
 /// What a command is answered. A fault: it was not carried out, or nobody can read that.
-using any_reply = std::variant<protocol::fault, protocol::acquire_reply, protocol::tries_reply, protocol::release_reply, protocol::renew_reply,
-                               engine::lock_report, protocol::order_reply, protocol::session_reply, protocol::watch_reply>;
+using any_reply = std::variant<protocol::fault, protocol::acquire_reply, protocol::tries_reply, protocol::release_reply,
+                               protocol::renew_reply, engine::lock_report, protocol::order_reply,
+                               protocol::session_reply, protocol::watch_reply>;
 
 /// As the client reads an answer to a command.
 struct reply_reader {
   protocol::answer const& a;
 
   any_reply operator()(protocol::acquire_command const& c) const { return protocol::read_acquire(a, c.proposal); }
-  any_reply operator()(protocol::acquire_all_command const& c) const { return whole(protocol::read_tries(a, c.items.size())); }
-  any_reply operator()(protocol::release_command const& c) const { return protocol::read_release(a, c.new_id != 0, c.permit != nullptr); }
-  any_reply operator()(protocol::renew_command const& c) const { return whole(protocol::read_renew(a, c.items.size(), false)); }
-  any_reply operator()(protocol::confirm_command const& c) const { return whole(protocol::read_renew(a, c.items.size(), true)); }
+  any_reply operator()(protocol::acquire_all_command const& c) const {
+    return whole(protocol::read_tries(a, c.items.size()));
+  }
+  any_reply operator()(protocol::release_command const& c) const {
+    return protocol::read_release(a, c.new_id != 0, c.permit != nullptr);
+  }
+  any_reply operator()(protocol::renew_command const& c) const {
+    return whole(protocol::read_renew(a, c.items.size(), false));
+  }
+  any_reply operator()(protocol::confirm_command const& c) const {
+    return whole(protocol::read_renew(a, c.items.size(), true));
+  }
   any_reply operator()(protocol::inspect_command const&) const { return whole(protocol::read_inspect(a)); }
   any_reply operator()(protocol::force_command const&) const { return whole(protocol::read_force(a)); }
   any_reply operator()(protocol::request_command const&) const { return whole(protocol::read_force(a)); }
@@ -84,8 +93,8 @@ struct seen_grant {
 using seen_grants = std::vector<seen_grant>;
 
 inline std::ostream& operator<<(std::ostream& out, seen_grant const& g) {
-  return out << g.client << '.' << engine::to_text(g.id) << " gets " << g.name << " fence " << g.fence << " at " << g.granted_us << " for "
-             << g.claim_ms << " segment " << g.segment;
+  return out << g.client << '.' << engine::to_text(g.id) << " gets " << g.name << " fence " << g.fence << " at "
+             << g.granted_us << " for " << g.claim_ms << " segment " << g.segment;
 }
 
 inline seen_grant seen(std::string_view client, protocol::pushed_grant const& g) {
@@ -103,15 +112,21 @@ constexpr std::int64_t missed_mark = -5;
 
 inline seen_grant seen(std::string_view client, protocol::push const& p) {
   protocol::pushed_grant const all = std::visit(
-      overloaded{
-          [](protocol::pushed_grant const& g) { return g; },
-          [](protocol::revocation const& r) { return protocol::pushed_grant{.name = r.name, .id = r.id}; },
-          [](protocol::request_to_let_go const& r) { return protocol::pushed_grant{.name = r.name, .id = r.id, .fence = requested_mark}; },
-          [](protocol::end_of_hold const& e) {
-            return protocol::pushed_grant{.name = e.name, .id = e.id, .fence = e.more ? freed_and_more_mark : freed_mark};
-          },
-          [](protocol::missed_turn const& m) { return protocol::pushed_grant{.name = m.name, .id = m.id, .fence = missed_mark}; },
-          [](protocol::end_of_lease const& e) { return protocol::pushed_grant{.name = e.name, .id = e.id, .fence = end_mark, .claim = e.left}; }},
+      overloaded{[](protocol::pushed_grant const& g) { return g; },
+                 [](protocol::revocation const& r) { return protocol::pushed_grant{.name = r.name, .id = r.id}; },
+                 [](protocol::request_to_let_go const& r) {
+                   return protocol::pushed_grant{.name = r.name, .id = r.id, .fence = requested_mark};
+                 },
+                 [](protocol::end_of_hold const& e) {
+                   return protocol::pushed_grant{
+                       .name = e.name, .id = e.id, .fence = e.more ? freed_and_more_mark : freed_mark};
+                 },
+                 [](protocol::missed_turn const& m) {
+                   return protocol::pushed_grant{.name = m.name, .id = m.id, .fence = missed_mark};
+                 },
+                 [](protocol::end_of_lease const& e) {
+                   return protocol::pushed_grant{.name = e.name, .id = e.id, .fence = end_mark, .claim = e.left};
+                 }},
       p);
   return seen(client, all);
 }
@@ -130,7 +145,8 @@ class listening_client final : public memory::store::listener {
 class listening_clients {
  public:
   template <class Other>
-  listening_clients(std::vector<std::string> const& all, memory::store& store, Other& other, seen_grants& out) : store_{store} {
+  listening_clients(std::vector<std::string> const& all, memory::store& store, Other& other, seen_grants& out)
+      : store_{store} {
     for (auto const& client : all) {
       clients_.try_emplace(client, client, out);
       change(client, other);
@@ -164,7 +180,8 @@ struct generator_options {
   bool comes_back = false;  // what has expired, where no command has looked at it before the clock goes back
   bool near_2020 = false;   // the clock begins before that of tokens does
   bool mixed_kinds = true;  // one name as a mutex and as a lock with several owners
-  bool owners_act = false;  // as with real clients: more releases are an owner's, and an id asks for one thing, and adopts nothing else
+  // as with real clients: more releases are an owner's, and an id asks for one thing, and adopts nothing else
+  bool owners_act = false;
 };
 
 /// The first that this client has asked for, from that place on and then from the beginning. Null: there is none.

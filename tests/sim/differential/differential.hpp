@@ -54,8 +54,8 @@ class differential {
         continue;
       }
       same = false;
-      ADD_FAILURE() << "connection " << i << " after connection " << who << " sent\n  " << printed(argv) << "\n  real:  " << shown(real[i])
-                    << "\n  model: " << shown(modelled[i]);
+      ADD_FAILURE() << "connection " << i << " after connection " << who << " sent\n  " << printed(argv)
+                    << "\n  real:  " << shown(real[i]) << "\n  model: " << shown(modelled[i]);
     }
     for (auto& pair : pairs_) {
       if (pair.closed || !model_.connected(pair.id)) {
@@ -110,25 +110,29 @@ class differential {
     return std::chrono::duration_cast<std::chrono::microseconds>(now).count();
   }
 
-  // The real server carries the command out a little later, on a busy machine much later. What ends meanwhile would be there in the
-  // model only.
+  // The real server carries the command out a little later, on a busy machine much later. What ends meanwhile would be
+  // there in the model only.
   void let_end_what_ends_soon() {
-    constexpr std::int64_t soon_ms = 200, later_ms = 50;  // the server wrote it down after the model had been told the time
+    // the server wrote it down after the model had been told the time
+    constexpr std::int64_t soon_ms = 200, later_ms = 50;
     for (bool ends = true; ends;) {
       ends = false;
       model_.set_time_us(now_us());
       for (auto const& key : model_.keys()) {
         if (!key.expires_at_ms || *key.expires_at_ms > now_us() / 1000 + soon_ms) continue;
-        std::this_thread::sleep_for(std::chrono::milliseconds{std::max<std::int64_t>(1, *key.expires_at_ms + later_ms - now_us() / 1000)});
+        std::this_thread::sleep_for(
+            std::chrono::milliseconds{std::max<std::int64_t>(1, *key.expires_at_ms + later_ms - now_us() / 1000)});
         ends = true;
       }
     }
   }
 
-  // PEXPIRE with GT or LT after another with the same time: which of them ends later depends on the millisecond in which each side
-  // carries them out, if no time lies between them.
+  // PEXPIRE with GT or LT after another with the same time: which of them ends later depends on the millisecond in
+  // which each side carries them out, if no time lies between them.
   static bool may_compare_expiries(words const& argv) {
-    return std::any_of(argv.begin(), argv.end(), [](std::string const& word) { return word == "GT" || word == "LT" || word.starts_with("EVAL"); });
+    return std::any_of(argv.begin(), argv.end(), [](std::string const& word) {
+      return word == "GT" || word == "LT" || word.starts_with("EVAL");
+    });
   }
 
   std::string address() const { return server_.socket_path() + ":0"; }
@@ -233,8 +237,8 @@ class differential {
   }
 
   static bool is(words const& argv, std::size_t i, std::string_view name) {
-    return i < argv.size() &&
-           std::equal(argv[i].begin(), argv[i].end(), name.begin(), name.end(), [](char a, char b) { return (a | 0x20) == (b | 0x20); });
+    return i < argv.size() && std::equal(argv[i].begin(), argv[i].end(), name.begin(), name.end(),
+                                         [](char a, char b) { return (a | 0x20) == (b | 0x20); });
   }
 
   // What to compare, as bytes.
@@ -269,7 +273,9 @@ class differential {
     if (real.size() != modelled.size()) {
       return;
     }
-    auto const near = [](std::int64_t a, std::int64_t b, std::int64_t most) { return a > 0 && b > 0 && std::abs(a - b) <= most; };
+    auto const near = [](std::int64_t a, std::int64_t b, std::int64_t most) {
+      return a > 0 && b > 0 && std::abs(a - b) <= most;
+    };
     for (std::size_t i = 0; i < real.size(); ++i) {
       auto const& a = real[i];
       auto& b = modelled[i];
@@ -292,13 +298,15 @@ class differential {
       return out;
     };
     if (message.type == value::kind::set) {
-      std::sort(message.items.begin(), message.items.end(), [&](value const& a, value const& b) { return bytes(a) < bytes(b); });
+      std::sort(message.items.begin(), message.items.end(),
+                [&](value const& a, value const& b) { return bytes(a) < bytes(b); });
     } else if (message.type == value::kind::map && protocol == 3) {
       std::vector<std::pair<value, value>> entries;
       for (std::size_t i = 0; i + 1 < message.items.size(); i += 2) {
         entries.emplace_back(message.items[i], message.items[i + 1]);
       }
-      std::sort(entries.begin(), entries.end(), [&](auto const& a, auto const& b) { return bytes(a.first) < bytes(b.first); });
+      std::sort(entries.begin(), entries.end(),
+                [&](auto const& a, auto const& b) { return bytes(a.first) < bytes(b.first); });
       message.items.clear();
       for (auto& [key, content] : entries) {
         message.items.push_back(std::move(key));

@@ -124,7 +124,8 @@ constexpr weighted data_templates[] = {
 
 // Replies of these depend on the moment or on the order of a set: not for use inside scripts.
 constexpr weighted moment_templates[] = {
-    {4, "PTTL {k}"}, {1, "TTL {k}"}, {2, "PEXPIRETIME {k}"}, {1, "EXPIRETIME {k}"}, {1, "TIME"}, {2, "SMEMBERS {e}"}, {1, "DBSIZE"},
+    {4, "PTTL {k}"}, {1, "TTL {k}"},      {2, "PEXPIRETIME {k}"}, {1, "EXPIRETIME {k}"},
+    {1, "TIME"},     {2, "SMEMBERS {e}"}, {1, "DBSIZE"},
 };
 
 constexpr weighted client_templates[] = {
@@ -250,8 +251,9 @@ std::string generator::filled(std::string_view word) {
       return one_in(12) ? pick(odd) : std::to_string(static_cast<int>(below(9)) - 3);
     }
     case 'f': {
-      static words const odd{"1.5", "-inf",   "+inf",  "inf", "nan",  "(1",   "1e400", "abc", "", " 1", "0x10", "9007199254740993",
-                             "-0",  "1e-400", "3.0e5", "0.1", "1e17", "-1e16"};
+      static words const odd{"1.5",   "-inf",   "+inf",  "inf", "nan",  "(1",
+                             "1e400", "abc",    "",      " 1",  "0x10", "9007199254740993",
+                             "-0",    "1e-400", "3.0e5", "0.1", "1e17", "-1e16"};
       return one_in(3) ? pick(odd) : std::to_string(static_cast<int>(below(9)) - 2);
     }
     case 'b': {
@@ -308,9 +310,10 @@ generator::words generator::from_template(std::string_view text) {
 }
 
 generator::words generator::script_command() {
-  static constexpr std::string_view others[] = {"PUBLISH {c} {v}", "SPUBLISH {c} {v}", "PING", "SELECT 1",    "SELECT {n}",
-                                                "SUBSCRIBE {c}",   "CLIENT ID",        "EVAL", "NONE {v}",    "CLIENT NONE",
-                                                "HELLO 3",         "PUBLISH {c} {v}",  "TYPE", "SCRIPT FLUSH"};
+  static constexpr std::string_view others[] = {
+      "PUBLISH {c} {v}", "SPUBLISH {c} {v}", "PING", "SELECT 1",    "SELECT {n}",
+      "SUBSCRIBE {c}",   "CLIENT ID",        "EVAL", "NONE {v}",    "CLIENT NONE",
+      "HELLO 3",         "PUBLISH {c} {v}",  "TYPE", "SCRIPT FLUSH"};
   switch (below(8)) {
     case 0: return from_template(pick(others));
     case 1:
@@ -366,8 +369,10 @@ std::string generator::redis_call(char const* function) {
       out += ", ";
     }
     first = false;
-    static words const odd{"nil", "{}", "true", "1.5", "2^53", "-1", "1e20", "KEYS[1]", "KEYS[2]", "ARGV[1]", "ARGV[2]"};
-    bool const numeric = !word.empty() && word.find_first_not_of("0123456789") == word.npos && word.size() < 15 && word[0] != '0';
+    static words const odd{"nil",  "{}",      "true",    "1.5",     "2^53",   "-1",
+                           "1e20", "KEYS[1]", "KEYS[2]", "ARGV[1]", "ARGV[2]"};
+    bool const numeric =
+        !word.empty() && word.find_first_not_of("0123456789") == word.npos && word.size() < 15 && word[0] != '0';
     if (numeric && one_in(2)) {
       out += word;
     } else if (one_in(40)) {

@@ -23,7 +23,8 @@ std::string in_hours(std::string source) {
 class GatheredDifferential : public testing::TestWithParam<bool> {};
 
 TEST_P(GatheredDifferential, AModelAndARealServerDoTheSame) {
-  constexpr std::size_t asks = std::size(random_gathering::clients);  // the connection of those that are not told anything
+  // the connection of those that are not told anything
+  constexpr std::size_t asks = std::size(random_gathering::clients);
   constexpr std::chrono::hours hour{1};
   differential both{asks + 1};
   random_gathering side{42, GetParam(), {.shortest = hour, .claim = hour}};
@@ -31,7 +32,8 @@ TEST_P(GatheredDifferential, AModelAndARealServerDoTheSame) {
   for (int step = 0; step < 1000 && !testing::Test::HasFailure(); ++step) {
     side.step();
     if (auto const change = side.subscription()) {
-      both.run_same(change->client, {change->hears ? "SUBSCRIBE" : "UNSUBSCRIBE", "conch:" + std::string{random_gathering::clients[change->client]}});
+      both.run_same(change->client, {change->hears ? "SUBSCRIBE" : "UNSUBSCRIBE",
+                                     "conch:" + std::string{random_gathering::clients[change->client]}});
     }
     for (auto const& words : side.tampering(hour)) both.run_same(asks, words);
 
@@ -66,8 +68,8 @@ TEST_P(GatheredDifferential, AModelAndARealServerDoTheSame) {
     EXPECT_GT(happened["ids alone"], 100);
     EXPECT_GT(happened["more than ids"], 100);
   }
-  for (char const* const what : {"only acquires", "only releases", " is a string", " is a hash", ":q is a zset", ":q is a string", ":f is a string",
-                                 ":f is a hash", ":w is a zset"}) {
+  for (char const* const what : {"only acquires", "only releases", " is a string", " is a hash", ":q is a zset",
+                                 ":q is a string", ":f is a string", ":f is a hash", ":w is a zset"}) {
     EXPECT_GT(happened[what], 3) << what;
   }
 }

@@ -1,5 +1,5 @@
-// memory:// against the rules that it follows, and against the real scripts in what it remembers. The scripts and the rules are compared in
-// rules_differential_test.cpp.
+// memory:// against the rules that it follows, and against the real scripts in what it remembers. The scripts and the
+// rules are compared in rules_differential_test.cpp.
 
 #include <gtest/gtest.h>
 
@@ -32,7 +32,9 @@ void compare_with_rules(Side& side, int steps) {
     protocol::command const command = side.command(client);
     auto const expected = rules.carry_out(command, client);
     pushed.clear();
-    ASSERT_EQ(reply_of(store, command, client, side.now()), expected.reply) << "step " << step << ", " << client << " sends\n" << described(command);
+    ASSERT_EQ(reply_of(store, command, client, side.now()), expected.reply)
+        << "step " << step << ", " << client << " sends\n"
+        << described(command);
     ASSERT_EQ(pushed, expected.pushes) << "step " << step << ", " << client << " sends\n" << described(command);
   }
 }

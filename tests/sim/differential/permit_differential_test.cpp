@@ -1,4 +1,5 @@
-// The scripts of locks with several owners on the model of Redis against a real server: answers, pushes and everything that is stored.
+// The scripts of locks with several owners on the model of Redis against a real server: answers, pushes and everything
+// that is stored.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +20,8 @@ namespace {
 
 TEST(PermitsDifferential, AModelAndARealServerDoTheSame) {
   differential both;
-  for (std::size_t i = 0; i < both.size(); ++i) both.run_same(i, {"SUBSCRIBE", "conch:" + random_permits::clients()[i]});
+  for (std::size_t i = 0; i < both.size(); ++i)
+    both.run_same(i, {"SUBSCRIBE", "conch:" + random_permits::clients()[i]});
   random_permits side{42, {.mixed_kinds = false}};
   for (int step = 0; step < 1500 && !testing::Test::HasFailure(); ++step) {
     side.step();

@@ -19,7 +19,10 @@ namespace conch::sim {
 /// What a client might do next, and things it would never do: answers must agree for all of them.
 class random_client_side {
  public:
-  explicit random_client_side(std::uint64_t seed, generator_options const& o = {}) : options_{o}, random_{seed}, clock_{o} {
+  explicit random_client_side(std::uint64_t seed, generator_options const& o = {})
+      : options_{o},
+        random_{seed},
+        clock_{o} {
     auto const clients = static_cast<std::size_t>(pick(2, 4));
     // Not in the order of their letters, and one a prefix of another.
     std::vector<std::string> const all{"c7f", "a01", "c7f0", "b"};
@@ -60,7 +63,8 @@ class random_client_side {
   std::string const& client() { return clients_[static_cast<std::size_t>(pick(0, std::ssize(clients_) - 1))]; }
   std::string const& name() {
     bool const is_seldom = options_.many_names && pick(0, 9) == 0;
-    return names_[static_cast<std::size_t>(is_seldom ? pick(usual_names_, std::ssize(names_) - 1) : pick(0, usual_names_ - 1))];
+    return names_[static_cast<std::size_t>(is_seldom ? pick(usual_names_, std::ssize(names_) - 1)
+                                                     : pick(0, usual_names_ - 1))];
   }
 
   protocol::command command(std::string const& client) {
@@ -69,7 +73,8 @@ class random_client_side {
     if (!asked_.empty() && pick(0, 11) == 0) {
       asked const& from = asked_[static_cast<std::size_t>(pick(0, std::ssize(asked_) - 1))];
       origin_ = from.origin;
-      protocol::acquire_command c{pick(0, 9) == 0 ? name() : *from.name, adopting_id(client), false, lease(), claim, retention};
+      protocol::acquire_command c{
+          pick(0, 9) == 0 ? name() : *from.name, adopting_id(client), false, lease(), claim, retention};
       if (pick(0, 5) == 0) c.not_after_us = now() + pick(-2, 2);
       c.origin = origin_;
       return c;
@@ -97,7 +102,9 @@ class random_client_side {
         // No client tries a lock twice at once.
         for (std::int64_t n = pick(1, 3); n > 0; --n) {
           protocol::attempt const one{name(), some_id(client), lease()};
-          if (std::none_of(attempts_.begin(), attempts_.end(), [&](auto const& other) { return other.name == one.name; })) attempts_.push_back(one);
+          if (std::none_of(attempts_.begin(), attempts_.end(),
+                           [&](auto const& other) { return other.name == one.name; }))
+            attempts_.push_back(one);
         }
         return protocol::acquire_all_command{attempts_, retention, pick(0, 5) == 0 ? now() + pick(-2, 2) : 0};
       }
@@ -107,7 +114,8 @@ class random_client_side {
       case 3: {
         // With the times that a command may leave out; seldom, since they are long.
         if (pick(0, 39) == 0)
-          return protocol::acquire_command{name(), some_id(client), true, redis::usual_lease, redis::usual_claim, redis::usual_retention};
+          return protocol::acquire_command{
+              name(), some_id(client), true, redis::usual_lease, redis::usual_claim, redis::usual_retention};
         protocol::acquire_command c{name(), some_id(client), pick(0, 4) != 0, lease(), claim, retention};
         if (pick(0, 3) == 0) c.ticket = now() + pick(-300'000, 100'000);
         if (pick(0, 5) == 0) c.not_after_us = now() + pick(-2, 2);
@@ -118,7 +126,8 @@ class random_client_side {
         }
         // If it is granted at once, mostly with this fence.
         auto const at = std::find(names_.begin(), names_.end(), c.name);
-        asked_.push_back({&*at, client + "." + engine::to_text(c.id) + " " + std::to_string(clock_.fence()), c.id, clock_.fence(), client});
+        asked_.push_back({&*at, client + "." + engine::to_text(c.id) + " " + std::to_string(clock_.fence()), c.id,
+                          clock_.fence(), client});
         if (asked_.size() > 6) asked_.pop_front();
         return c;
       }
@@ -127,7 +136,8 @@ class random_client_side {
       case 6:
       case 7: {
         if (pick(0, 9) == 0)
-          return protocol::release_command{name(), some_id(client), false, redis::usual_lease, redis::usual_claim, redis::usual_retention};
+          return protocol::release_command{
+              name(), some_id(client), false, redis::usual_lease, redis::usual_claim, redis::usual_retention};
         protocol::release_command c{name(), some_id(client), pick(0, 3) == 0, lease(), claim, retention};
         if (pick(0, 2) == 0) c.new_id = some_id(client);
         if (options_.patience) c.patient = pick(0, 1) == 0;
@@ -149,7 +159,8 @@ class random_client_side {
       case 9:
       case 10: {
         items_.clear();
-        for (std::int64_t n = pick(1, 3); n > 0; --n) items_.push_back({name(), some_vote(client), lease(), some_fence()});
+        for (std::int64_t n = pick(1, 3); n > 0; --n)
+          items_.push_back({name(), some_vote(client), lease(), some_fence()});
         return protocol::confirm_command{items_, retention, false, pick(0, 2) == 0};
       }
       default: return protocol::prove_publish_command{};
@@ -167,7 +178,9 @@ class random_client_side {
     std::string client;
   };
 
-  std::int64_t pick(std::int64_t from, std::int64_t to) { return std::uniform_int_distribution<std::int64_t>{from, to}(random_); }
+  std::int64_t pick(std::int64_t from, std::int64_t to) {
+    return std::uniform_int_distribution<std::int64_t>{from, to}(random_);
+  }
   std::chrono::milliseconds lease() { return std::chrono::milliseconds{pick(0, 5) == 0 ? 1 : pick(1, 8) * 100}; }
 
   /// Mostly a recent one; 9 and 10, 99 and 100 are in another order as texts.
@@ -199,9 +212,11 @@ class random_client_side {
 
   /// A client renews what it was granted, by its fence, also when that has become another's, or its own anew.
   protocol::renewal renewal(std::string const& client) {
-    if (asked_.empty() || pick(0, 2) == 0) return {name(), some_id(client), lease(), 0, pick(0, 2) == 0 ? std::optional{some_fence()} : std::nullopt};
+    if (asked_.empty() || pick(0, 2) == 0)
+      return {name(), some_id(client), lease(), 0, pick(0, 2) == 0 ? std::optional{some_fence()} : std::nullopt};
     asked const& from = asked_[static_cast<std::size_t>(pick(0, std::ssize(asked_) - 1))];
-    return {*from.name, from.id, lease(), 0, pick(0, 2) == 0 ? std::nullopt : std::optional{from.fence + (pick(0, 5) == 0 ? pick(1, 3) : 0)}};
+    return {*from.name, from.id, lease(), 0,
+            pick(0, 2) == 0 ? std::nullopt : std::optional{from.fence + (pick(0, 5) == 0 ? pick(1, 3) : 0)}};
   }
 
   /// The owner that an order means: none has the fence 0.

@@ -47,7 +47,9 @@ class random_gathering {
     return change{client(), chance(60)};
   }
 
-  static std::string key(std::string_view name, std::string_view suffix) { return "conch:{" + std::string{name} + "}" + std::string{suffix}; }
+  static std::string key(std::string_view name, std::string_view suffix) {
+    return "conch:{" + std::string{name} + "}" + std::string{suffix};
+  }
 
   /// Commands of another program.
   std::vector<std::vector<std::string>> tampering(milliseconds life) {
@@ -60,7 +62,9 @@ class random_gathering {
       case 2: return {{"DEL", k}, {"HSET", k, "what", "else"}};
       case 3: return {{"ZADD", k, "5", "b.1"}};
       // Somebody waits for the lock to be free, as lua/watch.lua leaves it.
-      case 4: return {{"ZADD", key(name, ":w"), "5", "b.1"}, {"SET", key(name, ":a"), "", "PX", std::to_string(life.count())}};
+      case 4:
+        return {{"ZADD", key(name, ":w"), "5", "b.1"},
+                {"SET", key(name, ":a"), "", "PX", std::to_string(life.count())}};
       default: return {{"SET", k + ":a", "", "PX", std::to_string(life.count())}};
     }
   }
@@ -76,14 +80,19 @@ class random_gathering {
     std::shuffle(left.begin(), left.end(), random_);
     for (std::int64_t n = pick(2, 4); n > 0; --n, left.pop_back()) {
       if (chance(55)) {
-        protocol::acquire_command c{
-            .name = left.back(), .id = some_id(), .wait = wait, .lease = lease, .claim = lives_.claim, .retention = retention};
+        protocol::acquire_command c{.name = left.back(),
+                                    .id = some_id(),
+                                    .wait = wait,
+                                    .lease = lease,
+                                    .claim = lives_.claim,
+                                    .retention = retention};
         if (chance(20)) c.ticket = now_us_ - pick(-100, 100);
         if (chance(10)) c.not_after_us = now_us_ + pick(-1, 1);
         if (votes_) c.proposal = chance(50) ? now_us_ - protocol::fence_epoch_us + pick(-2, 2) : 1;
         all.emplace_back(c);
       } else {
-        protocol::release_command c{.name = left.back(), .id = some_id(), .lease = lease, .claim = lives_.claim, .retention = retention};
+        protocol::release_command c{
+            .name = left.back(), .id = some_id(), .lease = lease, .claim = lives_.claim, .retention = retention};
         if (chance(20) && !votes_) c.new_id = static_cast<engine::grant_id>(pick(11, 14));
         if (votes_) c.floor = chance(70) ? now_us_ - protocol::fence_epoch_us - pick(0, 1'000'000) : 1;
         if (votes_) c.next_fence_floor = chance(30) ? now_us_ - protocol::fence_epoch_us + 5 : 0;
@@ -94,12 +103,16 @@ class random_gathering {
   }
 
  private:
-  std::int64_t pick(std::int64_t least, std::int64_t most) { return std::uniform_int_distribution<std::int64_t>{least, most}(random_); }
+  std::int64_t pick(std::int64_t least, std::int64_t most) {
+    return std::uniform_int_distribution<std::int64_t>{least, most}(random_);
+  }
   bool chance(int percent) { return pick(1, 100) <= percent; }
   milliseconds some_life() { return pick(1, 3) * lives_.shortest; }
 
   /// A client that asks twice under one id, or gives back what it never had, is answered in the same way, too.
-  engine::grant_id some_id() { return static_cast<engine::grant_id>(votes_ ? pick(1, 3) * protocol::attempts_per_ticket + 1 : pick(1, 4)); }
+  engine::grant_id some_id() {
+    return static_cast<engine::grant_id>(votes_ ? pick(1, 3) * protocol::attempts_per_ticket + 1 : pick(1, 4));
+  }
 
   std::mt19937_64 random_;
   bool votes_;

@@ -20,7 +20,10 @@ namespace conch::sim {
 class random_permits {
  public:
   explicit random_permits(std::uint64_t seed, generator_options const& o = {})
-      : options_{o}, random_{seed}, clock_{o}, names_{with_many({"permits", "a}b", "%7D", "again"}, o.many_names)} {}
+      : options_{o},
+        random_{seed},
+        clock_{o},
+        names_{with_many({"permits", "a}b", "%7D", "again"}, o.many_names)} {}
 
   static std::vector<std::string> clients() { return {"c7f", "a01", "c7f0"}; }
   std::string const& client() { return clients_[static_cast<std::size_t>(pick(0, 2))]; }
@@ -51,20 +54,23 @@ class random_permits {
       permit_ = from.share;
       name_ = pick(0, 19) == 0 ? pick(0, 3) : from.name;
       bool const is_mutex = from.is_mutex;
-      protocol::acquire_command c{names_[static_cast<std::size_t>(name_)], adopting_id(client), false, lease(), claim, retention};
+      protocol::acquire_command c{
+          names_[static_cast<std::size_t>(name_)], adopting_id(client), false, lease(), claim, retention};
       if (pick(0, 9) == 0) c.not_after_us = now() + pick(-2, 2);
       c.origin = origin_;
       c.permit = is_mutex ? nullptr : &permit_;
       return c;
     }
-    if (pick(0, 11) == 0) return protocol::watch_command{name(), pick(0, 5) == 0 ? engine::grant_id{} : some_id(client), lease()};
+    if (pick(0, 11) == 0)
+      return protocol::watch_command{name(), pick(0, 5) == 0 ? engine::grant_id{} : some_id(client), lease()};
     switch (pick(0, 11)) {
       case 10:
         if (pick(0, 2) == 0) return protocol::request_command{name(), some_owner()};
         return protocol::inspect_command{name()};
       case 11:
         if (pick(0, 1) == 0) {
-          protocol::limit_command c{pick(0, 9) == 0 ? name() : names_[0], claim, retention, static_cast<std::uint32_t>(pick(1, 7))};
+          protocol::limit_command c{pick(0, 9) == 0 ? name() : names_[0], claim, retention,
+                                    static_cast<std::uint32_t>(pick(1, 7))};
           if (pick(0, 2) == 0) c.by = pick(-4, 4);
           c.if_unset = c.by == 0 && pick(0, 2) == 0;
           return c;
@@ -81,10 +87,11 @@ class random_permits {
         if (pick(0, 9) == 0) c.not_after_us = now() + pick(-2, 2);
         c.permit = permit(id);
         if (options_.patience) c.patient = pick(0, 2) == 0;
-        if (c.permit != nullptr && !c.wait && permit_.kind == engine::permit_kind::semaphore && pick(0, 2) == 0) permit_.weight = 0;
+        if (c.permit != nullptr && !c.wait && permit_.kind == engine::permit_kind::semaphore && pick(0, 2) == 0)
+          permit_.weight = 0;
         // If it is granted at once, mostly with this fence.
-        asked_.push_back({name_, permit_, client + "." + engine::to_text(id) + " " + std::to_string(clock_.fence()), id, clock_.fence(),
-                          c.permit == nullptr, client});
+        asked_.push_back({name_, permit_, client + "." + engine::to_text(id) + " " + std::to_string(clock_.fence()), id,
+                          clock_.fence(), c.permit == nullptr, client});
         if (asked_.size() > 6) asked_.pop_front();
         return c;
       }
@@ -114,7 +121,8 @@ class random_permits {
       default: {
         items_.clear();
         for (std::int64_t n = pick(1, 3); n > 0; --n) items_.push_back(renewal(client));
-        return protocol::renew_command{items_, false, pick(0, 9) != 0, pick(0, 2) == 0 ? retention : std::chrono::milliseconds{}};
+        return protocol::renew_command{items_, false, pick(0, 9) != 0,
+                                       pick(0, 2) == 0 ? retention : std::chrono::milliseconds{}};
       }
     }
   }
@@ -130,7 +138,9 @@ class random_permits {
     std::string client;
   };
 
-  std::int64_t pick(std::int64_t from, std::int64_t to) { return std::uniform_int_distribution<std::int64_t>{from, to}(random_); }
+  std::int64_t pick(std::int64_t from, std::int64_t to) {
+    return std::uniform_int_distribution<std::int64_t>{from, to}(random_);
+  }
   std::chrono::milliseconds lease() { return std::chrono::milliseconds{pick(0, 5) == 0 ? 1 : pick(1, 8) * 100}; }
 
   /// As random_client_side.
@@ -159,8 +169,9 @@ class random_permits {
     if (options_.mixed_kinds && pick(0, 23) == 0) return nullptr;
     auto const kind = !options_.owners_act && pick(0, 40) == 0 ? pick(0, 3) : name_ % 4;
     auto const draw = [&](std::int64_t from, std::int64_t to) {
-      return static_cast<std::uint32_t>(!options_.owners_act && pick(0, 20) == 0 ? pick(from, to)
-                                                                                 : from + static_cast<std::int64_t>(id.count) % (to - from + 1));
+      return static_cast<std::uint32_t>(!options_.owners_act && pick(0, 20) == 0
+                                            ? pick(from, to)
+                                            : from + static_cast<std::int64_t>(id.count) % (to - from + 1));
     };
     switch (kind) {
       case 0: permit_ = {engine::permit_kind::semaphore, pick(0, 9) == 0 ? 2u : 5u, draw(1, 4), 0, "-"}; break;

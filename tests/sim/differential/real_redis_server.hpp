@@ -23,7 +23,8 @@
 
 namespace conch::sim {
 
-// A port of 127.0.0.1 that nobody has at this moment. The one 10000 above may be a port too: a Cluster has its bus there.
+// A port of 127.0.0.1 that nobody has at this moment. The one 10000 above may be a port too: a Cluster has its bus
+// there.
 inline int free_port() {
   for (;;) {
     int const fd = ::socket(AF_INET, SOCK_STREAM, 0);
@@ -48,7 +49,8 @@ inline bool is_since_7_2(std::string const& info) {
 
 // Throws if it does not hold in time.
 template <class Condition>
-void wait_until(std::string const& what, Condition const& holds, std::chrono::seconds limit = std::chrono::seconds{60}) {
+void wait_until(std::string const& what, Condition const& holds,
+                std::chrono::seconds limit = std::chrono::seconds{60}) {
   for (auto const end = std::chrono::steady_clock::now() + limit; !holds();) {
     if (std::chrono::steady_clock::now() > end) throw std::runtime_error{"never seen: " + what};
     std::this_thread::sleep_for(std::chrono::milliseconds{5});
@@ -59,7 +61,9 @@ void wait_until(std::string const& what, Condition const& holds, std::chrono::se
 // process id; by the kernel if the test dies. Throws if it cannot be started.
 class real_redis_server {
  public:
-  explicit real_redis_server(std::vector<std::string> settings = {}) : folder_{make_folder()}, settings_{std::move(settings)} {
+  explicit real_redis_server(std::vector<std::string> settings = {})
+      : folder_{make_folder()},
+        settings_{std::move(settings)} {
     program_ = program();
     pid_ = ::fork();
     if (pid_ == 0) {
@@ -111,9 +115,10 @@ class real_redis_server {
     int const log = ::open((folder_ / "log").c_str(), O_CREAT | O_WRONLY, 0600);
     ::dup2(log, 1);
     ::dup2(log, 2);
-    std::vector<std::string> words{program_, "--port",       "0",  "--unixsocket", socket_path(),    "--save",
-                                   "",       "--appendonly", "no", "--dir",        folder_.string(), "--enable-debug-command",
-                                   "yes"};
+    std::vector<std::string> words{
+        program_, "--port",       "0",  "--unixsocket", socket_path(),    "--save",
+        "",       "--appendonly", "no", "--dir",        folder_.string(), "--enable-debug-command",
+        "yes"};
     words.insert(words.end(), settings_.begin(), settings_.end());
     std::vector<char*> argv;
     for (auto& word : words) argv.push_back(word.data());

@@ -21,7 +21,9 @@ using words = differential::words;
 
 constexpr int max_failures = 20;
 
-bool enough() { return ::testing::UnitTest::GetInstance()->current_test_info()->result()->total_part_count() >= max_failures; }
+bool enough() {
+  return ::testing::UnitTest::GetInstance()->current_test_info()->result()->total_part_count() >= max_failures;
+}
 
 void run_random(std::uint64_t seed, int steps) {
   SCOPED_TRACE("seed " + std::to_string(seed));
@@ -38,10 +40,12 @@ void run_random(std::uint64_t seed, int steps) {
   both.compare_keys(generator::keys());
 }
 
-// Later servers word errors and print numbers in another way, and so does Valkey. What conch needs of them its own tests show.
+// Later servers word errors and print numbers in another way, and so does Valkey. What conch needs of them its own
+// tests show.
 void need_the_server_of_the_model() {
   std::string const here = real_redis_server::version();
-  if (!here.starts_with("Redis server v=7.0.")) GTEST_SKIP() << "the model is of Redis 7.0, and the server here is \"" << here << '"';
+  if (!here.starts_with("Redis server v=7.0."))
+    GTEST_SKIP() << "the model is of Redis 7.0, and the server here is \"" << here << '"';
 }
 
 class Differential : public ::testing::Test {
@@ -148,7 +152,8 @@ TEST_F(Differential, ConversionsToLua) {
   for (auto const& call : calls) {
     for (char const* protocol : {"2", "3"}) {
       SCOPED_TRACE(call + " in RESP" + protocol);
-      both.run_same_script("redis.setresp(" + std::string{protocol} + ") " + show + "return show(redis.pcall(" + call + "))");
+      both.run_same_script("redis.setresp(" + std::string{protocol} + ") " + show + "return show(redis.pcall(" + call +
+                           "))");
       both.run_same_script("redis.setresp(" + std::string{protocol} + ") return redis.call(" + call + ")");
     }
   }
@@ -193,8 +198,10 @@ TEST_F(Differential, ScriptArgumentsKeepTheirDigits) {
                              "99999999999999.98"}) {
     SCOPED_TRACE(number);
     both.run_same_script("redis.call('SET', 'k', " + std::string{number} + ") return redis.call('GET', 'k')");
-    both.run_same_script("return {tostring(" + std::string{number} + "), " + number + " .. '', string.format('%.0f', " + number + ")}");
-    both.run_same_script("redis.pcall('ZADD', 'z', " + std::string{number} + ", 'm') return redis.call('ZRANGE', 'z', 0, -1, 'WITHSCORES')");
+    both.run_same_script("return {tostring(" + std::string{number} + "), " + number + " .. '', string.format('%.0f', " +
+                         number + ")}");
+    both.run_same_script("redis.pcall('ZADD', 'z', " + std::string{number} +
+                         ", 'm') return redis.call('ZRANGE', 'z', 0, -1, 'WITHSCORES')");
     both.run_same({"ZRANGE", "z", "0", "-1", "WITHSCORES"});
   }
 }
@@ -220,8 +227,8 @@ TEST_F(Differential, ManagingScripts) {
   both.run_same({"EVAL", "return 1", "0"});
   both.run_same({"EVALSHA", sha1, "0"});
   both.run_same({"SCRIPT", "FLUSH"});
-  for (words const& more : {words{}, words{"-1"}, words{"1"}, words{"1.5"}, words{""}, words{"2", "a"}, words{"2", "a", "b"}, words{"1", "a", "b"},
-                            words{"9223372036854775807"}}) {
+  for (words const& more : {words{}, words{"-1"}, words{"1"}, words{"1.5"}, words{""}, words{"2", "a"},
+                            words{"2", "a", "b"}, words{"1", "a", "b"}, words{"9223372036854775807"}}) {
     words argv{"EVAL", "return {#KEYS, #ARGV, KEYS[1], ARGV[1]}"};
     argv.insert(argv.end(), more.begin(), more.end());
     both.run_same(argv);
@@ -267,10 +274,12 @@ TEST_F(Differential, OutOfMemory) {
   both.run_same({"SET", "k", "v"});
   both.real_only({"CONFIG", "SET", "maxmemory", "1"});
   both.model().set_out_of_memory(true);
-  for (words const& argv : {words{"SET", "k", "w"}, words{"GET", "k"}, words{"DEL", "k"}, words{"ZADD", "z", "1", "m"}, words{"ZREM", "z", "m"},
-                            words{"HSET", "h", "a", "b"}, words{"PEXPIRE", "k", "10"}, words{"PUBLISH", "c", "m"}, words{"INCR", "n"},
-                            words{"HINCRBY", "h", "f", "1"}, words{"SADD", "s", "m"}, words{"SET"}, words{"HDEL", "h", "a"},
-                            words{"HMSET", "h", "a", "b"}, words{"ZINCRBY", "z", "1", "m"}, words{"HSETNX", "h", "a", "b"}, words{"PERSIST", "k"}}) {
+  for (words const& argv :
+       {words{"SET", "k", "w"}, words{"GET", "k"}, words{"DEL", "k"}, words{"ZADD", "z", "1", "m"},
+        words{"ZREM", "z", "m"}, words{"HSET", "h", "a", "b"}, words{"PEXPIRE", "k", "10"}, words{"PUBLISH", "c", "m"},
+        words{"INCR", "n"}, words{"HINCRBY", "h", "f", "1"}, words{"SADD", "s", "m"}, words{"SET"},
+        words{"HDEL", "h", "a"}, words{"HMSET", "h", "a", "b"}, words{"ZINCRBY", "z", "1", "m"},
+        words{"HSETNX", "h", "a", "b"}, words{"PERSIST", "k"}}) {
     both.run_same(argv);
   }
   both.run_same_script("return redis.call('SET', 'k', 'w')");
@@ -398,7 +407,8 @@ TEST_F(Differential, Channels) {
   both.run_same(2, {"PING", "x"});
   both.run_same(1, {"SPUBLISH", "a", "shard"});
   both.run_same(1, {"SPUBLISH", "none", "shard"});
-  both.run_same(0, {"EVAL", "redis.call('PUBLISH', 'a', ARGV[1]) return redis.call('SPUBLISH', 'a', '')", "0", std::string("\0\r\n", 3)});
+  both.run_same(0, {"EVAL", "redis.call('PUBLISH', 'a', ARGV[1]) return redis.call('SPUBLISH', 'a', '')", "0",
+                    std::string("\0\r\n", 3)});
   both.run_same(0, {"SUBSCRIBE"});
   both.run_same(0, {"UNSUBSCRIBE", "a", "none"});
   both.run_same(0, {"UNSUBSCRIBE"});
@@ -420,11 +430,10 @@ TEST_F(Differential, WhoeverWatchesAllChannelsHearsAndIsNotOneOfTheirSubscribers
   both.run_same(2, {"PUBLISH", "b", "to nobody"});
   both.run_same(2, {"PUBSUB", "NUMSUB", "conch:a", "conch:b"});
   both.run_same(2, {"PUBSUB", "NUMSUB"});
-  both.run_same(
-      2,
-      {"EVAL",
-       "return {redis.call('PUBLISH', 'conch:a', ''), redis.call('PUBSUB', 'NUMSUB', 'conch:b')[2], redis.pcall('PUBSUB', 'NUMSUB', 'conch:a')[2]}",
-       "0"});
+  both.run_same(2, {"EVAL",
+                    "return {redis.call('PUBLISH', 'conch:a', ''), redis.call('PUBSUB', 'NUMSUB', 'conch:b')[2], "
+                    "redis.pcall('PUBSUB', 'NUMSUB', 'conch:a')[2]}",
+                    "0"});
 }
 
 TEST_F(Differential, KeysWhoseTimeIsOver) {

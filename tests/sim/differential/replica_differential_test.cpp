@@ -1,5 +1,6 @@
-// A master and its replica: two real servers, and two models with the stream of effects between them. What the scripts lean on when
-// roles change: what redis.set_repl keeps back, which clients receive a PUBLISH, what a replica refuses, and which stay connected.
+// A master and its replica: two real servers, and two models with the stream of effects between them. What the scripts
+// lean on when roles change: what redis.set_repl keeps back, which clients receive a PUBLISH, what a replica refuses,
+// and which stay connected.
 
 #include <array>
 #include <memory>
@@ -28,7 +29,8 @@ std::string of_any_server(std::string text) {
   return text;
 }
 
-/// Servers 0 and 1, at first master and replica, each with a connection that asks and one that listens to the channel "ch".
+/// Servers 0 and 1, at first master and replica, each with a connection that asks and one that listens to the channel
+/// "ch".
 class both_pairs {
  public:
   both_pairs() {
@@ -56,7 +58,8 @@ class both_pairs {
     }
   }
 
-  /// Sent to one server of each pair; the answers must be the same. It has reached the replica when this returns, unless that is paused.
+  /// Sent to one server of each pair; the answers must be the same. It has reached the replica when this returns,
+  /// unless that is paused.
   std::string same(std::size_t at, words const& argv) {
     set_time();
     std::string const real = of_any_server(describe(ask(*asks_[at], argv)));
@@ -81,7 +84,9 @@ class both_pairs {
     std::unique_ptr<raw_redis_client> real;
     redis_model::connection_id modelled = 0;
   };
-  third connect() { return {std::make_unique<raw_redis_client>(real_[master_].socket_path()), model_[master_].connect("a:3")}; }
+  third connect() {
+    return {std::make_unique<raw_redis_client>(real_[master_].socket_path()), model_[master_].connect("a:3")};
+  }
 
   std::string same(third& by, words const& argv) {
     set_time();

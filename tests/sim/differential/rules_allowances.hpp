@@ -1,4 +1,5 @@
-// What an implementation may do otherwise than src/rules, and how a comparison with them speaks of commands and answers.
+// What an implementation may do otherwise than src/rules, and how a comparison with them speaks of commands and
+// answers.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -55,16 +56,19 @@ inline bool is_of_shares(protocol::command const& c) {
   return false;
 }
 
-/// For shares, the scripts and the SQL may answer too early a time for the end of the first lease (FIRST_END in lua/lib/permits.lua), but look if
-/// that is sooner than half a claim; and they tell those in line of it for that reason. A release in the short way does not tell the time.
+/// For shares, the scripts and the SQL may answer too early a time for the end of the first lease (FIRST_END in
+/// lua/lib/permits.lua), but look if that is sooner than half a claim; and they tell those in line of it for that
+/// reason. A release in the short way does not tell the time.
 inline void allow(protocol::command const& c, any_reply const& got, any_reply& expected) {
   auto const* const acquired = std::get_if<protocol::acquire_reply>(&got);
-  if (auto* const a = std::get_if<protocol::acquire_reply>(&expected); a != nullptr && acquired != nullptr && is_of_shares(c)) {
+  if (auto* const a = std::get_if<protocol::acquire_reply>(&expected);
+      a != nullptr && acquired != nullptr && is_of_shares(c)) {
     bool const has_looked = 2 * acquired->left_ms < std::get<protocol::acquire_command>(c).claim.count();
     if (acquired->left_ms < a->left_ms && !has_looked) a->left_ms = acquired->left_ms;
   }
   auto const* const released = std::get_if<protocol::release_reply>(&got);
-  if (auto* const r = std::get_if<protocol::release_reply>(&expected); r != nullptr && released != nullptr && released->server_us == 0)
+  if (auto* const r = std::get_if<protocol::release_reply>(&expected);
+      r != nullptr && released != nullptr && released->server_us == 0)
     r->server_us = 0;
 }
 
@@ -79,7 +83,8 @@ inline std::string allow(protocol::command const& c, seen_grants& got, seen_gran
     });
     if (!is_told) wrong = "not told of the end of a lease: " + testing::PrintToString(e);
   }
-  for (seen_grants* const all : {&got, &expected}) std::erase_if(*all, [](seen_grant const& g) { return g.fence == end_mark; });
+  for (seen_grants* const all : {&got, &expected})
+    std::erase_if(*all, [](seen_grant const& g) { return g.fence == end_mark; });
   return wrong;
 }
 
@@ -87,7 +92,10 @@ inline std::string allow(protocol::command const& c, seen_grants& got, seen_gran
 inline std::string kind_of(any_reply const& r) {
   if (auto const* const a = std::get_if<protocol::acquire_reply>(&r)) {
     using kind = protocol::acquire_reply::kind;
-    return a->what == kind::granted ? "granted" : a->what == kind::queued ? "queued" : a->what == kind::busy ? "busy" : "too late";
+    return a->what == kind::granted  ? "granted"
+           : a->what == kind::queued ? "queued"
+           : a->what == kind::busy   ? "busy"
+                                     : "too late";
   }
   if (auto const* const a = std::get_if<protocol::release_reply>(&r)) {
     using kind = protocol::release_reply::kind;
@@ -97,7 +105,8 @@ inline std::string kind_of(any_reply const& r) {
   if (auto const* const a = std::get_if<protocol::renew_reply>(&r)) {
     return a->locks[0].what == protocol::renew_reply::kind::renewed ? "renewed" : "not renewed";
   }
-  if (auto const* const a = std::get_if<protocol::order_reply>(&r)) return a->count == 0 ? "order about nobody" : "order";
+  if (auto const* const a = std::get_if<protocol::order_reply>(&r))
+    return a->count == 0 ? "order about nobody" : "order";
   if (auto const* const a = std::get_if<protocol::watch_reply>(&r)) return a->is_free ? "free" : "not free";
   if (auto const* const a = std::get_if<engine::lock_report>(&r)) return a->held == 0 ? "report of nobody" : "report";
   return r.index() == 0 ? "wrong type" : "other";

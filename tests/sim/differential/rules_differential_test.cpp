@@ -1,5 +1,6 @@
-// lua/*.lua on the model of Redis against src/rules, the definition: random commands of a few clients, which now and then lose their connection.
-// Each reply as the client reads it, each push and all that is kept of a lock must be the same.
+// lua/*.lua on the model of Redis against src/rules, the definition: random commands of a few clients, which now and
+// then lose their connection. Each reply as the client reads it, each push and all that is kept of a lock must be the
+// same.
 
 #include <gtest/gtest.h>
 
@@ -63,15 +64,17 @@ void compare(Side& side, int steps, std::map<std::string, int>& happened) {
     if (side.rarely()) both.change(client);
     protocol::command command = side.command(client);
     // No client is patient where it asks again.
-    if (auto* const release = std::get_if<protocol::release_command>(&command); release != nullptr && release->patient) release->new_id = 0;
+    if (auto* const release = std::get_if<protocol::release_command>(&command); release != nullptr && release->patient)
+      release->new_id = 0;
 
     std::vector<compared_state> before;
     for (std::string const& name : names_of(command)) before.push_back(state_of(rules.locks[name], side.now()));
     auto got = scripts.carry_out(command, client);
     auto expected = rules.carry_out(command, client);
     auto const where = [&] {
-      return "at step " + std::to_string(step) + " at " + std::to_string(side.now()) + ", " + client + " sends\n" + described(command) +
-             "\nanswer: " + testing::PrintToString(got.answer) + "\nbefore: " + testing::PrintToString(before);
+      return "at step " + std::to_string(step) + " at " + std::to_string(side.now()) + ", " + client + " sends\n" +
+             described(command) + "\nanswer: " + testing::PrintToString(got.answer) +
+             "\nbefore: " + testing::PrintToString(before);
     };
     allow(command, got.reply, expected.reply);
     ASSERT_EQ(allow(command, got.pushes, expected.pushes), "") << where();
@@ -82,7 +85,8 @@ void compare(Side& side, int steps, std::map<std::string, int>& happened) {
       compared_state const is = read_state(scripts, key_of(name), side.now());
       compared_state should = state_of(l, side.now());
       if (should.limit_is_set && is.kept > should.kept) {
-        // The scripts remember a limit that was set somewhat longer, from whenever they look at its owners, and with it the line.
+        // The scripts remember a limit that was set somewhat longer, from whenever they look at its owners, and with it
+        // the line.
         l.kept += (is.kept - should.kept) * 1000;
         if (is.line_kept > should.line_kept) l.line_kept += (is.line_kept - should.line_kept) * 1000;
         should = state_of(l, side.now());
@@ -98,17 +102,21 @@ void compare(Side& side, int steps, std::map<std::string, int>& happened) {
   }
 }
 
-// ---- scripts that do a little at once, repeated until they report that all is done ------------------------------------------------------------
+// ---- scripts that do a little at once, repeated until they report that all is done
+// ------------------------------------------------------------
 
-/// The next command of a client that this answer, or these pushes, told that there is more to do. Nothing: it is finished.
+/// The next command of a client that this answer, or these pushes, told that there is more to do. Nothing: it is
+/// finished.
 struct next_command {
   std::string client;
   std::optional<protocol::command> command;
 };
 
-next_command next_of(protocol::command const& c, std::string const& client, any_reply const& reply, seen_grants const& pushes) {
+next_command next_of(protocol::command const& c, std::string const& client, any_reply const& reply,
+                     seen_grants const& pushes) {
   auto const kick = [&](std::string_view name, engine::permit const* permit) {
-    protocol::release_command r{.name = name, .id = 1'000'000, .lease = std::chrono::seconds{1}, .claim = {}, .retention = {}};
+    protocol::release_command r{
+        .name = name, .id = 1'000'000, .lease = std::chrono::seconds{1}, .claim = {}, .retention = {}};
     std::visit(
         [&](auto const& one) {
           if constexpr (requires { one.claim; }) r.claim = one.claim;
@@ -149,13 +157,16 @@ next_command next_of(protocol::command const& c, std::string const& client, any_
   return {};
 }
 
-/// Which client is granted what, and which are told something, in any order: without fences and the ends of leases, which more scripts report
-/// oftener.
+/// Which client is granted what, and which are told something, in any order: without fences and the ends of leases,
+/// which more scripts report oftener.
 std::multiset<std::string> told(seen_grants const& all) {
   std::multiset<std::string> told;
   for (seen_grant const& g : all) {
     if (g.fence == end_mark) continue;
-    std::string const what = g.fence > 0 ? "granted" : g.fence == 0 ? "revoked" : g.fence == requested_mark ? "requested" : "freed";
+    std::string const what = g.fence > 0                 ? "granted"
+                             : g.fence == 0              ? "revoked"
+                             : g.fence == requested_mark ? "requested"
+                                                         : "freed";
     told.insert(g.client + '.' + engine::to_text(g.id) + ' ' + what + ' ' + g.name);
   }
   return told;
@@ -170,8 +181,8 @@ std::vector<std::string> in_order_of_fences(compared_state const& s) {
   return all;
 }
 
-/// No id is used again. A lease is longer than a claim, and the retention longer than all leases; else the set of ends goes before the owners, and a
-/// script in several parts misses one.
+/// No id is used again. A lease is longer than a claim, and the retention longer than all leases; else the set of ends
+/// goes before the owners, and a script in several parts misses one.
 template <class Command>
 void as_clients_do(Command& c) {
   if constexpr (requires { c.retention; }) c.retention = std::chrono::seconds{2};
@@ -195,7 +206,8 @@ void compare_until_finished(Side& side, int steps, std::map<std::string, int>& h
     protocol::command command = side.command(client);
     std::visit([](auto& c) { as_clients_do(c); }, command);
     // No client is patient where it asks again.
-    if (auto* const release = std::get_if<protocol::release_command>(&command); release != nullptr && release->patient) release->new_id = 0;
+    if (auto* const release = std::get_if<protocol::release_command>(&command); release != nullptr && release->patient)
+      release->new_id = 0;
     std::vector<compared_state> before;
     std::map<std::string, std::int64_t> fences_before;
     for (std::string const& name : names_of(command)) {
@@ -215,7 +227,8 @@ void compare_until_finished(Side& side, int steps, std::map<std::string, int>& h
       auto const ought = rules.carry_out(*next.command, next.client);
       got.insert(got.end(), is.pushes.begin(), is.pushes.end());
       expected.insert(expected.end(), ought.pushes.begin(), ought.pushes.end());
-      bool const is_the_same = next.command->index() == command.index() && !std::holds_alternative<protocol::watch_command>(command);
+      bool const is_the_same =
+          next.command->index() == command.index() && !std::holds_alternative<protocol::watch_command>(command);
       if (scripts_needed == 1 || (is_the_same && !std::holds_alternative<protocol::release_command>(command))) {
         reply = is.reply;
         should = ought.reply;
@@ -225,21 +238,26 @@ void compare_until_finished(Side& side, int steps, std::map<std::string, int>& h
         should_take += std::get<protocol::order_reply>(ought.reply).count;
       }
       next = next_of(*next.command, next.client, is.reply, is.pushes);
-      // A client that queues anew asks again: it may have been granted the lock by a push instead of the answer, or have lost its place as one that
-      // is not subscribed.
+      // A client that queues anew asks again: it may have been granted the lock by a push instead of the answer, or
+      // have lost its place as one that is not subscribed.
       auto const* const released = std::get_if<protocol::release_reply>(&reply);
-      if (!next.command && scripts_needed > 1 && released != nullptr && released->again.what == protocol::acquire_reply::kind::queued) {
+      if (!next.command && scripts_needed > 1 && released != nullptr &&
+          released->again.what == protocol::acquire_reply::kind::queued) {
         auto const& c = std::get<protocol::release_command>(command);
-        next = {client,
-                protocol::acquire_command{
-                    .name = c.name, .id = c.new_id, .lease = c.lease, .claim = c.claim, .retention = c.retention, .ticket = released->again.ticket}};
+        next = {client, protocol::acquire_command{.name = c.name,
+                                                  .id = c.new_id,
+                                                  .lease = c.lease,
+                                                  .claim = c.claim,
+                                                  .retention = c.retention,
+                                                  .ticket = released->again.ticket}};
         std::get<protocol::release_reply>(reply).again = {};
         asks_again = client + '.' + engine::to_text(c.new_id) + " granted " + std::string{c.name};
         ++happened["again by a push"];
       }
       // The client that was to notify the next watchers was not told; they would ask by themselves.
       std::string const name{name_of(command)};
-      if (!next.command && !name.empty() && rules.locks[name].watchers.empty() && !read_state(scripts, key_of(name), side.now()).watchers.empty()) {
+      if (!next.command && !name.empty() && rules.locks[name].watchers.empty() &&
+          !read_state(scripts, key_of(name), side.now()).watchers.empty()) {
         next = {client, protocol::watch_command{.name = name_of(command)}};
         ++happened["nobody told the next watchers"];
       }
@@ -250,8 +268,9 @@ void compare_until_finished(Side& side, int steps, std::map<std::string, int>& h
     if (kind_of(reply) == "not done") ++happened["not done"];
 
     auto const where = [&] {
-      return "at step " + std::to_string(step) + " at " + std::to_string(side.now()) + " after " + std::to_string(scripts_needed) + " scripts, " +
-             client + " sends\n" + described(command) + "\nbefore: " + testing::PrintToString(before) + "\nreply " + testing::PrintToString(reply) +
+      return "at step " + std::to_string(step) + " at " + std::to_string(side.now()) + " after " +
+             std::to_string(scripts_needed) + " scripts, " + client + " sends\n" + described(command) +
+             "\nbefore: " + testing::PrintToString(before) + "\nreply " + testing::PrintToString(reply) +
              "\nby the rules " + testing::PrintToString(should);
     };
     ASSERT_EQ(reply.index(), should.index()) << where();
@@ -282,17 +301,20 @@ void compare_until_finished(Side& side, int steps, std::map<std::string, int>& h
       rules::lock& l = rules.locks[name];
       compared_state const is = read_state(scripts, key_of(name), side.now());
       compared_state ought = state_of(l, side.now());
-      ASSERT_EQ(in_order_of_fences(is), in_order_of_fences(ought)) << testing::PrintToString(is) << testing::PrintToString(ought) << where();
+      ASSERT_EQ(in_order_of_fences(is), in_order_of_fences(ought))
+          << testing::PrintToString(is) << testing::PrintToString(ought) << where();
       ASSERT_TRUE(is.fence >= fences_before[name] || is.fence == 0) << where();
-      if (was_repeated && std::all_of(is.watchers.begin(), is.watchers.end(),
-                                      [&](auto const& w) { return std::count(ought.watchers.begin(), ought.watchers.end(), w) != 0; })) {
+      if (was_repeated && std::all_of(is.watchers.begin(), is.watchers.end(), [&](auto const& w) {
+            return std::count(ought.watchers.begin(), ought.watchers.end(), w) != 0;
+          })) {
         ought.watchers = is.watchers;
         ought.watchers_kept = is.watchers_kept;
       }
       if (was_repeated) {
         // A client that asks again shows a ticket, and so checks whether the first in the queue are there.
         auto const is_gone = [&](auto const& w) {
-          return std::find(is.line.begin(), is.line.end(), w) == is.line.end() && !rules.hears(w.second.substr(0, w.second.find('.')));
+          return std::find(is.line.begin(), is.line.end(), w) == is.line.end() &&
+                 !rules.hears(w.second.substr(0, w.second.find('.')));
         };
         happened["in line and deaf"] += static_cast<int>(std::erase_if(ought.line, is_gone));
         if (ought.line.empty()) ought.line_kept = -1;
@@ -323,15 +345,19 @@ class RulesDifferential : public testing::TestWithParam<std::uint64_t> {
     Side side{GetParam(), o};
     compare(side, steps_of_a_seed(12'000), happened_);
     for (char const* const what : {"states", "owners", "in line", "pushes"}) EXPECT_GT(happened_[what], 50) << what;
-    for (char const* const what : {"granted", "queued", "busy", "too late", "still owned", "released", "left", "renewed", "not renewed", "order",
-                                   "order about nobody", "free", "not free", "report", "report of nobody"}) {
+    for (char const* const what :
+         {"granted", "queued", "busy", "too late", "still owned", "released", "left", "renewed", "not renewed", "order",
+          "order about nobody", "free", "not free", "report", "report of nobody"}) {
       EXPECT_GT(happened_[what], 3) << what;
     }
   }
 
   /// Every other seed with patient clients, every third about 2020.
   static generator_options small_steps(bool owners_act) {
-    return {.patience = GetParam() % 2 == 0, .many_names = GetParam() % 4 == 1, .near_2020 = GetParam() % 3 == 0, .owners_act = owners_act};
+    return {.patience = GetParam() % 2 == 0,
+            .many_names = GetParam() % 4 == 1,
+            .near_2020 = GetParam() % 3 == 0,
+            .owners_act = owners_act};
   }
 
   void expect_what_was_drawn() {
@@ -343,12 +369,15 @@ class RulesDifferential : public testing::TestWithParam<std::uint64_t> {
 };
 
 TEST_P(RulesDifferential, TheScriptsDoWithAMutexWhatTheRulesSay) {
-  compare_with<random_client_side>({.patience = GetParam() % 2 == 0, .many_names = GetParam() % 4 == 1, .near_2020 = GetParam() % 3 == 0});
+  compare_with<random_client_side>(
+      {.patience = GetParam() % 2 == 0, .many_names = GetParam() % 4 == 1, .near_2020 = GetParam() % 3 == 0});
 }
 
 TEST_P(RulesDifferential, TheScriptsDoWithALockOfSeveralOwnersWhatTheRulesSay) {
-  compare_with<random_permits>(
-      {.patience = GetParam() % 2 == 0, .many_names = GetParam() % 4 == 1, .near_2020 = GetParam() % 3 == 0, .owners_act = true});
+  compare_with<random_permits>({.patience = GetParam() % 2 == 0,
+                                .many_names = GetParam() % 4 == 1,
+                                .near_2020 = GetParam() % 3 == 0,
+                                .owners_act = true});
   EXPECT_GT(happened_["wrong type"], 10);
   EXPECT_EQ(happened_["not done"] > 0, GetParam() % 2 == 0) << "a patient release waits for the first in line";
 }

@@ -1,4 +1,5 @@
-// src/rules as a server to compare with, and what a lock is as text: of src/rules, and of the keys on the model of Redis.
+// src/rules as a server to compare with, and what a lock is as text: of src/rules, and of the keys on the model of
+// Redis.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +40,9 @@ class rules_server {
     }
   }
 
-  void subscribe(std::string const& client, bool on) { on ? static_cast<void>(hears_.insert(client)) : static_cast<void>(hears_.erase(client)); }
+  void subscribe(std::string const& client, bool on) {
+    on ? static_cast<void>(hears_.insert(client)) : static_cast<void>(hears_.erase(client));
+  }
   bool hears(std::string_view client) const { return hears_.contains(client); }
 
   outcome carry_out(protocol::command const& c, std::string const& client) {
@@ -63,7 +66,13 @@ class rules_server {
       protocol::pushed_grant g{.name = name, .id = p.to.number};
       if (p.what == kind::granted) {
         auto const k = server.locks.find(name)->second.kind;
-        g = {name, p.to.number, p.fence, server.now_us_, std::chrono::milliseconds{claim}, k, static_cast<std::uint32_t>(p.segment)};
+        g = {name,
+             p.to.number,
+             p.fence,
+             server.now_us_,
+             std::chrono::milliseconds{claim},
+             k,
+             static_cast<std::uint32_t>(p.segment)};
       }
       if (p.what == kind::requested) g.fence = requested_mark;
       if (p.what == kind::free) g.fence = freed_mark;
@@ -102,23 +111,27 @@ class rules_server {
     });
   }
   any_reply answer_to(protocol::acquire_all_command const& c) {
-    if (c.not_after_us > 0 && now_us_ > c.not_after_us) return protocol::tries_reply{.too_late = true, .server_us = now_us_};
+    if (c.not_after_us > 0 && now_us_ > c.not_after_us)
+      return protocol::tries_reply{.too_late = true, .server_us = now_us_};
     protocol::tries_reply r{.server_us = now_us_};
     for (auto const& item : c.items) {
-      auto const fence = with(c, item.name, [&](rules::lock& l, rules::moment const& at) { return rules::take(l, at, item); });
+      auto const fence =
+          with(c, item.name, [&](rules::lock& l, rules::moment const& at) { return rules::take(l, at, item); });
       if (fence == 0) break;
       r.fences.push_back(fence);
     }
     return r;
   }
   any_reply answer_to(protocol::release_command const& c) {
-    return with(c, c.name, [&](rules::lock& l, rules::moment const& at) { return or_wrong_type(rules::release(l, at, c)); });
+    return with(c, c.name,
+                [&](rules::lock& l, rules::moment const& at) { return or_wrong_type(rules::release(l, at, c)); });
   }
   any_reply answer_to(protocol::renew_command const& c) {
     using kind = protocol::renew_reply::kind;
     protocol::renew_reply r{.server_us = now_us_};
     for (auto const& item : c.items) {
-      bool const mine = with(c, item.name, [&](rules::lock& l, rules::moment const& at) { return rules::renew(l, at, item, !c.permits); });
+      bool const mine = with(
+          c, item.name, [&](rules::lock& l, rules::moment const& at) { return rules::renew(l, at, item, !c.permits); });
       r.locks.push_back({.what = mine ? kind::renewed : kind::not_mine});
     }
     return r;
@@ -126,7 +139,9 @@ class rules_server {
   any_reply answer_to(protocol::confirm_command const& c) {
     protocol::renew_reply r{.server_us = now_us_};
     for (auto const& item : c.items) {
-      r.locks.push_back(with(c, item.name, [&](rules::lock& l, rules::moment const& at) { return rules::confirm(l, at, item, c.keep_fences); }));
+      r.locks.push_back(with(c, item.name, [&](rules::lock& l, rules::moment const& at) {
+        return rules::confirm(l, at, item, c.keep_fences);
+      }));
     }
     return r;
   }
@@ -134,16 +149,20 @@ class rules_server {
     return with(c, c.name, [&](rules::lock& l, rules::moment const& at) -> any_reply { return rules::inspect(l, at); });
   }
   any_reply answer_to(protocol::force_command const& c) {
-    return with(c, c.name, [&](rules::lock& l, rules::moment const& at) -> any_reply { return rules::force(l, at, c); });
+    return with(c, c.name,
+                [&](rules::lock& l, rules::moment const& at) -> any_reply { return rules::force(l, at, c); });
   }
   any_reply answer_to(protocol::request_command const& c) {
-    return with(c, c.name, [&](rules::lock& l, rules::moment const& at) -> any_reply { return rules::request(l, at, c); });
+    return with(c, c.name,
+                [&](rules::lock& l, rules::moment const& at) -> any_reply { return rules::request(l, at, c); });
   }
   any_reply answer_to(protocol::limit_command const& c) {
-    return with(c, c.name, [&](rules::lock& l, rules::moment const& at) { return or_wrong_type(rules::set_limit(l, at, c)); });
+    return with(c, c.name,
+                [&](rules::lock& l, rules::moment const& at) { return or_wrong_type(rules::set_limit(l, at, c)); });
   }
   any_reply answer_to(protocol::watch_command const& c) {
-    return with(c, c.name, [&](rules::lock& l, rules::moment const& at) -> any_reply { return rules::watch(l, at, c); });
+    return with(c, c.name,
+                [&](rules::lock& l, rules::moment const& at) -> any_reply { return rules::watch(l, at, c); });
   }
   any_reply answer_to(protocol::unwatch_command const& c) {
     return with(c, c.name, [&](rules::lock& l, rules::moment const& at) -> any_reply {
@@ -156,7 +175,9 @@ class rules_server {
       return protocol::session_reply{.count = l.requests.contains(c.fence) ? 1 : 0};
     });
   }
-  any_reply answer_to(protocol::prove_publish_command const&) { return protocol::session_reply{.count = hears(client_) ? 1 : 0}; }
+  any_reply answer_to(protocol::prove_publish_command const&) {
+    return protocol::session_reply{.count = hears(client_) ? 1 : 0};
+  }
   template <class Command>
   any_reply answer_to(Command const&) {
     return protocol::session_reply{};
@@ -188,10 +209,11 @@ struct compared_state {
   bool operator==(compared_state const&) const = default;
 
   friend void PrintTo(compared_state const& s, std::ostream* out) {
-    *out << "\n  kind " << s.kind << " limit " << s.limit << (s.limit_is_set ? " set" : "") << " whose " << s.whose << " kept " << s.kept
-         << "\n  owners " << testing::PrintToString(s.owners) << " fences " << testing::PrintToString(s.fences) << "\n  line "
-         << testing::PrintToString(s.line) << " kept " << s.line_kept << "\n  fence " << s.fence << " kept " << s.fence_kept << "\n  requests "
-         << testing::PrintToString(s.requests) << " kept " << s.requests_kept << "\n  watchers " << testing::PrintToString(s.watchers) << " kept "
+    *out << "\n  kind " << s.kind << " limit " << s.limit << (s.limit_is_set ? " set" : "") << " whose " << s.whose
+         << " kept " << s.kept << "\n  owners " << testing::PrintToString(s.owners) << " fences "
+         << testing::PrintToString(s.fences) << "\n  line " << testing::PrintToString(s.line) << " kept " << s.line_kept
+         << "\n  fence " << s.fence << " kept " << s.fence_kept << "\n  requests " << testing::PrintToString(s.requests)
+         << " kept " << s.requests_kept << "\n  watchers " << testing::PrintToString(s.watchers) << " kept "
          << s.watchers_kept << '\n';
   }
 };
@@ -213,7 +235,8 @@ inline compared_state state_of(rules::lock const& l, std::int64_t now) {
   for (auto const& [number, o] : l.owners) {
     if (o.ends <= now || s.kept < 0) continue;
     std::int64_t const ends = l.kind == engine::permit_kind::none ? o.ends / 1000 - 1 - now / 1000 : o.ends;
-    s.owners[o.who.text] = std::to_string(o.size) + (o.claimed ? " c " : " h ") + std::to_string(ends) + ' ' + std::to_string(o.segment);
+    s.owners[o.who.text] =
+        std::to_string(o.size) + (o.claimed ? " c " : " h ") + std::to_string(ends) + ' ' + std::to_string(o.segment);
     s.fences[o.who.text] = o.fence;
   }
   if (s.line_kept >= 0) {
@@ -221,7 +244,8 @@ inline compared_state state_of(rules::lock const& l, std::int64_t now) {
   }
   if (s.fence_kept >= 0) s.fence = l.fence;
   if (s.requests_kept >= 0) {
-    for (auto const& [fence, r] : l.requests) s.requests[std::to_string(fence)] = r.asker + ' ' + std::to_string(r.when);
+    for (auto const& [fence, r] : l.requests)
+      s.requests[std::to_string(fence)] = r.asker + ' ' + std::to_string(r.when);
   }
   if (s.watchers_kept >= 0) {
     for (auto const& w : l.watchers) s.watchers.emplace_back(w.since, w.who.text);
@@ -293,8 +317,8 @@ inline compared_state read_state(scripted_server& server, std::string const& key
   return s;
 }
 
-/// What may differ between a lock and what the server has of it: numbers of fences; how long a limit that was set is remembered, and with it the
-/// queue; which watchers were told already; and which waiters were found unsubscribed.
+/// What may differ between a lock and what the server has of it: numbers of fences; how long a limit that was set is
+/// remembered, and with it the queue; which watchers were told already; and which waiters were found unsubscribed.
 inline void copy_what_may_differ(compared_state const& from, rules::lock& to, std::int64_t now) {
   auto const end = [&](std::int64_t left) { return left < 0 ? 0 : (now / 1000 + left + 1) * 1000; };
   for (auto const& [id, fence] : from.fences) {
@@ -308,7 +332,8 @@ inline void copy_what_may_differ(compared_state const& from, rules::lock& to, st
   to.fence_kept = end(from.fence_kept);
   if (to.limit_is_set) to.kept = end(from.kept);
   for (auto w = to.line.begin(); w != to.line.end();) {
-    bool const is_there = std::find(from.line.begin(), from.line.end(), std::pair{w->ticket, w->who.text}) != from.line.end();
+    bool const is_there =
+        std::find(from.line.begin(), from.line.end(), std::pair{w->ticket, w->who.text}) != from.line.end();
     w = is_there ? std::next(w) : to.line.remove(w);
   }
   to.line_kept = end(from.line_kept);

@@ -110,7 +110,8 @@ class scripted_server {
     if (reply.is(value::kind::none)) return result;  // to SUBSCRIBE, which answers with a push
     auto const message = test::only_message(in, bytes);
     bool const tries = std::holds_alternative<protocol::acquire_all_command>(c);
-    auto const answer = tries ? redis::to_tries_answer(message, result.answer) : redis::to_answer(message, result.answer);
+    auto const answer =
+        tries ? redis::to_tries_answer(message, result.answer) : redis::to_answer(message, result.answer);
     EXPECT_TRUE(answer.what == protocol::fault::none || answer.what == protocol::fault::wrong_type) << answer.words;
     result.reply = read_reply(c, answer);
     return result;

@@ -23,7 +23,8 @@ path read_whole(std::string const& text) { return path_of(std::string_view{text}
 void write(checkpoint const& c, std::string const& file) {
   std::string const half = file + ".new";
   std::ofstream out{half};
-  out << c.of << '\n' << c.runs << ' ' << c.orders << ' ' << c.cut_off << ' ' << c.states << ' ' << c.seconds << ' ' << c.parts << '\n';
+  out << c.of << '\n'
+      << c.runs << ' ' << c.orders << ' ' << c.cut_off << ' ' << c.states << ' ' << c.seconds << ' ' << c.parts << '\n';
   for (part_left const& one : c.left) out << whole(one.below) << ' ' << whole(one.at) << '\n';
   out.close();
   if (!out || std::rename(half.c_str(), file.c_str()) != 0) throw std::runtime_error{"cannot write " + file};
@@ -37,7 +38,8 @@ checkpoint read_checkpoint(std::string const& file, std::string const& of) {
   std::string its;
   std::getline(in, its);
   if (its != of) throw std::runtime_error{file + " is of another exploration: " + its};
-  if (!(in >> c.runs >> c.orders >> c.cut_off >> c.states >> c.seconds >> c.parts)) throw std::runtime_error{file + " is damaged"};
+  if (!(in >> c.runs >> c.orders >> c.cut_off >> c.states >> c.seconds >> c.parts))
+    throw std::runtime_error{file + " is damaged"};
   for (std::string below, at; in >> below >> at;) c.left.push_back({read_whole(below), read_whole(at)});
   return c;
 }

@@ -1,5 +1,5 @@
-// How far an exploration is, in a file: the parts that are left, each with the place in it. States that were seen are not kept; after a resumption
-// some are gone into again.
+// How far an exploration is, in a file: the parts that are left, each with the place in it. States that were seen are
+// not kept; after a resumption some are gone into again.
 #pragma once
 
 #include "sim/exhaustive/walk.hpp"

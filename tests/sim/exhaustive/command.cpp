@@ -11,14 +11,17 @@ namespace {
 using ull = unsigned long long;
 
 void print(tally const& t) {
-  std::printf("%llu runs, %llu orders to the end (%llu of them to the bound), %llu states, %.1f s of processors", static_cast<ull>(t.runs),
-              static_cast<ull>(t.orders), static_cast<ull>(t.cut_off), static_cast<ull>(t.states), t.seconds);
+  std::printf("%llu runs, %llu orders to the end (%llu of them to the bound), %llu states, %.1f s of processors",
+              static_cast<ull>(t.runs), static_cast<ull>(t.orders), static_cast<ull>(t.cut_off),
+              static_cast<ull>(t.states), t.seconds);
 }
 
-/// The estimate takes all alternatives for as large as each other. Those that are tried late are smaller: more of their states are known by then.
+/// The estimate takes all alternatives for as large as each other. Those that are tried late are smaller: more of their
+/// states are known by then.
 void print_progress(tally const& t) {
   print(t);
-  if (t.share > 0) std::printf(", about %.2f %%, at most %.0f s left", t.share * 100, t.seconds * (1 - t.share) / t.share);
+  if (t.share > 0)
+    std::printf(", about %.2f %%, at most %.0f s left", t.share * 100, t.seconds * (1 - t.share) / t.share);
   std::printf("\n");
   std::fflush(stdout);
 }
@@ -53,14 +56,16 @@ int run_exhaustive(exhaustive_options const& o) {
   print(result.counts);
   std::printf(", at most %llu steps\n", static_cast<ull>(result.counts.deepest));
   if (!result.found) {
-    std::printf(result.finished ? "%s: every order, and no promise is broken\n" : "%s: not finished, and no promise is broken so far\n",
+    std::printf(result.finished ? "%s: every order, and no promise is broken\n"
+                                : "%s: not finished, and no promise is broken so far\n",
                 s->name.c_str());
     return 0;
   }
   std::printf("\nviolation: %s\n\n", result.found->what.words.c_str());
   print_path(*s, result.found->where, o);
   std::string const with = o.broken == nullptr ? std::string{} : " --mutant " + std::string{o.broken->name};
-  std::printf("\nreplay:    scripts/sim --exhaustive %s --path '%s'%s\n", s->name.c_str(), to_text(result.found->where).c_str(), with.c_str());
+  std::printf("\nreplay:    scripts/sim --exhaustive %s --path '%s'%s\n", s->name.c_str(),
+              to_text(result.found->where).c_str(), with.c_str());
   return 1;
 }
 
@@ -79,7 +84,8 @@ int run_exhaustive_mutants(exhaustive_options const& o, std::span<mutant const> 
                 result.found      ? "found"
                 : result.finished ? "not in it"
                                   : "open",
-                static_cast<ull>(result.counts.runs), result.counts.seconds, result.found ? result.found->what.words.c_str() : "");
+                static_cast<ull>(result.counts.runs), result.counts.seconds,
+                result.found ? result.found->what.words.c_str() : "");
     std::fflush(stdout);
   }
   std::printf("%s: %zu of %zu found\n", s->name.c_str(), found, all.size());

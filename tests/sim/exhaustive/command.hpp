@@ -22,7 +22,8 @@ struct exhaustive_options {
 /// The exit code: 0 if nothing was found.
 int run_exhaustive(exhaustive_options const& o);
 
-/// Each deliberate fault in turn, for no longer than `most_seconds` each. Prints which it finds, and after how many runs.
+/// Each deliberate fault in turn, for no longer than `most_seconds` each. Prints which it finds, and after how many
+/// runs.
 int run_exhaustive_mutants(exhaustive_options const& o, std::span<mutant const> all);
 
 }  // namespace conch::sim

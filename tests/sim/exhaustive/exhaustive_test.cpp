@@ -23,17 +23,20 @@ TEST_P(SmallWorlds, BreakNoPromiseInAnyOrder) {
   explored const all = explore_all(GetParam());
   EXPECT_TRUE(all.finished);
   EXPECT_EQ(all.counts.cut_off, 0U);
-  EXPECT_FALSE(all.found) << all.found->what.words << "\nscripts/sim --exhaustive " << GetParam() << " --path '" << to_text(all.found->where) << "'";
+  EXPECT_FALSE(all.found) << all.found->what.words << "\nscripts/sim --exhaustive " << GetParam() << " --path '"
+                          << to_text(all.found->where) << "'";
 }
 
 INSTANTIATE_TEST_SUITE_P(Scope, SmallWorlds,
-                         testing::Values("mutex-2c-0f", "mutex-3c-0f", "cancel-2c-0f", "cancel-3c-0f", "semaphore-3c-0f", "shared-3c-0f", "ids-1c-1f"));
+                         testing::Values("mutex-2c-0f", "mutex-3c-0f", "cancel-2c-0f", "cancel-3c-0f",
+                                         "semaphore-3c-0f", "shared-3c-0f", "ids-1c-1f"));
 
 TEST(Exhaustive, P1P4P6WithAFaultOfAnyClientAtAnyMoment) {
   if (!all_schedules) GTEST_SKIP() << "too long for this build";
   explored const all = explore_all("mutex-2c-1f");
   EXPECT_TRUE(all.finished);
-  EXPECT_FALSE(all.found) << all.found->what.words << "\nscripts/sim --exhaustive mutex-2c-1f --path '" << to_text(all.found->where) << "'";
+  EXPECT_FALSE(all.found) << all.found->what.words << "\nscripts/sim --exhaustive mutex-2c-1f --path '"
+                          << to_text(all.found->where) << "'";
 }
 
 constexpr char const* of_all_kinds[] = {

@@ -35,7 +35,10 @@ class exploration {
     bool taken = false;
   };
 
-  std::string of() const { return scope_.name + " steps " + std::to_string(scope_.limits.steps) + " faults " + std::to_string(scope_.limits.faults); }
+  std::string of() const {
+    return scope_.name + " steps " + std::to_string(scope_.limits.steps) + " faults " +
+           std::to_string(scope_.limits.faults);
+  }
 
   void begin() {
     checkpoint c;

@@ -41,7 +41,8 @@ struct exploring {
   mutant const* broken = nullptr;
   std::uint64_t most_runs = UINT64_MAX;
   double most_seconds = 1e18;
-  std::string checkpoint = {};                      // the file in which it is noted how far it is; if it is there, it goes on from that. Empty: none
+  // the file in which it is noted how far it is; if it is there, it goes on from that. Empty: none
+  std::string checkpoint = {};
   std::function<void(tally const&)> progress = {};  // once a second
 };
 

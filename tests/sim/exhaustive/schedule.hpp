@@ -34,9 +34,10 @@ struct bounds {
   int faults = 1;
 };
 
-/// The state of a client is known by what has brought it about: it is a deterministic function of what it was given, and when. So a digest of that
-/// stands for its memory and its timers. Servers are known by what they know. With the time, what waits and the faults so far that is the state of
-/// the world. Not in it: what judges remember. They judge what they see at each step; that no fault is lost by it is tested.
+/// The state of a client is known by what has brought it about: it is a deterministic function of what it was given,
+/// and when. So a digest of that stands for its memory and its timers. Servers are known by what they know. With the
+/// time, what waits and the faults so far that is the state of the world. Not in it: what judges remember. They judge
+/// what they see at each step; that no fault is lost by it is tested.
 class schedule final : public steps {
  public:
   schedule(bounds const& b, decider& d) : bounds_{b}, decider_{d} {}

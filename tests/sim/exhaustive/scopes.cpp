@@ -100,7 +100,9 @@ plan small_plan(std::vector<std::vector<operation>> programs) {
   return p;
 }
 
-void add(std::vector<fault_plan>& all, std::vector<fault_plan> some) { all.insert(all.end(), some.begin(), some.end()); }
+void add(std::vector<fault_plan>& all, std::vector<fault_plan> some) {
+  all.insert(all.end(), some.begin(), some.end());
+}
 
 plan with_faults(plan p) {
   for (std::size_t i = 0; i < p.clients.size(); ++i) add(p.possible, of_one_client(static_cast<int>(i)));
@@ -171,30 +173,37 @@ plan with_similar_ids(plan p) {
 
 void add_mutexes(std::vector<scope>& all) {
   auto const two = [] { return small_plan({{acquire()}, {acquire()}}); };
-  all.push_back(
-      of_plan("mutex-2c-0f", "two clients acquire and release, one of them twice", {200, 0}, small_plan({{acquire(), acquire()}, {acquire()}})));
+  all.push_back(of_plan("mutex-2c-0f", "two clients acquire and release, one of them twice", {200, 0},
+                        small_plan({{acquire(), acquire()}, {acquire()}})));
   all.push_back(of_plan("mutex-2c-1f", "two clients acquire and release", {200, 1}, with_faults(two())));
   all.push_back(of_plan("mutex-2c-2f", "the same with two faults", {200, 2}, with_faults(two())));
-  all.push_back(of_plan("mutex-3c-0f", "three clients acquire and release", {200, 0}, small_plan({{acquire()}, {acquire()}, {acquire()}})));
-  all.push_back(of_plan("mutex-3c-1f", "the same with a fault", {200, 1}, with_faults(small_plan({{acquire()}, {acquire()}, {acquire()}}))));
+  all.push_back(of_plan("mutex-3c-0f", "three clients acquire and release", {200, 0},
+                        small_plan({{acquire()}, {acquire()}, {acquire()}})));
+  all.push_back(of_plan("mutex-3c-1f", "the same with a fault", {200, 1},
+                        with_faults(small_plan({{acquire()}, {acquire()}, {acquire()}}))));
   all.push_back(of_plan("cancel-2c-0f", "one client acquires and tries, the other cancels its wait", {200, 0},
                         small_plan({{acquire(), attempt()}, {cancelled()}})));
-  all.push_back(of_plan("cancel-2c-1f", "the same with a fault", {200, 1}, with_faults(small_plan({{acquire(), attempt()}, {cancelled()}}))));
-  all.push_back(of_plan("cancel-3c-0f", "of three clients one cancels its wait", {200, 0}, small_plan({{acquire()}, {cancelled()}, {acquire()}})));
+  all.push_back(of_plan("cancel-2c-1f", "the same with a fault", {200, 1},
+                        with_faults(small_plan({{acquire(), attempt()}, {cancelled()}}))));
+  all.push_back(of_plan("cancel-3c-0f", "of three clients one cancels its wait", {200, 0},
+                        small_plan({{acquire()}, {cancelled()}, {acquire()}})));
   all.push_back(of_plan("renew-2c-1f", "a hold is renewed while another client waits", {200, 1},
                         with_faults(small_plan({{held_for(lease / 3 + millisecond)}, {acquire()}}))));
   all.push_back(of_plan("ids-1c-1f", "a hold is renewed, and the next one has an id that begins like its", {200, 1},
                         with_faults(with_similar_ids(small_plan({{held_for(lease / 3 + millisecond), acquire()}})))));
-  all.push_back(of_plan("restart-2c-1f", "the server restarts, with or without its data", {200, 1}, with_restarts(two())));
+  all.push_back(
+      of_plan("restart-2c-1f", "the server restarts, with or without its data", {200, 1}, with_restarts(two())));
   all.push_back(of_plan("roles-2c-1f", "a server and its replica change roles", {200, 1}, with_roles(two())));
-  all.push_back(of_plan("adopt-2c-1f", "a hold goes to another client while roles change", {200, 1}, with_roles(small_plan({{given_to(1)}, {}}))));
+  all.push_back(of_plan("adopt-2c-1f", "a hold goes to another client while roles change", {200, 1},
+                        with_roles(small_plan({{given_to(1)}, {}}))));
 }
 
 void add_several_owners(std::vector<scope>& all) {
   using engine::permit_kind;
-  auto const semaphore = of_several_owners(permit_kind::semaphore, 2, {{with_weight(1)}, {with_weight(2)}, {with_weight(1)}});
-  auto const shared =
-      of_several_owners(permit_kind::shared, engine::most_permits, {{with_weight(1)}, {with_weight(engine::most_permits)}, {with_weight(1)}});
+  auto const semaphore =
+      of_several_owners(permit_kind::semaphore, 2, {{with_weight(1)}, {with_weight(2)}, {with_weight(1)}});
+  auto const shared = of_several_owners(permit_kind::shared, engine::most_permits,
+                                        {{with_weight(1)}, {with_weight(engine::most_permits)}, {with_weight(1)}});
   all.push_back(of_plan("semaphore-3c-0f", "three clients want one, two and one of two permits", {200, 0}, semaphore));
   all.push_back(of_plan("semaphore-3c-1f", "the same with a fault", {200, 1}, with_faults(semaphore)));
   all.push_back(of_plan("shared-3c-0f", "a reader, a writer and a reader", {200, 0}, shared));

@@ -11,8 +11,9 @@
 
 namespace conch::sim {
 
-/// What was left out when a state was seen first, because it is explored from elsewhere (its sleep set), and how many steps were left. A second visit
-/// is needless if the first left out no more and could go as far. (Godefroid, "Partial-Order Methods for the Verification of Concurrent Systems", 5.)
+/// What was left out when a state was seen first, because it is explored from elsewhere (its sleep set), and how many
+/// steps were left. A second visit is needless if the first left out no more and could go as far. (Godefroid,
+/// "Partial-Order Methods for the Verification of Concurrent Systems", 5.)
 class visited {
  public:
   /// True: the state need not be gone into. Else it is noted.
@@ -44,7 +45,8 @@ class visited {
   };
 
   static bool includes(std::vector<choice> const& all, std::vector<choice> const& some) {
-    return std::all_of(some.begin(), some.end(), [&](choice const& c) { return std::find(all.begin(), all.end(), c) != all.end(); });
+    return std::all_of(some.begin(), some.end(),
+                       [&](choice const& c) { return std::find(all.begin(), all.end(), c) != all.end(); });
   }
 
   std::array<part, 16> parts_;

@@ -7,7 +7,11 @@
 namespace conch::sim {
 
 walk::walk(reductions r, visited& v, std::size_t most_steps, path below, path go_on_at)
-    : reductions_{r}, visited_{v}, most_steps_{most_steps}, fixed_{below.size()}, path_{go_on_at.empty() ? std::move(below) : std::move(go_on_at)} {}
+    : reductions_{r},
+      visited_{v},
+      most_steps_{most_steps},
+      fixed_{below.size()},
+      path_{go_on_at.empty() ? std::move(below) : std::move(go_on_at)} {}
 
 void walk::begin() {
   depth_ = 0;

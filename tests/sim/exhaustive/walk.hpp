@@ -1,4 +1,5 @@
-// A part of the tree of all orders, walked depth first: each run repeats the choices of the one before up to the last that has another alternative.
+// A part of the tree of all orders, walked depth first: each run repeats the choices of the one before up to the last
+// that has another alternative.
 #pragma once
 
 #include "sim/exhaustive/schedule.hpp"
@@ -38,7 +39,8 @@ class walk final : public decider {
   std::size_t fixed() const { return fixed_; }
   /// How much of this part is done, if all alternatives of a point are as large as each other.
   double share_done() const;
-  /// From the end of the fixed part on the first point with several alternatives: the paths to them. Empty: there is none.
+  /// From the end of the fixed part on the first point with several alternatives: the paths to them. Empty: there is
+  /// none.
   std::vector<path> split() const;
 
  private:

@@ -62,7 +62,7 @@ TEST(Walk, TakesOneOrderOfWhatCommutes) {
 TEST(Walk, GoesIntoEachStateOnce) {
   auto const all = walk_through({{"ab", "xy"}}, {false, true});
   EXPECT_EQ(all.orders.size(), 2U);  // the two ways into the last state, in which nothing is decided
-  EXPECT_EQ(all.states, 8U);  // three times three, but for the last
+  EXPECT_EQ(all.states, 8U);         // three times three, but for the last
 }
 
 TEST(Walk, LeavesOutNothingOfWhatDoesNotCommute) {
@@ -133,7 +133,8 @@ TEST(Schedule, TakesNoMoreFaultsThanItMay) {
   int struck = 0;
   std::vector<steps::fault> const faults{{0, of_all, [&] { ++struck; }}};
   d.next = {1};
-  for (int i = 0; i < 3; ++i) ASSERT_TRUE(s.take_one({0, steps::never, [] {}, faults, 0, [] { return std::uint64_t{0}; }}));
+  for (int i = 0; i < 3; ++i)
+    ASSERT_TRUE(s.take_one({0, steps::never, [] {}, faults, 0, [] { return std::uint64_t{0}; }}));
   EXPECT_EQ(struck, 1);
   EXPECT_TRUE(s.empty());
 }

@@ -1,4 +1,5 @@
-// The judge of the levels that the owners of one client process take: it has books of its own, kept from what the coroutines do.
+// The judge of the levels that the owners of one client process take: it has books of its own, kept from what the
+// coroutines do.
 #pragma once
 
 #include "cohort/levels.hpp"
@@ -30,7 +31,8 @@ class levels_judge {
   /// P6, P7, P11: the last level gives the lock back, and no other does.
   void left(sim_level const& l, engine::owner_levels::after_exit after, levels const& all) const;
   /// P11.
-  void order_ended(sim_hold const& h, error_code why, engine::reader_order_end const& told, nanos asked_at, time_point now) const;
+  void order_ended(sim_hold const& h, error_code why, engine::reader_order_end const& told, nanos asked_at,
+                   time_point now) const;
   /// P6: nothing is left in the owner's tables.
   void over(sim_level const& l, levels const& all) const;
   /// P4: an acquire that waits for its owner waits for one that is under way.

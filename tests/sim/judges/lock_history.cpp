@@ -117,7 +117,9 @@ void lock_history::gone(sim_acquisition const& a, nanos now) {
   if (a.active) released(a, now);  // nobody believes in it any more; the server may, for a while
 }
 
-void lock_history::disowned(int name, std::int64_t fence, nanos now) { locks_[static_cast<std::size_t>(name)].excuses.push_back({now, fence}); }
+void lock_history::disowned(int name, std::int64_t fence, nanos now) {
+  locks_[static_cast<std::size_t>(name)].excuses.push_back({now, fence});
+}
 
 void lock_history::clock_forward(nanos now) {
   for (lock& l : locks_) l.excuses.push_back({now, std::numeric_limits<std::int64_t>::max()});
@@ -155,7 +157,8 @@ history::operations lock_history::of_lock(int name) const {
     nanoseconds& excused = all.back().excused;
     if (r.orphaned_at >= 0) excused = r.orphaned_at;
     for (excuse const& e : l.excuses) {
-      if (r.acquire.fence / hand_offs_per_grant <= e.fence && r.acquire.invoked <= e.at) excused = std::min(excused, e.at);
+      if (r.acquire.fence / hand_offs_per_grant <= e.fence && r.acquire.invoked <= e.at)
+        excused = std::min(excused, e.at);
     }
     if (r.release.hold != 0) all.push_back(r.release);
     if (r.lost_at < 0) continue;

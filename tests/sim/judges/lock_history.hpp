@@ -1,5 +1,5 @@
-// What the users of the simulated locks asked and were told, for the general judge (support/history). It looks at no script, and knows of the
-// servers only what excuses a second hold: docs/guarantees.md, P1 and P2.
+// What the users of the simulated locks asked and were told, for the general judge (support/history). It looks at no
+// script, and knows of the servers only what excuses a second hold: docs/guarantees.md, P1 and P2.
 #pragma once
 
 #include "sim/worlds/plan.hpp"

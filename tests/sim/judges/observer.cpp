@@ -28,7 +28,8 @@ observer::observer(world& w, plan const& p) : history_{p}, world_{w}, plan_{p} {
   for (fault_plan const& f : p.faults) {
     clobbers_ = clobbers_ || f.what == kind::clobber_lock;
     refuses_ = refuses_ || f.what == kind::refuse || f.what == kind::refuse_inside;
-    clock_steps_ = clock_steps_ || f.what == kind::step_back || f.what == kind::step_forward || f.what == kind::failover;
+    clock_steps_ =
+        clock_steps_ || f.what == kind::step_back || f.what == kind::step_forward || f.what == kind::failover;
   }
   // That of a claim that an operator's script makes.
   shortest_validity_ = std::chrono::milliseconds{100} - protocol::drift_of(std::chrono::milliseconds{100});
@@ -41,7 +42,8 @@ observer::observer(world& w, plan const& p) : history_{p}, world_{w}, plan_{p} {
 std::string observer::owner_id(sim_acquisition const& a) const { return a.client->id() + "." + engine::to_text(a.id); }
 
 bool observer::is_disowned(sim_acquisition const& a) const {
-  return forward_ || is_forged(a) || a.orphaned_at >= 0 || a.fence / hand_offs_per_grant <= locks_[static_cast<std::size_t>(a.lock_number)].disowned;
+  return forward_ || is_forged(a) || a.orphaned_at >= 0 ||
+         a.fence / hand_offs_per_grant <= locks_[static_cast<std::size_t>(a.lock_number)].disowned;
 }
 
 /// Perhaps: a grant of that id was published by a client, not by a script.
@@ -49,41 +51,48 @@ bool observer::is_forged(sim_acquisition const& a) const {
   return !forged_.empty() && !a.client->settings().settings.verify_pushes && forged_.contains(owner_id(a));
 }
 
-/// P2: what the server has lost is not handed on in memory once another client may have been granted the lock. A client that does not know of the
-/// loss goes by the server's last word, for 5 ms.
+/// P2: what the server has lost is not handed on in memory once another client may have been granted the lock. A client
+/// that does not know of the loss goes by the server's last word, for 5 ms.
 void observer::not_handed_on_by_an_old_word(sim_acquisition const& a) const {
   lock_watch const& w = locks_[static_cast<std::size_t>(a.lock_number)];
   std::int64_t const fence = a.fence / hand_offs_per_grant;
   bool const handed_on = a.fence % hand_offs_per_grant != 0 && a.adopts == nullptr;
   bool const overtaken = fence <= w.disowned && w.highest_written > fence;
   if (!handed_on || !overtaken || is_forged(a) || plan_.replicas != 0 || plan_.shards != 0 || plan_.detaches) return;
-  nanos const word_lasts = 5 * millisecond + 2 * (plan_.latency + plan_.jitter) + 2 * plan_.timer_lateness + millisecond;
-  bool const well = undisturbed(a.client->connection(a.lock_number), w.disowned_at) && a.client->last_pause_end() < w.disowned_at;
+  nanos const word_lasts =
+      5 * millisecond + 2 * (plan_.latency + plan_.jitter) + 2 * plan_.timer_lateness + millisecond;
+  bool const well =
+      undisturbed(a.client->connection(a.lock_number), w.disowned_at) && a.client->last_pause_end() < w.disowned_at;
   if (well && world_.now() > w.disowned_at + word_lasts) {
-    throw violation{2, client_words(a) + " was handed " + lock_words(a.lock_number) + " in memory with fence " + std::to_string(a.fence) + ", " +
-                           std::to_string((world_.now() - w.disowned_at) / millisecond) + " ms after the server lost that grant, and after fence " +
-                           std::to_string(w.highest_written)};
+    throw violation{2,
+                    client_words(a) + " was handed " + lock_words(a.lock_number) + " in memory with fence " +
+                        std::to_string(a.fence) + ", " + std::to_string((world_.now() - w.disowned_at) / millisecond) +
+                        " ms after the server lost that grant, and after fence " + std::to_string(w.highest_written)};
   }
 }
 
-/// For what a stranger forged that knows the id: no client believes it for longer than a claim, and no token is further ahead than that.
+/// For what a stranger forged that knows the id: no client believes it for longer than a claim, and no token is further
+/// ahead than that.
 void observer::judge_forged(sim_acquisition const& a) const {
   if (forged_.empty()) return;
   nanos const claim = plan_.longest_claim();
   std::string const who = client_words(a) + " was granted " + lock_words(a.lock_number);
   std::int64_t const clock = world_.server_us(world_.now()) - protocol::fence_epoch_us;
-  std::int64_t const highest =
-      std::max(clock + (claim + claim / 16 + second / 10) / microsecond, locks_[static_cast<std::size_t>(a.lock_number)].highest_written);
+  std::int64_t const highest = std::max(clock + (claim + claim / 16 + second / 10) / microsecond,
+                                        locks_[static_cast<std::size_t>(a.lock_number)].highest_written);
   if (a.fence / hand_offs_per_grant > highest) throw violation{2, who + " with a fence that no server gave"};
   if (!is_forged(a)) return;
   lock_state const is = look(a.lock_number);
-  bool const taken_since = taken_away_.contains(owner_id(a) + " " + std::to_string(a.fence / hand_offs_per_grant));  // and the notice is under way
+  // and the notice is under way
+  bool const taken_since = taken_away_.contains(owner_id(a) + " " + std::to_string(a.fence / hand_offs_per_grant));
   bool const in_truth = (is.owned && is.owner == owner_id(a)) || taken_since;
   if (!in_truth && a.deadline() > a.client->local_now() + duration{claim})
     throw violation{1, who + " by nobody, and believes it for longer than a claim"};
 }
 
-bool observer::is_believed(sim_acquisition const& a) const { return a.active && a.at == phase::holding && a.client->local_now() < a.deadline(); }
+bool observer::is_believed(sim_acquisition const& a) const {
+  return a.active && a.at == phase::holding && a.client->local_now() < a.deadline();
+}
 
 void observer::first_fence(int name, std::int64_t fence) { watch(name).highest_written = fence; }
 
@@ -125,8 +134,8 @@ void observer::fence_spoilt(int name) {
   history_.fence_forgotten(name, world_.now());
 }
 
-/// When the server's clock has passed the time for which the last fence is remembered, it may be forgotten: also where that clock is set
-/// back later.
+/// When the server's clock has passed the time for which the last fence is remembered, it may be forgotten: also where
+/// that clock is set back later.
 void observer::clock_shows(std::int64_t ms) {
   for (lock_watch& w : locks_) {
     if (w.kept_until_ms == 0 || ms <= w.kept_until_ms) continue;
@@ -135,17 +144,20 @@ void observer::clock_shows(std::int64_t ms) {
   }
 }
 
-/// Half of the shortest retention, at least, is left of a fence when a hold ends. (Operators of the simulation keep them for 2 s.)
+/// Half of the shortest retention, at least, is left of a fence when a hold ends. (Operators of the simulation keep
+/// them for 2 s.)
 std::int64_t observer::least_kept_ms() const {
   std::int64_t least = 2000;
-  for (client_plan const& c : plan_.clients) least = std::min<std::int64_t>(least, count(c.settings.fence_retention) / millisecond);
+  for (client_plan const& c : plan_.clients)
+    least = std::min<std::int64_t>(least, count(c.settings.fence_retention) / millisecond);
   return least / 2;
 }
 
 /// P11: one bad key harms one lock.
 void observer::drops_connection(sim_client const& c, std::string_view why) const {
   if (!plan_.harms_no_other(-1) || plan_.spikes != 0) return;
-  throw violation{11, "client " + std::to_string(c.number()) + " leaves its connection although nothing is wrong with it: " + std::string{why}};
+  throw violation{11, "client " + std::to_string(c.number()) +
+                          " leaves its connection although nothing is wrong with it: " + std::string{why}};
 }
 
 void observer::refused() { refused_at_ = world_.now(); }
@@ -162,8 +174,8 @@ void observer::asked(sim_acquisition& a) {
 /// A grant without a promise of exclusion is not part of the history.
 void observer::record_grant(sim_acquisition const& a) {
   history_.granted(a, world_.now());
-  bool const by_an_old_word =
-      a.fence % hand_offs_per_grant != 0 && a.fence / hand_offs_per_grant <= locks_[static_cast<std::size_t>(a.lock_number)].disowned;
+  bool const by_an_old_word = a.fence % hand_offs_per_grant != 0 &&
+                              a.fence / hand_offs_per_grant <= locks_[static_cast<std::size_t>(a.lock_number)].disowned;
   if (is_forged(a) || a.orphaned_at >= 0 || by_an_old_word) history_.left_out(a);
 }
 
@@ -177,7 +189,8 @@ void observer::answered(sim_acquisition& a, bool granted) {
   if (!granted) history_.refused(a, now);
   not_too_late(a);
   // Each may cost a leave; a cancellation after a time-out a second one.
-  gave_up_ += (granted ? 0U : 1U) + (a.cancelled ? 1U : 0U) + (a.cancelled_again ? 1U : 0U) + (a.until != time_point::max() ? 1U : 0U);
+  gave_up_ += (granted ? 0U : 1U) + (a.cancelled ? 1U : 0U) + (a.cancelled_again ? 1U : 0U) +
+              (a.until != time_point::max() ? 1U : 0U);
   if (!granted) return;
   not_after_giving_up(a);
   a.active = true;
@@ -187,7 +200,8 @@ void observer::answered(sim_acquisition& a, bool granted) {
   look_for_orphan(a, true);
   record_grant(a);
   not_handed_on_though_asked(a);
-  std::string const who = client_words(a) + " was granted " + lock_words(a.lock_number) + ", fence " + std::to_string(a.fence);
+  std::string const who =
+      client_words(a) + " was granted " + lock_words(a.lock_number) + ", fence " + std::to_string(a.fence);
 
   if (a.deadline() <= a.client->local_now()) throw violation{3, who + ", after its deadline"};
   if (a.fence <= 0) throw violation{2, who + ", which is not a token"};
@@ -197,14 +211,15 @@ void observer::answered(sim_acquisition& a, bool granted) {
   }
   judge_forged(a);
   not_handed_on_by_an_old_word(a);
-  // While there are two masters, what the one has granted may be delivered before what the other granted earlier. In which order they write
-  // fences is looked at in answered_elsewhere.
+  // While there are two masters, what the one has granted may be delivered before what the other granted earlier. In
+  // which order they write fences is looked at in answered_elsewhere.
   if (!is_forged(a) && a.orphaned_at < 0) w.highest_granted = std::max(w.highest_granted, a.fence);
   for (sim_acquisition const* other : w.active) {
     if ((is_disowned(*other) || is_disowned(a)) && !same_server_granted(a, *other)) continue;
     std::string const holder = client_words(*other) + " with fence " + std::to_string(other->fence);
     if (is_believed(*other)) throw violation{1, who + ", while it is held by " + holder};
-    if (other->at == phase::holding && !other->client->paused()) throw violation{9, who + ", before the loss was told to " + holder};
+    if (other->at == phase::holding && !other->client->paused())
+      throw violation{9, who + ", before the loss was told to " + holder};
   }
   for (sim_acquisition const* other : w.waiting) {
     bool const leaving = other->cancelled || other->until <= a.client->local_now();
@@ -212,7 +227,8 @@ void observer::answered(sim_acquisition& a, bool granted) {
       throw violation{5, who + ", before another coroutine of that client that asked earlier"};
     }
   }
-  if (a.fixed && !adopts && a.fence % hand_offs_per_grant != 0 && a.deadline() < a.client->local_now() + a.lease * 9 / 10) {
+  if (a.fixed && !adopts && a.fence % hand_offs_per_grant != 0 &&
+      a.deadline() < a.client->local_now() + a.lease * 9 / 10) {
     throw violation{3, who + " locally, with what is left of another's lease instead of its own"};
   }
   auto& began = w.slice_began[a.client->number()];
@@ -242,17 +258,21 @@ void observer::attempt_failed(sim_acquisition const& a, bool busy, error_code co
     return;
   }
   if ((!busy && why != errc::timed_out) || plan_.permits != engine::permit_kind::none) return;
-  // In a script for several, those after one that is busy, or could not be read, may be answered busy too. They are then tried alone.
+  // In a script for several, those after one that is busy, or could not be read, may be answered busy too. They are
+  // then tried alone.
   if (a.who->several != nullptr && a.who->several->trying) return;
   auto const same_client = [&](sim_acquisition const* other) { return other->client == a.client; };
-  bool const neighbour = std::any_of(w.active.begin(), w.active.end(), same_client) || std::any_of(w.waiting.begin(), w.waiting.end(), same_client);
+  bool const neighbour = std::any_of(w.active.begin(), w.active.end(), same_client) ||
+                         std::any_of(w.waiting.begin(), w.waiting.end(), same_client);
   // In a world that is explored an answer of the server may take no time.
   if (world_.now() == a.asked_at && !neighbour && !plan_.is_explored())
     throw violation{11, who + "it is not free, without asking, and nobody here has it or asked for it"};
   bool const somebody = !w.active.empty() || !w.waiting.empty();
-  nanos const settled = plan_.calm() ? 60 * (plan_.latency + plan_.jitter) + 10 * millisecond + 4 * plan_.timer_lateness
-                                     : plan_.set_back() + 3 * plan_.longest_lease() + 2 * plan_.longest_claim() + second;
-  if (!somebody && others_were_there + settled < a.asked_at) throw violation{11, who + "it is not free, and nobody has it or asked for it"};
+  nanos const settled = plan_.calm()
+                            ? 60 * (plan_.latency + plan_.jitter) + 10 * millisecond + 4 * plan_.timer_lateness
+                            : plan_.set_back() + 3 * plan_.longest_lease() + 2 * plan_.longest_claim() + second;
+  if (!somebody && others_were_there + settled < a.asked_at)
+    throw violation{11, who + "it is not free, and nobody has it or asked for it"};
 }
 
 // P4 for the waits that end otherwise: a time-out and a cancellation end within one command time-out.
@@ -262,19 +282,24 @@ void observer::several_answered(sim_client const& c, several_locks const& s, boo
   if (granted) {
     for (std::size_t i = 0; i < s.slots.size(); ++i) {
       auto const* const one = s.slots[i].get();
-      if (one == nullptr) throw violation{1, who + " was told that it has all it asked for, without lock " + std::to_string(s.names[i])};
+      if (one == nullptr)
+        throw violation{1, who + " was told that it has all it asked for, without lock " + std::to_string(s.names[i])};
       bool const valid = one->at == engine::acquisition::phase::holding && c.local_now() < one->deadline();
-      if (!valid) throw violation{9, who + " was told that it has all it asked for, and lock " + std::to_string(s.names[i]) + " was lost"};
+      if (!valid)
+        throw violation{
+            9, who + " was told that it has all it asked for, and lock " + std::to_string(s.names[i]) + " was lost"};
     }
   }
   if (c.paused() || c.last_pause_end() >= s.began) return;
   nanos const slack = count(c.settings().settings.command_timeout) * 102 / 100 + 3 * millisecond + plan_.timer_lateness;
-  // The tries, and the wait that was under way, may each take one command time-out more; where the server is slow, every lock.
+  // The tries, and the wait that was under way, may each take one command time-out more; where the server is slow,
+  // every lock.
   bool const slow = plan_.has({fault_plan::kind::slow});
   nanos const steps = slow ? 1 + static_cast<nanos>(s.names.size()) : 2;
   if (s.until && c.local_now() > *s.until + duration{steps * slack})
     throw violation{4, who + " got its answer long after its time-out for several locks"};
-  // What was tried is answered first, whatever is cancelled meanwhile: how long that takes is known only where nothing is wrong.
+  // What was tried is answered first, whatever is cancelled meanwhile: how long that takes is known only where nothing
+  // is wrong.
   nanos const connecting = 40 * (plan_.latency + plan_.jitter);
   if (plan_.calm() && s.cancelled && world_.now() - s.cancelled_at > slack + connecting)
     throw violation{4, who + " got its answer long after it cancelled, for several locks"};
@@ -290,13 +315,17 @@ void observer::not_too_late(sim_acquisition const& a) const {
     throw violation{4, client_words(a) + " got its answer long after its time-out for " + lock_words(a.lock_number)};
   }
   if (a.once && a.until == time_point::max()) {
-    // One attempt: patience with a server that is away, what was asked before it went, and a place here that is being left.
-    // A connection attempt whose packets are lost takes all the time it has, and so may one before it whose name or address says nothing. The next
-    // comes after a pause.
-    nanos const connecting = 2 * (count(c.settings().settings.connect_timeout) + count(c.settings().settings.reconnect_max));
-    nanos const patience = (count(c.settings().settings.offline_timeout) + 3 * count(c.settings().settings.command_timeout)) * 102 / 100;
-    // What a master has granted that is none any more is asked for again; that of the new one may last as long as a claim until it is given back.
-    nanos const claim = plan_.synced ? std::min<nanos>(count(c.settings().settings.claim), a.lease.count() * millisecond) : 0;
+    // One attempt: patience with a server that is away, what was asked before it went, and a place here that is being
+    // left. A connection attempt whose packets are lost takes all the time it has, and so may one before it whose name
+    // or address says nothing. The next comes after a pause.
+    nanos const connecting =
+        2 * (count(c.settings().settings.connect_timeout) + count(c.settings().settings.reconnect_max));
+    nanos const patience =
+        (count(c.settings().settings.offline_timeout) + 3 * count(c.settings().settings.command_timeout)) * 102 / 100;
+    // What a master has granted that is none any more is asked for again; that of the new one may last as long as a
+    // claim until it is given back.
+    nanos const claim =
+        plan_.synced ? std::min<nanos>(count(c.settings().settings.claim), a.lease.count() * millisecond) : 0;
     bool const too_late = world_.now() - a.asked_at > patience + slack + connecting + claim;
     // Attempts at one lock are made one after the other, and each has time for one answer.
     bool const has_had_its_turn = world_.now() - c.last_turn_over(a.lock_number, a.owner) > 2 * timeout + slack;
@@ -305,7 +334,8 @@ void observer::not_too_late(sim_acquisition const& a) const {
   }
   if (!a.cancelled) return;
   if (a.cancelled_again && a.cancel_again_as == engine::cancel_type::terminal && world_.now() > a.cancelled_again_at) {
-    throw violation{4, client_words(a) + " got its answer after it cancelled for the second time, and for good, for " + lock_words(a.lock_number)};
+    throw violation{4, client_words(a) + " got its answer after it cancelled for the second time, and for good, for " +
+                           lock_words(a.lock_number)};
   }
   nanos const taken = world_.now() - a.cancelled_at;
   nanos const allowed = a.cancel_as == engine::cancel_type::terminal ? 0 : timeout + slack;
@@ -322,11 +352,13 @@ void observer::backed_by_server(sim_acquisition const& a) {
   if (!is.owned) throw violation{3, who + ", which the server knows nothing of"};
   if (is.owner != owner_id(a)) throw violation{3, who + ", but the server's owner is " + is.owner};
   if (is.fence != a.fence / hand_offs_per_grant)
-    throw violation{2, who + " with fence " + std::to_string(a.fence) + ", but the server gave it " + std::to_string(is.fence)};
+    throw violation{
+        2, who + " with fence " + std::to_string(a.fence) + ", but the server gave it " + std::to_string(is.fence)};
   nanos const until = a.client->true_time(a.deadline());
   nanos const over = world_.true_time_of_server_ms(is.expires_ms);
   if (until > over) {
-    throw violation{3, who + " for " + std::to_string((until - over) / microsecond) + " us longer than the server keeps it"};
+    throw violation{
+        3, who + " for " + std::to_string((until - over) / microsecond) + " us longer than the server keeps it"};
   }
 }
 
@@ -348,9 +380,11 @@ void observer::waited_too_long(sim_acquisition const& a) {
     return;
   }
   since = std::max(since, trouble_until_);
-  nanos const bound = plan_.set_back() + 3 * plan_.longest_lease() + 2 * plan_.longest_claim() + 2 * second + 8 * plan_.spike + 20 * hop;
+  nanos const bound = plan_.set_back() + 3 * plan_.longest_lease() + 2 * plan_.longest_claim() + 2 * second +
+                      8 * plan_.spike + 20 * hop;
   if (world_.now() - since > bound) {
-    throw violation{4, client_words(a) + " waited for " + lock_words(a.lock_number) + " for " + std::to_string((world_.now() - since) / millisecond) +
+    throw violation{4, client_words(a) + " waited for " + lock_words(a.lock_number) + " for " +
+                           std::to_string((world_.now() - since) / millisecond) +
                            " ms, all faults being over, while nobody held it"};
   }
 }
@@ -359,7 +393,8 @@ void observer::lost(sim_acquisition& a) {
   sim_client& c = *a.client;
   history_.lost(a, world_.now());
   // Told by the server itself, which has nothing to be given back.
-  if (protocol::place const* place = c.place(a.lock_number); place != nullptr && place->at == engine::place::state::idle) {
+  if (protocol::place const* place = c.place(a.lock_number);
+      place != nullptr && place->at == engine::place::state::idle) {
     c.open_ids_.erase(a.id);
   }
   lock_state const is = look(a.lock_number);
@@ -371,7 +406,8 @@ void observer::lost(sim_acquisition& a) {
   told_in_time(a);
   bool const bound_to_end = a.fixed || a.max_hold != duration::max() || c.is_closed();
   // An operator who meddles with one lock, or with the scripts, costs no hold of another.
-  if (plan_.harms_no_other(a.lock_number, true) && !plan_.orders && plan_.spikes == 0 && plan_.may_kill && !bound_to_end) {
+  if (plan_.harms_no_other(a.lock_number, true) && !plan_.orders && plan_.spikes == 0 && plan_.may_kill &&
+      !bound_to_end) {
     throw violation{10, client_words(a) + " lost " + lock_words(a.lock_number) + " although nothing was wrong"};
   }
 }
@@ -400,7 +436,8 @@ void observer::detaching(sim_acquisition& a) {
   if (a.active && a.at == phase::holding) told_in_time(a);
 }
 
-/// P3: the adopter has the whole lease. P1: this client no longer believes in it, and nothing that it sends names it any more.
+/// P3: the adopter has the whole lease. P1: this client no longer believes in it, and nothing that it sends names it
+/// any more.
 void observer::detached(sim_acquisition& a, error_code why) {
   lock_watch& w = watch(a.lock_number);
   w.stirred(a.serial, world_.now());
@@ -411,17 +448,20 @@ void observer::detached(sim_acquisition& a, error_code why) {
   std::erase(w.active, &a);
   w.last_end = std::max(w.last_end, world_.now());
   // Nothing is to be given back of what has left, nor of what the server has nothing of any more.
-  bool const server_said_lost = why == errc::lost && (a.lock == nullptr || a.lock->place->at == engine::place::state::idle);
+  bool const server_said_lost =
+      why == errc::lost && (a.lock == nullptr || a.lock->place->at == engine::place::state::idle);
   if (is_gone || server_said_lost) a.client->open_ids_.erase(a.id);
   if (!is_gone) return;
   lock_state const is = look(a.lock_number);
   if (is.owned) w.last_end = std::max(w.last_end, world_.true_time_of_server_ms(is.expires_ms));
   w.passed = {};
   if (is_disowned(a)) return;
-  if (!is.owned || is.owner != owner_id(a)) throw violation{3, who + " was told that others may have it, and the server's owner is " + is.owner};
+  if (!is.owned || is.owner != owner_id(a))
+    throw violation{3, who + " was told that others may have it, and the server's owner is " + is.owner};
   if (is.state != 'h') throw violation{3, who + " has left a claim"};
   std::int64_t const asked_ms = world_.server_us(a.detach_asked_at) / 1000;
-  if (!clock_steps_ && is.expires_ms < asked_ms + a.lease.count()) throw violation{3, who + " has left less than its lease"};
+  if (!clock_steps_ && is.expires_ms < asked_ms + a.lease.count())
+    throw violation{3, who + " has left less than its lease"};
 }
 
 /// The end of a detach. Has the hold left its client?
@@ -430,8 +470,10 @@ bool observer::let_go(sim_acquisition& a, error_code why, std::string const& who
   a.active = false;
   sim_client const& c = *a.client;
   nanos const waited = world_.now() - a.detach_asked_at;
-  nanos const timeout = count(c.settings().settings.command_timeout) * 102 / 100 + 3 * millisecond + plan_.timer_lateness;
-  if (!c.paused() && c.last_pause_end() < a.detach_asked_at && waited > timeout) throw violation{4, who + " was answered too late"};
+  nanos const timeout =
+      count(c.settings().settings.command_timeout) * 102 / 100 + 3 * millisecond + plan_.timer_lateness;
+  if (!c.paused() && c.last_pause_end() < a.detach_asked_at && waited > timeout)
+    throw violation{4, who + " was answered too late"};
   if (why) {
     bool const may = why == errc::lost || why == errc::unreachable || (why == errc::closed && c.is_closed());
     if (!may) throw violation{11, who + " was told of an error that it cannot have: " + why.message()};
@@ -456,8 +498,10 @@ void observer::release_answered(sim_acquisition& a, bool was_held, bool failed) 
   history_.release_answered(a, failed ? outcome::unknown : was_held ? outcome::held : outcome::not_held, world_.now());
   std::string const who = client_words(a) + " released " + lock_words(a.lock_number);
   bool const asked_once = a.client->up(a.lock_number) && a.client->up_since(a.lock_number) <= a.release_asked_at;
-  bool const moved = a.release_strays || (plan_.shards != 0 && trouble_until_ >= a.release_asked_at);  // it may have been asked for at two nodes
-  if (was_held && !failed && asked_once && !moved && released_as_nobody_.contains(owner_id(a)) && !released_as_owner_.contains(owner_id(a))) {
+  // it may have been asked for at two nodes
+  bool const moved = a.release_strays || (plan_.shards != 0 && trouble_until_ >= a.release_asked_at);
+  if (was_held && !failed && asked_once && !moved && released_as_nobody_.contains(owner_id(a)) &&
+      !released_as_owner_.contains(owner_id(a))) {
     throw violation{11, who + " and was told it still held it, but the server knew better"};
   }
   if (was_held && !a.released_valid && !failed) throw violation{7, who + " too late and was told it still held it"};
@@ -484,14 +528,16 @@ void observer::checked(sim_client& c) {
   look_for_claims(c);
   for (int name = 0; name < plan_.names; ++name) {
     protocol::place const* const place = c.place(name);
-    if (place != nullptr && place->at == engine::place::state::in_line) told_ticket(c, place->id, place->waiting.ticket);
+    if (place != nullptr && place->at == engine::place::state::in_line)
+      told_ticket(c, place->id, place->waiting.ticket);
     for (sim_acquisition* a : watch(name).active) {
       if (a->client != &c || a->at != phase::holding) continue;
       look_at_hold(*a);
       told_in_time(*a);
       if (a->orphaned_at >= 0) look_for_orphan(*a, false);
       if (a->deadline() == a->seen_deadline) continue;
-      if (a->deadline() < a->seen_deadline) throw violation{3, client_words(*a) + " had the deadline of " + lock_words(name) + " moved back"};
+      if (a->deadline() < a->seen_deadline)
+        throw violation{3, client_words(*a) + " had the deadline of " + lock_words(name) + " moved back"};
       a->seen_deadline = a->deadline();
       history_.renewed(*a);
       look_for_orphan(*a, true);
@@ -499,12 +545,13 @@ void observer::checked(sim_client& c) {
       duration const claim{plan_.longest_claim()};  // the releaser's
       duration const slack = claim + c.settings().settings.command_timeout;
       duration longest = duration::max();
-      // The lease that the line was joined with may have been another coroutine's, and longer. That does not make a fixed lease longer, which
-      // begins before its claim ends.
+      // The lease that the line was joined with may have been another coroutine's, and longer. That does not make a
+      // fixed lease longer, which begins before its claim ends.
       bool const extended = a->extended_at != time_point::min();
       duration const before = extended ? a->extended_at - a->granted : duration{};
       if (a->fixed) longest = before + (extended ? duration{plan_.longest_lease()} : duration{a->lease}) + claim;
-      if (a->max_hold != duration::max()) longest = std::min(longest, std::max(a->max_hold, before) + duration{plan_.longest_lease()} + slack);
+      if (a->max_hold != duration::max())
+        longest = std::min(longest, std::max(a->max_hold, before) + duration{plan_.longest_lease()} + slack);
       if (longest != duration::max() && a->deadline() > a->granted + longest) {
         throw violation{4, client_words(*a) + " prolongs " + lock_words(name) + " past what was asked for"};
       }
@@ -526,9 +573,11 @@ void observer::nothing_forgotten(sim_client& c) {
     }
     // Told by the server after the holder was told by its own clock: nothing is left to give back.
     auto const& active = watch(request.name).active;
-    bool const told = std::any_of(active.begin(), active.end(),
-                                  [&, lost_id = id](sim_acquisition const* a) { return a->client == &c && a->id == lost_id && a->told; });
-    // Not there any more, as the server has answered to a renewal. It may have been written for a holder, and answered when there was none.
+    bool const told = std::any_of(active.begin(), active.end(), [&, lost_id = id](sim_acquisition const* a) {
+      return a->client == &c && a->id == lost_id && a->told;
+    });
+    // Not there any more, as the server has answered to a renewal. It may have been written for a holder, and answered
+    // when there was none.
     bool const gone = lost_in_between_.contains(c.id() + "." + engine::to_text(id));
     if (!live && (told || gone)) {
       at = c.open_ids_.erase(at);
@@ -537,7 +586,8 @@ void observer::nothing_forgotten(sim_client& c) {
     orphans += live ? 0U : 1U;
     ++at;
   }
-  if (orphans > c.owed()) throw violation{6, "client " + std::to_string(c.number()) + " has forgotten to give back what it asked for"};
+  if (orphans > c.owed())
+    throw violation{6, "client " + std::to_string(c.number()) + " has forgotten to give back what it asked for"};
 }
 
 void observer::writes(sim_client& c, protocol::command const& what) {
@@ -550,25 +600,29 @@ void observer::writes(sim_client& c, protocol::command const& what) {
     if (plan_.shards == 0) return;
     auto const [of, is_new] = c.locks_of_ids_.emplace(id.count, number_of(name));
     if (!is_new && of->second != number_of(name))
-      throw violation{8, c.id() + " asks for two locks under the id " + engine::to_text(id) + ", which one server may have some time"};
+      throw violation{8, c.id() + " asks for two locks under the id " + engine::to_text(id) +
+                             ", which one server may have some time"};
   };
   if (auto const* acquire = std::get_if<protocol::acquire_command>(&what)) {
     ++acquire_scripts_;
     names_it(acquire->id, acquire->name);
     shows_ticket(c, *acquire);
     if (acquire->wait) c.open_ids_[acquire->id] = {number_of(acquire->name), world_.now()};
-    if (c.dead_ids_.contains(acquire->id)) throw violation{8, "client " + std::to_string(c.number()) + " asks again under an id it has released"};
+    if (c.dead_ids_.contains(acquire->id))
+      throw violation{8, "client " + std::to_string(c.number()) + " asks again under an id it has released"};
   } else if (auto const* tries = std::get_if<protocol::acquire_all_command>(&what)) {
     ++acquire_scripts_;
     for (protocol::attempt const& item : tries->items) {
       names_it(item.id, item.name);
-      if (c.dead_ids_.contains(item.id)) throw violation{8, "client " + std::to_string(c.number()) + " tries again under an id it has released"};
+      if (c.dead_ids_.contains(item.id))
+        throw violation{8, "client " + std::to_string(c.number()) + " tries again under an id it has released"};
     }
   } else if (auto const* release = std::get_if<protocol::release_command>(&what)) {
     ++release_scripts_;
     c.open_ids_.erase(release->id);
     if (release->new_id != 0) c.open_ids_[release->new_id] = {number_of(release->name), world_.now()};
-    if (c.dead_ids_.contains(release->new_id)) throw violation{8, "client " + std::to_string(c.number()) + " queues under an id it has released"};
+    if (c.dead_ids_.contains(release->new_id))
+      throw violation{8, "client " + std::to_string(c.number()) + " queues under an id it has released"};
     if (!release->keep) c.dead_ids_.insert(release->id);
     // A client that leaves has no place that could be lost.
     tickets_.erase(c.id() + "." + engine::to_text(release->id));
@@ -582,15 +636,16 @@ void observer::writes(sim_client& c, protocol::command const& what) {
       });
       // Once more, for no longer than it has been told already.
       protocol::place const* const place = c.place(name);
-      bool const only_looks =
-          place != nullptr && place->id == item.id && c.local_now() + item.lease * 98 / 100 - std::chrono::milliseconds{6} <= place->deadline;
+      bool const only_looks = place != nullptr && place->id == item.id &&
+                              c.local_now() + item.lease * 98 / 100 - std::chrono::milliseconds{6} <= place->deadline;
       bool const to_be_acknowledged = plan_.synced && place != nullptr && place->id == item.id;
       // Or to hand it on in memory, if it is still ours.
       engine::place const* const of_cohort = c.engine_->find(item.name);
-      bool const asks_first =
-          of_cohort != nullptr && place != nullptr && place->id == item.id && static_cast<engine::lock_entry const*>(of_cohort->owner)->proving;
+      bool const asks_first = of_cohort != nullptr && place != nullptr && place->id == item.id &&
+                              static_cast<engine::lock_entry const*>(of_cohort->owner)->proving;
       if (!held && !only_looks && !to_be_acknowledged && !asks_first)
-        throw violation{6, "client " + std::to_string(c.number()) + " renews " + lock_words(name) + ", which it no longer holds"};
+        throw violation{
+            6, "client " + std::to_string(c.number()) + " renews " + lock_words(name) + ", which it no longer holds"};
     }
   }
 }
@@ -606,8 +661,8 @@ void observer::told_ticket(sim_client const& c, engine::grant_id id, std::int64_
 void observer::shows_ticket(sim_client const& c, protocol::acquire_command const& question) const {
   auto const known = tickets_.find(c.id() + "." + engine::to_text(question.id));
   if (known == tickets_.end() || known->second == question.ticket) return;
-  throw violation{
-      5, known->first + " asks again and does not show its place, " + std::to_string(known->second) + ", but " + std::to_string(question.ticket)};
+  throw violation{5, known->first + " asks again and does not show its place, " + std::to_string(known->second) +
+                         ", but " + std::to_string(question.ticket)};
 }
 
 // ---------------------------------------------------------------------------------- at the end
@@ -629,16 +684,19 @@ void observer::nothing_owned_by_the_living() {
       bool const a_claim = away && is.state == 'c';
       // What was let go ends with its lease, if nobody takes it over.
       bool const let_go = detached_.contains(is.owner);
-      if (is.owned && mine(is.owner) && !a_claim && !let_go) throw violation{6, lock_words(name) + " is left behind, owned by " + is.owner};
+      if (is.owned && mine(is.owner) && !a_claim && !let_go)
+        throw violation{6, lock_words(name) + " is left behind, owned by " + is.owner};
       for (auto const& [id, ticket] : is.line) {
-        // After a role change, too, a client may be away for long; or when it cannot connect, or is refused. The longer leases of others keep the
-        // line.
+        // After a role change, too, a client may be away for long; or when it cannot connect, or is refused. The longer
+        // leases of others keep the line.
         nanos const patience = count(c->settings().settings.lease);
         bool const was_away = c->longest_absence() > patience;
-        bool const put_off = plan_.shards != 0 && std::any_of(plan_.faults.begin(), plan_.faults.end(), [&](fault_plan const& f) {
-                               return !f.concerns_one_client() && f.length + f.length2 + std::max<nanos>(f.told, 0) > patience;
-                             });
-        bool const given_up = away || was_away || put_off || plan_.refuses_for(patience) || plan_.has({kind::role_change});
+        bool const put_off =
+            plan_.shards != 0 && std::any_of(plan_.faults.begin(), plan_.faults.end(), [&](fault_plan const& f) {
+              return !f.concerns_one_client() && f.length + f.length2 + std::max<nanos>(f.told, 0) > patience;
+            });
+        bool const given_up =
+            away || was_away || put_off || plan_.refuses_for(patience) || plan_.has({kind::role_change});
         if (mine(id) && !given_up) throw violation{6, id + " is left behind in the line for " + lock_words(name)};
       }
     }
@@ -646,8 +704,9 @@ void observer::nothing_owned_by_the_living() {
   for (auto const& c : world_.clients()) {
     if (!c->alive()) continue;
     if (c->stats().waiting != 0 || c->stats().held != 0) {
-      throw violation{6, "client " + std::to_string(c->number()) + " still counts " + std::to_string(c->stats().waiting) + " waiting and " +
-                             std::to_string(c->stats().held) + " held"};
+      throw violation{6, "client " + std::to_string(c->number()) + " still counts " +
+                             std::to_string(c->stats().waiting) + " waiting and " + std::to_string(c->stats().held) +
+                             " held"};
     }
   }
 }
@@ -673,7 +732,8 @@ void observer::nothing_left() {
     bool const ordered = plan_.orders && plan_.permits == engine::permit_kind::semaphore;
     if ((was_set || ordered) && key.expires_at_ms) continue;
     // The ends of many owners, all of which have died, stay as long as the fence.
-    if (!key.name.ends_with(":f") && !key.name.ends_with(":e")) throw violation{6, "the key " + key.name + " is left behind"};
+    if (!key.name.ends_with(":f") && !key.name.ends_with(":e"))
+      throw violation{6, "the key " + key.name + " is left behind"};
     if (!key.expires_at_ms) throw violation{6, "the key " + key.name + " never ends"};
   }
 }
@@ -683,9 +743,11 @@ observer::spent observer::spent_by_all() const {
   s.extensions = extensions_;
   s.shortest = plan_.longest_lease();
   for (client_plan const& c : plan_.clients) {
-    s.shortest = std::min({s.shortest, count(c.settings.claim), count(c.settings.lease), count(c.settings.renew_every) * 2});
+    s.shortest =
+        std::min({s.shortest, count(c.settings.claim), count(c.settings.lease), count(c.settings.renew_every) * 2});
     for (actor_plan const& a : c.actors) {
-      for (operation const& o : a.work) s.shortest = std::min({s.shortest, o.lease, o.extend_after != 0 ? o.extend_to : o.lease});
+      for (operation const& o : a.work)
+        s.shortest = std::min({s.shortest, o.lease, o.extend_after != 0 ? o.extend_to : o.lease});
     }
   }
   s.shortest = std::max<decltype(s.shortest)>(s.shortest, 1);  // a smaller schedule may have no lease
@@ -703,7 +765,8 @@ observer::spent observer::spent_by_all() const {
 }
 
 void observer::not_over(std::string const& what, std::uint64_t spent, std::uint64_t allowed) {
-  if (spent > allowed) throw violation{10, what + ": " + std::to_string(spent) + ", allowed " + std::to_string(allowed)};
+  if (spent > allowed)
+    throw violation{10, what + ": " + std::to_string(spent) + ", allowed " + std::to_string(allowed)};
 }
 
 void observer::cost() {
@@ -718,7 +781,8 @@ void observer::cost() {
   // One may be under way already. And a hand-over in memory may ask first.
   std::uint64_t handed_on = 0;
   for (auto const& c : world_.clients()) handed_on += c->stats().grants_local;
-  not_over("renewals", renew_scripts_, static_cast<std::uint64_t>(held_ * 4 / shortest) + owners_ + 2 * extensions + handed_on + gave_up_);
+  not_over("renewals", renew_scripts_,
+           static_cast<std::uint64_t>(held_ * 4 / shortest) + owners_ + 2 * extensions + handed_on + gave_up_);
 }
 
 }  // namespace conch::sim

@@ -40,7 +40,9 @@ constexpr int of_an_assertion = 99;
 constexpr int of_the_history = 98;
 
 struct violation : std::runtime_error {
-  violation(int promise_number, std::string const& words) : std::runtime_error{name_of(promise_number) + ": " + words}, promise{promise_number} {}
+  violation(int promise_number, std::string const& words)
+      : std::runtime_error{name_of(promise_number) + ": " + words},
+        promise{promise_number} {}
   int promise;
 
  private:
@@ -102,8 +104,11 @@ class observer {
   virtual std::int64_t limit_set_of(int) const { return 0; }  // 0: nobody has set one
   virtual void limit_set(int, std::int64_t, bool, bool) {}    // or perhaps set, when the script failed
   void told_of_force(sim_acquisition const* a) const;
-  void misdescribed(std::string const& id) { misdescribed_.insert(id); }        // as a permit that it is not; nobody believes that
-  void forged(std::string const& id);                                           // a grant, by a stranger that knows the id
+  void misdescribed(std::string const& id) {
+    misdescribed_.insert(id);
+  }  // as a permit that it is not; nobody believes that
+  // a grant, by a stranger that knows the id
+  void forged(std::string const& id);
   void revoked_falsely(std::string const& id) { revoked_falsely_.insert(id); }  // likewise
   virtual void fence_spoilt(int name);                                          // by an operator, or mended
   virtual void clock_shows(std::int64_t ms);                                    // of the server
@@ -218,7 +223,8 @@ class observer {
     lock_state was;
   };
   std::vector<look_elsewhere> elsewhere_;
-  std::unordered_map<std::string, time_point> orphans_;  // by owner id: the deadline that another server than the master gave
+  // by owner id: the deadline that another server than the master gave
+  std::unordered_map<std::string, time_point> orphans_;
   bool is_well(sim_client const& c, std::shared_ptr<link> const& l, nanos since) const;
   bool spoilt(int name) const;
   bool fence_spoilt_once(int name) const;
@@ -279,10 +285,12 @@ class observer {
     std::optional<left_over> left;
     std::vector<sim_acquisition*> active;  // granted, neither released nor dead
     std::vector<sim_acquisition*> waiting;
-    std::int64_t highest_granted = 0;       // fencing token, delivered
-    std::int64_t highest_written = 0;       // server part, on the server
-    std::int64_t written_elsewhere = 0;     // the last by a former master: the master may give the same in the same microsecond
-    std::int64_t owner_until_ms = 0;        // the end of the last owner's lease, by the server's clock; 0: it has given it back
+    std::int64_t highest_granted = 0;  // fencing token, delivered
+    std::int64_t highest_written = 0;  // server part, on the server
+    // the last by a former master: the master may give the same in the same microsecond
+    std::int64_t written_elsewhere = 0;
+    // the end of the last owner's lease, by the server's clock; 0: it has given it back
+    std::int64_t owner_until_ms = 0;
     std::int64_t kept_until_ms = 0;         // until then, by the server's clock, that is not forgotten
     std::int64_t disowned = 0;              // grants up to this one were taken away by force
     nanos disowned_at = 0;                  // the last time
@@ -345,7 +353,8 @@ class observer {
   struct count_of_wait {
     nanos renewed_at = 0, told_at = 0;
   };
-  std::map<std::tuple<int, int, std::int64_t>, count_of_wait> counts_;  // by client, lock and number of replicas: the last WAIT that told that
+  // by client, lock and number of replicas: the last WAIT that told that
+  std::map<std::tuple<int, int, std::int64_t>, count_of_wait> counts_;
   lock_watch& watch(int name) { return locks_[static_cast<std::size_t>(name)]; }
   bool is_believed(sim_acquisition const& a) const;
   bool is_disowned(sim_acquisition const& a) const;
@@ -373,8 +382,9 @@ class observer {
   link const* by_ = nullptr;
   bool clobbers_ = false;
   std::unordered_map<std::string, std::int64_t> tickets_;  // as the clients were told
-  std::set<std::string> lost_in_between_;                  // ids that a server did not find when they were to be renewed
-  std::unordered_map<std::string, nanos> not_before_;      // when a waiter may ask again, if nothing is wrong
+  // ids that a server did not find when they were to be renewed
+  std::set<std::string> lost_in_between_;
+  std::unordered_map<std::string, nanos> not_before_;  // when a waiter may ask again, if nothing is wrong
 
   // for the budget
   std::uint64_t asked_ = 0, owners_ = 0, claims_ = 0, gave_up_ = 0;

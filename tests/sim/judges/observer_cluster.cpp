@@ -1,4 +1,5 @@
-// A Cluster: what the judge of a master and its replicas says, for each of several masters, and what must be so while slots move.
+// A Cluster: what the judge of a master and its replicas says, for each of several masters, and what must be so while
+// slots move.
 #include "sim/judges/observer.hpp"
 #include "sim/worlds/sim_client.hpp"
 #include "sim/worlds/world.hpp"
@@ -21,14 +22,18 @@ void observer::slots_in_trouble(nanos until, nanos unwell_until) {
 void observer::asked_the_node(sim_client const& c, std::size_t node, char const* since) const {
   for (lock_watch const& w : locks_) {
     for (sim_acquisition const* a : w.active) {
-      if (a->client != &c || a->orphaned_at < 0 || world_.decides(a->lock_number) != node || !is_believed(*a) || has_it(*a)) continue;
-      throw violation{9, holder_words(*a) + " still believes in it " + std::to_string((world_.now() - a->orphaned_at) / microsecond) +
+      if (a->client != &c || a->orphaned_at < 0 || world_.decides(a->lock_number) != node || !is_believed(*a) ||
+          has_it(*a))
+        continue;
+      throw violation{9, holder_words(*a) + " still believes in it " +
+                             std::to_string((world_.now() - a->orphaned_at) / microsecond) +
                              " us after the master lost it, " + since};
     }
   }
 }
 
-/// P9: on its connection to a new master a client asks at once for all it holds there. The master may not know the script yet.
+/// P9: on its connection to a new master a client asks at once for all it holds there. The master may not know the
+/// script yet.
 void observer::node_connected(sim_client& c, std::shared_ptr<link> const& l) {
   std::size_t const node = l->node;
   if (plan_.replicas == 0 || !world_.is_at_master(*l) || world_.promoted_at(world_.shard_of_node(node)) < 0) return;
@@ -59,7 +64,8 @@ void observer::former_master_knows(std::size_t shard) {
   world_.after(bound, [this, shard, master = world_.master(shard), changes = world_.changes()] {
     if (world_.master(shard) != master || world_.changes() != changes) return;
     for (auto const& c : world_.clients()) {
-      if (c->alive() && !c->is_closed()) asked_the_node(*c, master, "though the former master has heard of the new one");
+      if (c->alive() && !c->is_closed())
+        asked_the_node(*c, master, "though the former master has heard of the new one");
     }
   });
 }
@@ -67,7 +73,8 @@ void observer::former_master_knows(std::size_t shard) {
 /// Nothing is wrong with this schedule but what happens to masters and slots.
 bool observer::only_slots_and_masters() const {
   return plan_.spikes == 0 && plan_.may_kill &&
-         std::none_of(plan_.faults.begin(), plan_.faults.end(), [](fault_plan const& f) { return f.concerns_one_client(); });
+         std::none_of(plan_.faults.begin(), plan_.faults.end(),
+                      [](fault_plan const& f) { return f.concerns_one_client(); });
 }
 
 }  // namespace conch::sim

@@ -13,12 +13,15 @@ namespace {
 
 using phase = engine::acquisition::phase;
 
-std::string in_us(duration d) { return std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(d).count()) + " us"; }
+std::string in_us(duration d) {
+  return std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(d).count()) + " us";
+}
 
 }  // namespace
 
 std::string observer::holder_words(sim_acquisition const& a) {
-  return "client " + std::to_string(a.client->number()) + " with fence " + std::to_string(a.fence) + " of lock " + std::to_string(a.lock_number);
+  return "client " + std::to_string(a.client->number()) + " with fence " + std::to_string(a.fence) + " of lock " +
+         std::to_string(a.lock_number);
 }
 
 void observer::trouble(nanos until, int client) {
@@ -38,19 +41,23 @@ std::optional<nanos> observer::well_since(sim_client const& c, int name) const {
   bool const there = c.up(name) && l != nullptr && !l->cut && l->server_open;
   if (!there || c.paused() || c.is_closed()) return std::nullopt;
   auto const of = unwell_.find(c.number());
-  nanos since = std::max({c.up_since(name), c.last_pause_end(), unwell_until_, refused_at_, l->up.stalled_until, l->down.stalled_until});
+  nanos since = std::max(
+      {c.up_since(name), c.last_pause_end(), unwell_until_, refused_at_, l->up.stalled_until, l->down.stalled_until});
   if (of != unwell_.end()) since = std::max(since, of->second);
   if (plan_.synced) {
     link_ptr const& sync = c.sync_connection();
-    if (sync == nullptr || sync->cut || !sync->server_open || c.synced_since() < 0 || !world_.all_follow()) return std::nullopt;
-    since = std::max({since, c.synced_since(), sync->up.stalled_until, sync->down.stalled_until, world_.all_follow_since(), quick_since()});
+    if (sync == nullptr || sync->cut || !sync->server_open || c.synced_since() < 0 || !world_.all_follow())
+      return std::nullopt;
+    since = std::max({since, c.synced_since(), sync->up.stalled_until, sync->down.stalled_until,
+                      world_.all_follow_since(), quick_since()});
   }
   if (since > world_.now()) return std::nullopt;
   return since;
 }
 
-/// Since when nothing keeps the client from renewing a hold of that lease. A first connection to what is a replica now is told so by the second
-/// one: that is refused its next renewal, connects anew, and waits for 100 ms before the first one is dropped.
+/// Since when nothing keeps the client from renewing a hold of that lease. A first connection to what is a replica now
+/// is told so by the second one: that is refused its next renewal, connects anew, and waits for 100 ms before the first
+/// one is dropped.
 std::optional<nanos> observer::well_since(sim_client const& c, int name, std::chrono::milliseconds lease) const {
   auto well = well_since(c, name);
   if (!well || !plan_.synced || world_.is_at_master(*c.connection())) return well;
@@ -58,7 +65,8 @@ std::optional<nanos> observer::well_since(sim_client const& c, int name, std::ch
   return std::max(*well, world_.all_follow_since() + lease.count() * millisecond / 3 + 100 * millisecond + 20 * hop);
 }
 
-/// P9: its holder is told `stop_margin` before the deadline, or a quarter of what the grant was good for, whichever is less.
+/// P9: its holder is told `stop_margin` before the deadline, or a quarter of what the grant was good for, whichever is
+/// less.
 time_point observer::to_be_told_by(sim_acquisition const& a) const {
   engine::place const& p = *a.lock->place;
   duration validity = a.deadline() - p.valid_from;
@@ -78,42 +86,48 @@ void observer::look_at_hold(sim_acquisition& a) {
 /// A caller that cancelled with more than "stop waiting" does not want a grant that comes after all.
 void observer::not_after_giving_up(sim_acquisition const& a) const {
   using type = engine::cancel_type;
-  bool const gave_up = (a.cancelled && a.cancel_as != type::total) || (a.cancelled_again && a.cancel_again_as != type::total);
+  bool const gave_up =
+      (a.cancelled && a.cancel_as != type::total) || (a.cancelled_again && a.cancel_again_as != type::total);
   if (gave_up)
-    throw violation{
-        6, "client " + std::to_string(a.client->number()) + " was granted lock " + std::to_string(a.lock_number) + " after it had given it up"};
+    throw violation{6, "client " + std::to_string(a.client->number()) + " was granted lock " +
+                           std::to_string(a.lock_number) + " after it had given it up"};
 }
 
 void observer::told_in_time(sim_acquisition const& a) const {
   sim_client const& c = *a.client;
   if (c.paused() || c.last_pause_end() == world_.now()) return;
   duration const slack{plan_.timer_lateness + plan_.timer_lateness / 50 + 100 * microsecond};
-  // Where another lease is asked for, and the deadline has not moved yet, the margin is that of the one lease or of the other.
+  // Where another lease is asked for, and the deadline has not moved yet, the margin is that of the one lease or of the
+  // other.
   time_point const by = a.extended_at > a.prolonged_at ? a.seat_deadline : a.tell_by;
   if (c.local_now() > by + slack) {
-    throw violation{9, holder_words(a) + " was not told of its loss by its margin before the deadline, " + in_us(a.seat_deadline - by) + ", but " +
-                           in_us(c.local_now() - by) + " later"};
+    throw violation{9, holder_words(a) + " was not told of its loss by its margin before the deadline, " +
+                           in_us(a.seat_deadline - by) + ", but " + in_us(c.local_now() - by) + " later"};
   }
 }
 
-/// A hold ends before its time only if the server no longer has it, and by its own clock only if it could not be renewed.
+/// A hold ends before its time only if the server no longer has it, and by its own clock only if it could not be
+/// renewed.
 void observer::needless_loss(sim_acquisition const& a, bool disowned, bool server_has_it) const {
   sim_client const& c = *a.client;
   if (disowned || c.is_closed()) return;
   bool const in_time = c.local_now() >= a.tell_by;
   if (!in_time && server_has_it) {
-    throw violation{9, holder_words(a) + " was told of a loss, " + in_us(a.tell_by - c.local_now()) + " too early, and the server has it still"};
+    throw violation{9, holder_words(a) + " was told of a loss, " + in_us(a.tell_by - c.local_now()) +
+                           " too early, and the server has it still"};
   }
   if (!in_time || a.fixed || a.max_hold != duration::max() || !server_has_it) return;
   auto const well = well_since(c, a.lock_number, a.lease);
   if (!well) return;
   nanos const hop = plan_.latency + plan_.jitter + plan_.timer_lateness;
   nanos const longest_pause = std::max<nanos>(plan_.longest_lease() / 30, 20 * millisecond);
-  // A deadline counts from before a renewal was written, and is reported one WAIT later. The next renewal comes after a third of the lease, and may
-  // find a batch under way: three WAITs must fit between that third and the margin before the end, a quarter (3 / (3/4 - 1/3) = 7.2).
+  // A deadline counts from before a renewal was written, and is reported one WAIT later. The next renewal comes after a
+  // third of the lease, and may find a batch under way: three WAITs must fit between that third and the margin before
+  // the end, a quarter (3 / (3/4 - 1/3) = 7.2).
   if (plan_.synced && a.lease.count() * millisecond < 8 * time_of_a_wait()) return;
   nanos const acknowledged = plan_.synced ? c.settings().settings.sync_timeout.count() + 2 * time_of_a_wait() : 0;
-  // Likewise where its key is on its way, and what is left when the first of its renewals is due is less than a quarter of the lease.
+  // Likewise where its key is on its way, and what is left when the first of its renewals is due is less than a quarter
+  // of the lease.
   nanos const lease = a.lease.count() * millisecond;
   if (plan_.shards != 0 && trouble_until_ >= world_.now() - lease && lease < 4 * world_.time_to_reroute()) return;
   // Where its key may be at a node without a connection, it is put off once more.
@@ -130,15 +144,17 @@ void observer::extended(sim_acquisition& a, bool is_held, error_code why) {
   ++extensions_;
   if (is_held && !why) history_.extended(a, a.extension_asked_at, world_.now());
   sim_client const& c = *a.client;
-  std::string const who = holder_words(a) + ", which asked for another lease " + in_us(c.local_now() - a.extended_at) + " ago, ";
+  std::string const who =
+      holder_words(a) + ", which asked for another lease " + in_us(c.local_now() - a.extended_at) + " ago, ";
   nanos const waited = world_.now() - std::exchange(a.extension_asked_at, -1);
   if (waited > world_.now()) throw violation{11, who + "was answered twice"};
   nanos const timeout = c.settings().settings.command_timeout.count();
   if (why == errc::unreachable) {
-    if (c.local_now() - a.extended_at < duration{timeout}) throw violation{11, who + "was told too early that there is no answer"};
+    if (c.local_now() - a.extended_at < duration{timeout})
+      throw violation{11, who + "was told too early that there is no answer"};
     auto const well = well_since(c, a.lock_number, a.lease);
-    // The WAIT of a batch from before all was well takes all of its time, and this renewal comes behind it. And within the command time-out it waits
-    // for the batch that is under way, and for its own.
+    // The WAIT of a batch from before all was well takes all of its time, and this renewal comes behind it. And within
+    // the command time-out it waits for the batch that is under way, and for its own.
     nanos const acknowledged = plan_.synced ? c.settings().settings.sync_timeout.count() + 2 * time_of_a_wait() : 0;
     nanos const needed = timeout / 2 + 10 * (plan_.latency + plan_.jitter + plan_.timer_lateness) + acknowledged;
     bool const can_be = !plan_.synced || timeout > 3 * time_of_a_wait();
@@ -146,16 +162,19 @@ void observer::extended(sim_acquisition& a, bool is_held, error_code why) {
       throw violation{4, who + "was told that there is no answer, although all was well"};
     return;
   }
-  if (why && why != errc::not_held) throw violation{11, who + "was told of an error that it cannot have: " + why.message()};
+  if (why && why != errc::not_held)
+    throw violation{11, who + "was told of an error that it cannot have: " + why.message()};
   if (is_held && why) throw violation{11, who + "was told that it is held, and an error"};
   if (is_held != (a.at == phase::holding) && !why) throw violation{11, who + "was told the opposite of what is so"};
-  if (is_held && a.deadline() < a.extended_at + protocol::good_for(a.lease)) throw violation{3, who + "was told that it has it, and has it for less"};
+  if (is_held && a.deadline() < a.extended_at + protocol::good_for(a.lease))
+    throw violation{3, who + "was told that it has it, and has it for less"};
 }
 
 /// P11: an error says what was.
 void observer::failed(sim_acquisition const& a, error_code const& why) {
   sim_client const& c = *a.client;
-  std::string const who = "client " + std::to_string(c.number()) + " was refused lock " + std::to_string(a.lock_number) + " (" + why.message() + ")";
+  std::string const who = "client " + std::to_string(c.number()) + " was refused lock " +
+                          std::to_string(a.lock_number) + " (" + why.message() + ")";
   auto const must = [&](bool so, char const* although) {
     if (!so) throw violation{11, who + ", although " + although};
   };
@@ -165,10 +184,13 @@ void observer::failed(sim_acquisition const& a, error_code const& why) {
     owner_fences const owners = owners_of(a.lock_number);
     auto const from = owners.find(origin.substr(0, origin.find(' ')));
     bool const rewound = plan_.has({fault_plan::kind::failover, fault_plan::kind::step_back});
-    must(rewound || from == owners.end() || from->first + " " + std::to_string(from->second) != origin, "what it was told of is still there");
+    must(rewound || from == owners.end() || from->first + " " + std::to_string(from->second) != origin,
+         "what it was told of is still there");
     return;
   }
-  if (fence_spoilt_once(a.lock_number) && (why == errc::protocol || why == errc::wrong_type || why == errc::server_refused)) return;
+  if (fence_spoilt_once(a.lock_number) &&
+      (why == errc::protocol || why == errc::wrong_type || why == errc::server_refused))
+    return;
   if (why == errc::timed_out) {
     must(a.until <= c.local_now() || a.busy_is_late, "its time was not over");
   } else if (why == errc::not_replicated) {
@@ -177,33 +199,39 @@ void observer::failed(sim_acquisition const& a, error_code const& why) {
   } else if (why == errc::closed) {
     must(c.is_closed(), "its client is open");
   } else if (why == errc::unreachable) {
-    // What was asked for an earlier acquire may be answered with an error now. A client that was paused receives it when it resumes.
+    // What was asked for an earlier acquire may be answered with an error now. A client that was paused receives it
+    // when it resumes.
     nanos const under_way = c.settings().settings.command_timeout.count() + plan_.spike;
     bool const stood_still = c.last_pause_end() != 0 && c.last_pause_end() >= a.asked_at - under_way;
-    bool const connected = c.up(a.lock_number) && c.up_since(a.lock_number) <= a.asked_at && refused_at_ < a.asked_at - under_way && !stood_still;
+    bool const connected = c.up(a.lock_number) && c.up_since(a.lock_number) <= a.asked_at &&
+                           refused_at_ < a.asked_at - under_way && !stood_still;
     // One attempt ends some time, also where no grant arrives within its lease.
     bool const grants_too_late = a.once && (plan_.spikes != 0 || plan_.has({fault_plan::kind::slow}));
     // In a Cluster it may have been told that another node has the slot.
-    bool const redirected = redirected_at_ >= a.asked_at - under_way || (plan_.shards != 0 && trouble_until_ >= a.asked_at);
+    bool const redirected =
+        redirected_at_ >= a.asked_at - under_way || (plan_.shards != 0 && trouble_until_ >= a.asked_at);
     // Or it has no connection to where it believes the slot to be, and no time to find out where that is.
-    bool const on_the_way =
-        plan_.shards != 0 && c.keeper_of(a) != c.connection(a.lock_number) && world_.now() - a.asked_at <= world_.time_to_reroute();
-    // At the end of a wait a server that has said nothing for longer than it usually takes counts as one that cannot be reached.
+    bool const on_the_way = plan_.shards != 0 && c.keeper_of(a) != c.connection(a.lock_number) &&
+                            world_.now() - a.asked_at <= world_.time_to_reroute();
+    // At the end of a wait a server that has said nothing for longer than it usually takes counts as one that cannot be
+    // reached.
     nanos const silence = a.silence_when_left >= 0 ? a.silence_when_left : world_.now() - c.heard_at();
-    bool const silent = a.until != time_point::max() && a.until <= c.local_now() && (plan_.shards != 0 || silence >= 90 * millisecond);
+    bool const silent =
+        a.until != time_point::max() && a.until <= c.local_now() && (plan_.shards != 0 || silence >= 90 * millisecond);
     must(!connected || grants_too_late || redirected || on_the_way || silent, "the server was there all the time");
   } else if (why == errc::wrong_type) {
     must(spoilt(a.lock_number), "nobody has written anything else to its key");
   } else if (why == errc::access_denied) {
     // The connection that was denied something is used until a client asks.
-    must(denied_since(c, a.asked_at) || (denied_until_ >= 0 && c.up_since() <= denied_until_), "nobody has denied it anything");
+    must(denied_since(c, a.asked_at) || (denied_until_ >= 0 && c.up_since() <= denied_until_),
+         "nobody has denied it anything");
   } else if (why == errc::server_refused) {
     must(refuses_ || denied_since(c, a.asked_at), "the server refused nothing");
   } else {
     must(false, "nothing of the kind has happened");
   }
-  // P4: while nothing is wrong an acquire ends in a grant, unless its own user ends it. The patience with an absent server may be
-  // shorter than the first connection takes.
+  // P4: while nothing is wrong an acquire ends in a grant, unless its own user ends it. The patience with an absent
+  // server may be shorter than the first connection takes.
   bool const too_late = a.until != time_point::max() || (a.busy_is_late && why == errc::timed_out);
   bool const ended = why == errc::unreachable || a.cancelled || too_late || c.is_closed();
   if (plan_.calm() && !ended) throw violation{4, who + ", although nothing was wrong"};
@@ -214,24 +242,27 @@ void observer::denied(nanos until) { denied_until_ = std::max(denied_until_, unt
 /// Some answer of the time in which the server denied something may have come after that moment.
 bool observer::denied_since(sim_client const& c, nanos asked_at) const {
   if (denied_until_ < 0) return false;
-  nanos const heard =
-      std::max({denied_until_, trouble_until_, c.last_pause_end()}) + plan_.spike + 4 * (plan_.latency + plan_.jitter) + 5 * millisecond;
+  nanos const heard = std::max({denied_until_, trouble_until_, c.last_pause_end()}) + plan_.spike +
+                      4 * (plan_.latency + plan_.jitter) + 5 * millisecond;
   return heard >= asked_at;
 }
 
 /// The same for what an operator asks.
-void observer::order_failed(sim_client const& c, std::string const& who, int name, nanos asked_at, error_code const& why) const {
+void observer::order_failed(sim_client const& c, std::string const& who, int name, nanos asked_at,
+                            error_code const& why) const {
   auto const must = [&](bool so, char const* although) {
     if (!so) throw violation{11, who + " failed (" + why.message() + "), although " + although};
   };
-  if (fence_spoilt_once(name) && (why == errc::protocol || why == errc::wrong_type || why == errc::server_refused)) return;
+  if (fence_spoilt_once(name) && (why == errc::protocol || why == errc::wrong_type || why == errc::server_refused))
+    return;
   if (why == errc::unreachable) {
     // Asked at once on a new connection, it would have been answered by now.
     auto const well = well_since(c, name);
     nanos const needed = 10 * (plan_.latency + plan_.jitter) + 100 * millisecond + 5 * millisecond;
     must(!well || world_.now() - std::max(*well, asked_at) < needed, "the server was there");
   } else if (why == errc::access_denied) {
-    must(denied_since(c, asked_at) || (denied_until_ >= 0 && c.up_since() <= denied_until_), "nobody has denied it anything");
+    must(denied_since(c, asked_at) || (denied_until_ >= 0 && c.up_since() <= denied_until_),
+         "nobody has denied it anything");
   } else if (why == errc::server_refused) {
     must(refuses_ || denied_since(c, asked_at), "the server refused nothing");
   } else if (why == errc::wrong_type) {
@@ -243,22 +274,24 @@ void observer::order_failed(sim_client const& c, std::string const& who, int nam
 
 void observer::told_busy(int name, std::string_view id) { busy_at_[{name, std::string{client_of(id)}}] = world_.now(); }
 
-/// P11: a try finds a lock busy because a script said so, or because another acquire of this process has it or asks for it.
+/// P11: a try finds a lock busy because a script said so, or because another acquire of this process has it or asks for
+/// it.
 void observer::found_busy(sim_acquisition const& a) {
   if (a.who->several != nullptr) return;  // what comes behind one that is busy is called busy
   history_.found_busy(a);
   auto const told = busy_at_.find({a.lock_number, a.client->id()});
   if (told != busy_at_.end() && told->second >= a.asked_at) return;
-  if (a.permit) throw violation{11, "a permit of lock " + std::to_string(a.lock_number) + " was called busy without a question"};
+  if (a.permit)
+    throw violation{11, "a permit of lock " + std::to_string(a.lock_number) + " was called busy without a question"};
   protocol::place const* const place = a.client->place(a.lock_number);
   if (place != nullptr && place->at != engine::place::state::idle) return;
   auto const of_this_process = [&](sim_acquisition const* other) { return other != &a && other->client == a.client; };
   lock_watch const& w = watch(a.lock_number);
-  bool const others =
-      std::any_of(w.active.begin(), w.active.end(), of_this_process) || std::any_of(w.waiting.begin(), w.waiting.end(), of_this_process);
+  bool const others = std::any_of(w.active.begin(), w.active.end(), of_this_process) ||
+                      std::any_of(w.waiting.begin(), w.waiting.end(), of_this_process);
   if (!others)
-    throw violation{11,
-                    "client " + std::to_string(a.client->number()) + " called lock " + std::to_string(a.lock_number) + " busy without a question"};
+    throw violation{11, "client " + std::to_string(a.client->number()) + " called lock " +
+                            std::to_string(a.lock_number) + " busy without a question"};
 }
 
 bool observer::fence_spoilt_once(int name) const { return plan_.has(fault_plan::kind::spoil_fence, name); }

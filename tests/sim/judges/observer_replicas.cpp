@@ -1,5 +1,6 @@
-// A master and its replicas. P1 has one exception: a hold of which the master has nothing since a replica took over that had missed
-// it, or that a former master has granted or renewed since. It ends when its client has asked the master.
+// A master and its replicas. P1 has one exception: a hold of which the master has nothing since a replica took over
+// that had missed it, or that a former master has granted or renewed since. It ends when its client has asked the
+// master.
 #include "sim/judges/observer.hpp"
 #include "sim/judges/script_calls.hpp"
 #include "sim/mutants/mutants.hpp"
@@ -94,14 +95,15 @@ void observer::promoted() {
 
 /// Nothing but a change of master is wrong with this schedule.
 bool observer::only_roles_change() const {
-  return plan_.spikes == 0 &&
-         std::all_of(plan_.faults.begin(), plan_.faults.end(), [](fault_plan const& f) { return f.what == fault_plan::kind::promotion; });
+  return plan_.spikes == 0 && std::all_of(plan_.faults.begin(), plan_.faults.end(),
+                                          [](fault_plan const& f) { return f.what == fault_plan::kind::promotion; });
 }
 
 bool observer::is_well(sim_client const& c, std::shared_ptr<link> const& l, nanos since) const {
   if (!c.alive() || c.paused() || c.is_closed() || c.last_pause_end() >= since || plan_.spikes != 0) return false;
   if (l == nullptr || world_.stood_still(*l, since)) return false;
-  return c.has(*l) && l->accepted && c.is_up(*l) && !l->cut && l->server_open && l->up.stalled_until < since && l->down.stalled_until < since;
+  return c.has(*l) && l->accepted && c.is_up(*l) && !l->cut && l->server_open && l->up.stalled_until < since &&
+         l->down.stalled_until < since;
 }
 
 /// No hold is believed any more, or again, of which the master has nothing.
@@ -109,7 +111,8 @@ void observer::asked_the_master(sim_client const& c, char const* since) const {
   for (lock_watch const& w : locks_) {
     for (sim_acquisition const* a : w.active) {
       if (a->client != &c || a->orphaned_at < 0 || !is_believed(*a) || has_it(*a)) continue;
-      throw violation{9, holder_words(*a) + " still believes in it " + std::to_string((world_.now() - a->orphaned_at) / microsecond) +
+      throw violation{9, holder_words(*a) + " still believes in it " +
+                             std::to_string((world_.now() - a->orphaned_at) / microsecond) +
                              " us after the master lost it, " + since};
     }
   }
@@ -122,23 +125,25 @@ void observer::connected(sim_client& c) {
   nanos const round_trip = 2 * (plan_.latency + plan_.jitter) + plan_.latency + plan_.timer_lateness;  // a slow write
   nanos const turns = (1 + static_cast<nanos>(plan_.names)) * millisecond;
   world_.after(2 * round_trip + turns, [this, client = &c, l, since = world_.now(), master = world_.master()] {
-    if (world_.master() == master && is_well(*client, l, since)) asked_the_master(*client, "on a connection to the new one");
+    if (world_.master() == master && is_well(*client, l, since))
+      asked_the_master(*client, "on a connection to the new one");
   });
 }
 
-/// So the exception is over a connection and two round trips after the client has learned of the change, or the former master has.
+/// So the exception is over a connection and two round trips after the client has learned of the change, or the former
+/// master has.
 void observer::told_of_switch(int client) {
   if (!only_roles_change()) return;
   sim_client const& c = *world_.clients()[static_cast<std::size_t>(client)];
   config const& settings = c.settings().settings;
   nanos const hop = plan_.latency + plan_.jitter + plan_.timer_lateness;
   // An attempt at the old address may be under way, and one at the new may meet a name or an address that says nothing.
-  nanos const connecting = 2 * (settings.connect_timeout.count() + settings.reconnect_max.count()) + 2 * plan_.connect_time + 20 * hop +
-                           (10 + static_cast<nanos>(plan_.names)) * millisecond;
+  nanos const connecting = 2 * (settings.connect_timeout.count() + settings.reconnect_max.count()) +
+                           2 * plan_.connect_time + 20 * hop + (10 + static_cast<nanos>(plan_.names)) * millisecond;
   link_ptr const& l = c.connection();
   // A holder that is not told, and whose connection stays, learns it from the first answer: that to its next renewal.
-  bool const stays = plan_.sentinels == 0 && l != nullptr && l->client_open && l->server_open && !world_.is_at_master(*l) &&
-                     world_.address_of(client) != l->node && c.up();
+  bool const stays = plan_.sentinels == 0 && l != nullptr && l->client_open && l->server_open &&
+                     !world_.is_at_master(*l) && world_.address_of(client) != l->node && c.up();
   nanos const asks = stays ? plan_.longest_lease() : 0;
   world_.after(asks + connecting, [this, &c, master = world_.master()] {
     if (world_.master() == master && c.alive()) asked_the_master(c, "though its client was told of the new one");
@@ -154,12 +159,14 @@ void observer::sentinel_knows(std::size_t sentinel, std::size_t server) {
     sim_client const& c = *each;
     config const& settings = c.settings().settings;
     // It may have to find out first that its connection to the Sentinel has ended.
-    nanos const listens = settings.command_timeout.count() + 2 * (settings.connect_timeout.count() + settings.reconnect_max.count()) + 20 * hop;
+    nanos const listens = settings.command_timeout.count() +
+                          2 * (settings.connect_timeout.count() + settings.reconnect_max.count()) + 20 * hop;
     nanos const since = world_.now() - listens;
     if (!c.alive() || c.paused() || c.last_pause_end() > since || c.started_at() > since) continue;
     bool const cut = std::any_of(plan_.faults.begin(), plan_.faults.end(), [&](fault_plan const& f) {
-      return f.what == fault_plan::kind::cut_sentinel && f.client == c.number() && f.name % plan_.sentinels == static_cast<int>(sentinel) &&
-             f.at + f.length >= since && f.at <= world_.now() + bound;
+      return f.what == fault_plan::kind::cut_sentinel && f.client == c.number() &&
+             f.name % plan_.sentinels == static_cast<int>(sentinel) && f.at + f.length >= since &&
+             f.at <= world_.now() + bound;
     });
     if (cut) continue;
     world_.after(bound, [this, &c, process = c.process(), since, server] {
@@ -181,15 +188,18 @@ void observer::asked_elsewhere(std::span<std::string_view const> argv, redis_mod
   }
 }
 
-/// It still shows the former holder: a try that its client sent there is answered as well as it can know. P2: what a former master grants
-/// has a greater fence than all before it, too, if its clock shows the same.
+/// It still shows the former holder: a try that its client sent there is answered as well as it can know. P2: what a
+/// former master grants has a greater fence than all before it, too, if its clock shows the same.
 void observer::answered_elsewhere(std::span<std::string_view const> argv, value const& reply) {
   auto const calls = calls_in(argv);
   for (std::size_t i = 0; i < calls.size(); ++i) {
     auto const& call = calls[i];
     value const& answer = answer_to(reply, i, is_gathered(argv));
-    if (!script_name(call[1]).ends_with("acquire") || answer.is_error() || answer.items.empty() || answer.items[0].integer != 2) continue;
-    if (int const name = named(call[3]); name >= 0) told_busy(name, call[3 + static_cast<std::size_t>(number(call[2]))]);
+    if (!script_name(call[1]).ends_with("acquire") || answer.is_error() || answer.items.empty() ||
+        answer.items[0].integer != 2)
+      continue;
+    if (int const name = named(call[3]); name >= 0)
+      told_busy(name, call[3 + static_cast<std::size_t>(number(call[2]))]);
   }
   // What was asked about between two holders is gone for its client, whichever server says so.
   if (script_name(argv[1]) == "renew" && !reply.is_error()) {
@@ -204,8 +214,8 @@ void observer::answered_elsewhere(std::span<std::string_view const> argv, value 
     if (!is.owned || (one.was.owned && one.was.owner == is.owner)) continue;
     lock_watch& w = watch(one.name);
     if (is.fence < w.highest_written) {
-      throw violation{2, is.owner + " became the owner at a former master with fence " + std::to_string(is.fence) + ", after fence " +
-                             std::to_string(w.highest_written)};
+      throw violation{2, is.owner + " became the owner at a former master with fence " + std::to_string(is.fence) +
+                             ", after fence " + std::to_string(w.highest_written)};
     }
     w.highest_written = w.written_elsewhere = is.fence;
   }

@@ -30,14 +30,16 @@ void observer::told_of_request(sim_acquisition& a) {
   std::string const who = holder_words(a) + " was told that another client asks for it";
   if (std::exchange(a.told_of_request, true)) throw violation{11, who + " twice"};
   if (a.told) throw violation{11, who + " after its loss"};
-  bool const fences_repeat = plan_.has(fault_plan::kind::spoil_fence, a.lock_number);  // then a request may be of an earlier owner
+  // then a request may be of an earlier owner
+  bool const fences_repeat = plan_.has(fault_plan::kind::spoil_fence, a.lock_number);
   if (!requests_.contains(owner_id(a)) && !fences_repeat) throw violation{11, who + ", which none does"};
   heard_.insert(owner_id(a));
 }
 
 /// Once a holder knows of it, the grant is not handed on in memory: the asker is in another process, or queued as well.
 void observer::not_handed_on_though_asked(sim_acquisition const& a) const {
-  if (heard_.contains(owner_id(a))) throw violation{5, holder_words(a) + " was handed it in memory, though another client had asked for it"};
+  if (heard_.contains(owner_id(a)))
+    throw violation{5, holder_words(a) + " was handed it in memory, though another client had asked for it"};
 }
 
 /// A listener receives a request as soon as the network allows; on a new connection too, if the server still knows it.
@@ -53,7 +55,8 @@ void observer::heard_of_requests(sim_acquisition const& a) const {
   nanos const since = std::max({*well, asked->second, a.listens_since, a.granted_at});
   nanos const needed = 10 * (plan_.latency + plan_.jitter + plan_.timer_lateness) + 5 * millisecond;
   if (world_.now() - since > needed) {
-    throw violation{4, holder_words(a) + " was asked for it " + std::to_string((world_.now() - since) / millisecond) + " ms ago, and was not told"};
+    throw violation{4, holder_words(a) + " was asked for it " + std::to_string((world_.now() - since) / millisecond) +
+                           " ms ago, and was not told"};
   }
 }
 

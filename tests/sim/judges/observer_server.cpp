@@ -28,13 +28,17 @@ int observer::named(std::string_view key) const {
 
 std::size_t observer::receivers(std::string_view id, int name) const { return world_.listeners(name, client_of(id)); }
 
-/// A client that gives a lock back may mistake a tool that listens to all channels for the next in the queue. One that finds it free may not.
-bool observer::is_told(std::string_view next, int name, bool given_back) const { return receivers(next, name) != 0 || (plan_.watched && given_back); }
+/// A client that gives a lock back may mistake a tool that listens to all channels for the next in the queue. One that
+/// finds it free may not.
+bool observer::is_told(std::string_view next, int name, bool given_back) const {
+  return receivers(next, name) != 0 || (plan_.watched && given_back);
+}
 
 /// Its client is there and waits, and has no other trouble than to connect again.
 bool observer::comes_back(std::string_view id) const {
-  return plan_.in_order && std::any_of(world_.clients().begin(), world_.clients().end(),
-                                       [&](auto const& c) { return c->alive() && c->id() == client_of(id) && c->owed() == 0; });
+  return plan_.in_order && std::any_of(world_.clients().begin(), world_.clients().end(), [&](auto const& c) {
+           return c->alive() && c->id() == client_of(id) && c->owed() == 0;
+         });
 }
 
 nanos observer::last_pause_of(std::string_view id) const {
@@ -53,16 +57,19 @@ bool observer::is_wanted(std::string_view id, int name) const {
   });
 }
 
-/// P4: a waiter that did not receive its grant, because its client is still connected to what is a replica now, is told, and looks for the master.
+/// P4: a waiter that did not receive its grant, because its client is still connected to what is a replica now, is
+/// told, and looks for the master.
 void observer::passed_over(std::string_view id, int name) const {
   if (!plan_.in_order) return;
   for (auto const& c : world_.clients()) {
     if (!c->alive() || c->id() != client_of(id) || c->owed() != 0) continue;
     std::shared_ptr<link> const l = c->connection(name);
     if (l == nullptr || !l->server_open || !l->client_open || world_.is_at_master(*l)) continue;
-    nanos const bound = plan_.replication_delay + 12 * (plan_.latency + plan_.jitter + plan_.timer_lateness) + 10 * millisecond;
+    nanos const bound =
+        plan_.replication_delay + 12 * (plan_.latency + plan_.jitter + plan_.timer_lateness) + 10 * millisecond;
     world_.after(bound, [this, client = c.get(), l, who = std::string{id}] {
-      if (client->alive() && client->has(*l) && l->client_open && l->server_open && !world_.is_at_master(*l) && !world_.healing()) {
+      if (client->alive() && client->has(*l) && l->client_open && l->server_open && !world_.is_at_master(*l) &&
+          !world_.healing()) {
         throw violation{4, "the turn of " + who + " came, and its client still waits at a replica"};
       }
     });
@@ -70,16 +77,18 @@ void observer::passed_over(std::string_view id, int name) const {
 }
 
 bool observer::is_current(link const& l) const {
-  return std::any_of(world_.clients().begin(), world_.clients().end(), [&](auto const& c) { return c->alive() && c->has(l); });
+  return std::any_of(world_.clients().begin(), world_.clients().end(),
+                     [&](auto const& c) { return c->alive() && c->has(l); });
 }
 
 /// Questions of a new connection are under way before it learns that it may not subscribe.
 bool observer::may_not_know_yet(link const& l) const {
   if (denied_until_ < 0) return false;
   sim_client const& c = *world_.clients()[static_cast<std::size_t>(l.client)];
-  nanos const heard =
-      std::max({c.up_since(), l.down.stalled_until, l.up.stalled_until, c.last_pause_end()}) + 6 * (plan_.latency + plan_.jitter) + millisecond;
-  return plan_.spikes != 0 || c.paused() || trouble_until_ + plan_.longest_lease() > world_.now() || world_.now() <= heard;
+  nanos const heard = std::max({c.up_since(), l.down.stalled_until, l.up.stalled_until, c.last_pause_end()}) +
+                      6 * (plan_.latency + plan_.jitter) + millisecond;
+  return plan_.spikes != 0 || c.paused() || trouble_until_ + plan_.longest_lease() > world_.now() ||
+         world_.now() <= heard;
 }
 
 lock_state observer::look(int name) const { return look(name, world_.keys_of(name)); }
@@ -182,11 +191,16 @@ void observer::before(std::span<std::string_view const> argv, link const* by) {
     s.was = look(s.name);
     judge_hand_over(s);
     judge_free_line(s);
-    if ((s.acquires || s.releases) && watch(s.name).left) judge_left_over(s.name, *std::exchange(watch(s.name).left, {}));
+    if ((s.acquires || s.releases) && watch(s.name).left)
+      judge_left_over(s.name, *std::exchange(watch(s.name).left, {}));
     s.late = by != nullptr && !is_current(*by);
-    // In a Cluster the slot may have gone and come back while this was on its way, or its client was paused; then the client asks once more.
-    bool const ended = plan_.shards != 0 && std::max(trouble_until_, last_pause_of(s.id) + world_.time_to_reroute()) + plan_.spike >= world_.now();
-    s.deaf = !ended && by != nullptr && !s.late && s.acquires && s.waits && receivers(s.id, s.name) == 0 && !may_not_know_yet(*by);
+    // In a Cluster the slot may have gone and come back while this was on its way, or its client was paused; then the
+    // client asks once more.
+    bool const ended =
+        plan_.shards != 0 &&
+        std::max(trouble_until_, last_pause_of(s.id) + world_.time_to_reroute()) + plan_.spike >= world_.now();
+    s.deaf = !ended && by != nullptr && !s.late && s.acquires && s.waits && receivers(s.id, s.name) == 0 &&
+             !may_not_know_yet(*by);
   }
 }
 
@@ -199,7 +213,8 @@ void observer::after(std::span<std::string_view const>, value const& reply) {
   for (step const& s : steps_) {
     value const& answer = answer_to(reply, s.index, s.gathered);
     bool const renews = !s.acquires && !s.releases && !s.adopts;
-    bool const not_renewed = renews && !reply.is_error() && s.was.owned && s.was.owner == s.id && reply.items[s.index + 1].integer == -1;
+    bool const not_renewed =
+        renews && !reply.is_error() && s.was.owned && s.was.owner == s.id && reply.items[s.index + 1].integer == -1;
     if (!s.acquires && s.was.readable) needs_no_memory(answer, not_renewed, s.id);
     bool const not_mine = renews && !reply.is_error() && reply.items[s.index + 1].integer == 0;
     if (not_mine) not_there(s.id);
@@ -210,12 +225,14 @@ void observer::after(std::span<std::string_view const>, value const& reply) {
 /// The answer to a renewal. Between two holders nobody is told, and the client has nothing to give back.
 void observer::not_there(std::string_view id) { lost_in_between_.insert(std::string{id}); }
 
-/// P4, P6, P9: what gives back or renews needs no memory: a server whose memory is full does it. (But where the key of the fence is spoilt, a script
-/// writes nothing before it finds that.)
+/// P4, P6, P9: what gives back or renews needs no memory: a server whose memory is full does it. (But where the key of
+/// the fence is spoilt, a script writes nothing before it finds that.)
 void observer::needs_no_memory(value const& answer, bool not_renewed, std::string_view id) const {
   bool const refused = answer.is_error() && answer.error_code() == "OOM";
-  if (!world_.memory_is_full() || !(refused || not_renewed) || plan_.has({fault_plan::kind::refuse})) return;  // that one refuses whole scripts
-  throw violation{6, std::string{id} + " could not give back or renew what it has, because the memory of the server is full"};
+  // that one refuses whole scripts
+  if (!world_.memory_is_full() || !(refused || not_renewed) || plan_.has({fault_plan::kind::refuse})) return;
+  throw violation{
+      6, std::string{id} + " could not give back or renew what it has, because the memory of the server is full"};
 }
 
 void observer::judge(step const& s, lock_state const& is, value const& reply) {
@@ -228,9 +245,11 @@ void observer::judge(step const& s, lock_state const& is, value const& reply) {
   if (!s.acquires && !s.releases) judge_renewal(s, is, reply);
   if (!was.readable || !is.readable) return;
   judge_owner(s, is);
-  // Under the same id the lock may be granted anew: what a replica has brought back into the line, or a late request has put there.
+  // Under the same id the lock may be granted anew: what a replica has brought back into the line, or a late request
+  // has put there.
   bool const let_go = was.owned && was.owner == s.id && detached_.contains(was.owner + " " + std::to_string(was.fence));
-  if (s.releases && !s.keep && let_go && !forged_.contains(was.owner)) throw violation{6, was.owner + " releases what it has let go"};
+  if (s.releases && !s.keep && let_go && !forged_.contains(was.owner))
+    throw violation{6, was.owner + " releases what it has let go"};
   if (is.owned) {
     watch(s.name).kept_until_ms = is.expires_ms + least_kept_ms();
   } else if (was.owned) {
@@ -249,9 +268,12 @@ void observer::judge(step const& s, lock_state const& is, value const& reply) {
     judge_line(s, is, reply);
     if (told_of_more(s.acquires, s.releases, reply)) {
       ++told_of_more_;
-      auto const gone = [&](auto const& one) { return std::find(is.line.begin(), is.line.end(), one) == is.line.end(); };
+      auto const gone = [&](auto const& one) {
+        return std::find(is.line.begin(), is.line.end(), one) == is.line.end();
+      };
       if (std::none_of(was.line.begin(), was.line.end(), gone))
-        throw violation{10, "a script of " + std::string{s.id} + " has left somebody in line to the next, and has passed over nobody"};
+        throw violation{10, "a script of " + std::string{s.id} +
+                                " has left somebody in line to the next, and has passed over nobody"};
       watch(s.name).left = left_by(s.id, by_);
     }
     auto const told = told_by(reply);
@@ -265,8 +287,10 @@ void observer::judge(step const& s, lock_state const& is, value const& reply) {
     std::string const id{s.id};
     auto const known = not_before_.find(id);
     bool const handed = was.owned && was.owner == id;
-    if (known != not_before_.end() && world_.now() < known->second && !handed) throw violation{10, id + " asks again before it has to"};
-    if (told_by(reply) == 0) not_before_[id] = world_.now() + std::min(reply.items[1].integer, s.claim) * millisecond * 97 / 100;
+    if (known != not_before_.end() && world_.now() < known->second && !handed)
+      throw violation{10, id + " asks again before it has to"};
+    if (told_by(reply) == 0)
+      not_before_[id] = world_.now() + std::min(reply.items[1].integer, s.claim) * millisecond * 97 / 100;
   }
   if (s.keep && was.owned && was.owner == s.id && !reply.is_error() && told_by(reply) != 2) {
     throw violation{4, "a leave threw away the grant of " + was.owner};
@@ -274,13 +298,15 @@ void observer::judge(step const& s, lock_state const& is, value const& reply) {
   if (s.releases && !s.keep && was.owned && was.owner == s.id && !(is.owned && is.owner == s.id)) {
     released_as_owner_.insert(std::string{s.id});
   }
-  if (s.releases && !s.keep && !reply.is_error() && !(was.owned && was.owner == s.id)) released_as_nobody_.insert(std::string{s.id});
+  if (s.releases && !s.keep && !reply.is_error() && !(was.owned && was.owner == s.id))
+    released_as_nobody_.insert(std::string{s.id});
   if (s.acquires && !reply.is_error() && told_by(reply) == 2) {
     told_busy(s.name, s.id);
     bool const taken = is.owned && is.owner != s.id;
     bool const awaited = s.patient && !is.line.empty() && receivers(is.line.front().first, s.name) == 0;
     if (!taken && !awaited && !s.together)
-      throw violation{11, "a try of " + std::string{s.id} + " was told that lock " + std::to_string(s.name) + " is busy, which it is not"};
+      throw violation{11, "a try of " + std::string{s.id} + " was told that lock " + std::to_string(s.name) +
+                              " is busy, which it is not"};
   }
   // A client that handed the lock on while more were waiting has to check on the new owner.
   hand_over& passed = watch(s.name).passed;
@@ -301,11 +327,14 @@ void observer::judge_adoption(step const& s, lock_state const& is, value const& 
   if (is.line != was.line) throw violation{7, who + " changed the line"};
   bool const is_owner_now = is.owned && is.owner == s.id;
   if (reply.is_error() || told_by(reply) != 1) {
-    bool const same = is.owned == was.owned && is.owner == was.owner && is.expires_ms == was.expires_ms && is.fence == was.fence;
-    if (!same && !refuses_) throw violation{7, who + " was told that it has nothing, and has changed lock " + std::to_string(s.name)};
+    bool const same =
+        is.owned == was.owned && is.owner == was.owner && is.expires_ms == was.expires_ms && is.fence == was.fence;
+    if (!same && !refuses_)
+      throw violation{7, who + " was told that it has nothing, and has changed lock " + std::to_string(s.name)};
     if (is_owner_now) watch(s.name).kept_until_ms = is.expires_ms + least_kept_ms();
     bool const was_there = was.owned && was.owner + " " + std::to_string(was.fence) == s.origin;
-    if (!reply.is_error() && told_by(reply) == 2 && was_there) throw violation{11, who + " was told that it is gone, which it was not"};
+    if (!reply.is_error() && told_by(reply) == 2 && was_there)
+      throw violation{11, who + " was told that it is gone, which it was not"};
     return;
   }
   judge_confirmed(s, s.id, is);
@@ -327,9 +356,11 @@ void observer::judge_adoption(step const& s, lock_state const& is, value const& 
 // P6: what several tries do not take they do not touch.
 void observer::judge_try(step const& s, lock_state const& is, value const& reply) const {
   if (!reply.is_error() && told_by(reply) == 1) return;
-  bool const same = is.owned == s.was.owned && is.owner == s.was.owner && is.line == s.was.line && is.kept_fence == s.was.kept_fence;
+  bool const same =
+      is.owned == s.was.owned && is.owner == s.was.owner && is.line == s.was.line && is.kept_fence == s.was.kept_fence;
   std::string const lock = "lock " + std::to_string(s.name);
-  if (!same && !refuses_) throw violation{6, "several tries changed " + lock + ", and " + std::string{s.id} + " was not told that it has it"};
+  if (!same && !refuses_)
+    throw violation{6, "several tries changed " + lock + ", and " + std::string{s.id} + " was not told that it has it"};
   if (is.owned && is.owner == s.id && !(s.was.owned && s.was.owner == s.id))
     throw violation{6, "several tries took " + lock + " for " + std::string{s.id} + ", which was not told"};
 }
@@ -355,39 +386,48 @@ void observer::judge_confirmed(step const& s, std::string_view id, lock_state co
   std::string const who = std::string{id} + " was told that it owns lock " + std::to_string(s.name);
   if (!is.owned || is.owner != id) throw violation{3, who + ", which it does not"};
   if (is.state != 'h') throw violation{3, who + ", which is written down as a claim"};
-  if (is.expires_ms < world_.server_us(world_.now()) / 1000 + s.lease) throw violation{3, who + ", but not for its lease"};
+  if (is.expires_ms < world_.server_us(world_.now()) / 1000 + s.lease)
+    throw violation{3, who + ", but not for its lease"};
 }
 
 // Each lock of a renewal for itself, whatever the others are.
 void observer::judge_renewal(step const& s, lock_state const& is, value const& reply) const {
   std::string const lock = "lock " + std::to_string(s.name);
   if (reply.is_error()) {
-    if (reply.error_code() == "WRONGTYPE") throw violation{10, "a bad key failed the renewal of " + lock + " and of all with it"};
+    if (reply.error_code() == "WRONGTYPE")
+      throw violation{10, "a bad key failed the renewal of " + lock + " and of all with it"};
     return;
   }
   bool const mine = s.was.owned && s.was.owner == s.id && (s.fence == 0 || s.fence == s.was.fence);
   auto const told = reply.items[s.index + 1].integer;
   if (told == 1) judge_confirmed(s, s.id, is);
-  if (told == 0 && mine) throw violation{10, std::string{s.id} + " was told that it does not own " + lock + ", which it does"};
-  if (told == -1 && !s.was.readable && !refuses_) throw violation{9, "the owner of " + lock + " was not told that its key holds something else"};
-  if (told == -1 && mine && !refuses_) throw violation{10, "the renewal of " + lock + " failed although nothing was wrong"};
+  if (told == 0 && mine)
+    throw violation{10, std::string{s.id} + " was told that it does not own " + lock + ", which it does"};
+  if (told == -1 && !s.was.readable && !refuses_)
+    throw violation{9, "the owner of " + lock + " was not told that its key holds something else"};
+  if (told == -1 && mine && !refuses_)
+    throw violation{10, "the renewal of " + lock + " failed although nothing was wrong"};
 }
 
 // P6: what arrives late, by a connection its client has left, must not take what nobody will give back.
 void observer::judge_echo(step const& s, lock_state const& is) const {
   if (clobbers_ || clock_steps_ || denied_until_ >= 0) return;
-  if (plan_.shards != 0 && !s.late) return;  // its slot had moved, and is back: what was asked for meanwhile has ended, and the answer reports it
+  // its slot had moved, and is back: what was asked for meanwhile has ended, and the answer reports it
+  if (plan_.shards != 0 && !s.late) return;
   auto const stands = [&](lock_state const& l) {
-    return (l.owned && l.owner == s.id) || std::any_of(l.line.begin(), l.line.end(), [&](auto const& e) { return e.first == s.id; });
+    return (l.owned && l.owner == s.id) ||
+           std::any_of(l.line.begin(), l.line.end(), [&](auto const& e) { return e.first == s.id; });
   };
-  if (!stands(is) || stands(s.was) || detached_.contains(std::string{s.id})) return;  // what stands for that is given back when its turn comes
+  // what stands for that is given back when its turn comes
+  if (!stands(is) || stands(s.was) || detached_.contains(std::string{s.id})) return;
   for (auto const& c : world_.clients()) {
     if (!c->alive() || c->id() != client_of(s.id) || c->owed() != 0) continue;
     // By a node to which the slot has come back: an earlier connection is ended by the next one, and there is none yet.
     if (plan_.shards != 0 && !c->up(s.name)) continue;
     // For those that a release was written for.
     if (!is_wanted(s.id, s.name))
-      throw violation{6, "a late request for " + std::string{s.id} + " was carried out, and nobody will give back what it took"};
+      throw violation{
+          6, "a late request for " + std::string{s.id} + " was carried out, and nobody will give back what it took"};
   }
 }
 
@@ -400,15 +440,19 @@ void observer::judge_new_owner(step const& s, lock_state const& is) {
   bool const spoilt = is.fence >= protocol::fence_limit;  // its client gives it back
   bool const same_moment = std::exchange(w.written_elsewhere, 0) == is.fence && is.fence == w.highest_written;
   if (!fence_spoilt_once(s.name) && is.fence <= w.highest_written && !same_moment) {
-    throw violation{2, who + " with fence " + std::to_string(is.fence) + ", after fence " + std::to_string(w.highest_written)};
+    throw violation{
+        2, who + " with fence " + std::to_string(is.fence) + ", after fence " + std::to_string(w.highest_written)};
   }
   if (!spoilt) w.highest_written = is.fence;
   if (is.kept_fence < is.fence) throw violation{2, who + ", but its fence is not kept"};
   std::int64_t const now_ms = world_.server_us(world_.now()) / 1000;
-  if (is.fence_expires_ms < now_ms + s.retention) throw violation{2, who + ", but its fence is not kept for the retention"};
+  if (is.fence_expires_ms < now_ms + s.retention)
+    throw violation{2, who + ", but its fence is not kept for the retention"};
   constexpr std::int64_t fence_epoch_ms = 1'577'836'800'000;
-  if (is.fence_expires_ms < fence_epoch_ms + is.fence / 1000) throw violation{2, who + ", but its fence ends before the clock has passed it"};
-  if (is.state == 'c' && is.expires_ms > now_ms + s.claim + 1) throw violation{4, who + " by a claim that lasts longer than asked for"};
+  if (is.fence_expires_ms < fence_epoch_ms + is.fence / 1000)
+    throw violation{2, who + ", but its fence ends before the clock has passed it"};
+  if (is.state == 'c' && is.expires_ms > now_ms + s.claim + 1)
+    throw violation{4, who + " by a claim that lasts longer than asked for"};
   for (sim_acquisition const* a : w.active) {
     if (is_believed(*a) && !is_disowned(*a) && owner_id(*a) != is.owner) {
       throw violation{1, who + ", while " + owner_id(*a) + " still believes it holds the lock"};
@@ -418,7 +462,8 @@ void observer::judge_new_owner(step const& s, lock_state const& is) {
   for (auto const& [id, ticket] : s.was.line) {
     if (id == is.owner) break;
     if (s.releases && id == s.id) continue;
-    bool const asked_first = s.acquires && is.owner == s.id && s.ticket != 0 && std::tie(s.ticket, s.id) < std::tie(ticket, id);
+    bool const asked_first =
+        s.acquires && is.owner == s.id && s.ticket != 0 && std::tie(s.ticket, s.id) < std::tie(ticket, id);
     if (asked_first) break;
     if (receivers(id, s.name) != 0 || (comes_back(id) && is_wanted(id, s.name)))
       throw violation{5, who + ", before " + id + ", which was queued earlier"};
@@ -437,8 +482,10 @@ void observer::judge_line(step const& s, lock_state const& is, value const& repl
     if (still == is.line.end()) {
       bool const left = (s.releases && id == s.id) || (is.owned && is.owner == id) || receivers(id, s.name) == 0;
       if (!left) throw violation{4, id + " was forgotten in the line"};
-      if (receivers(id, s.name) == 0 && !(s.releases && id == s.id) && !(is.owned && is.owner == id)) passed_over(id, s.name);
-    } else if (still->second != ticket && !(s.acquires && id == s.id && still->second == s.ticket && s.ticket < ticket)) {
+      if (receivers(id, s.name) == 0 && !(s.releases && id == s.id) && !(is.owned && is.owner == id))
+        passed_over(id, s.name);
+    } else if (still->second != ticket &&
+               !(s.acquires && id == s.id && still->second == s.ticket && s.ticket < ticket)) {
       throw violation{5, id + " had its ticket changed"};
     }
   }
@@ -455,7 +502,8 @@ void observer::judge_line(step const& s, lock_state const& is, value const& repl
     bool const new_here = s.releases || s.ticket == 0;
     if (new_here && id != is.line.back().first) throw violation{5, id + " came last and does not stand last"};
   }
-  bool const enqueued = s.acquires ? s.waits && stands(is, s.id) != is.line.end() : !s.new_id.empty() && stands(is, s.new_id) != is.line.end();
+  bool const enqueued = s.acquires ? s.waits && stands(is, s.id) != is.line.end()
+                                   : !s.new_id.empty() && stands(is, s.new_id) != is.line.end();
   bool const refused_late = s.acquires && !reply.items.empty() && reply.items[0].integer == 3;
   if (enqueued && is.owned && !refused_late) {
     // For the lock as the script found it: a claim that it made itself is its own doing.
@@ -464,7 +512,8 @@ void observer::judge_line(step const& s, lock_state const& is, value const& repl
       throw violation{4, "the line for lock " + std::to_string(s.name) + " ends before its waiters' turn"};
   }
   // After a patient script it may stay free: the first in the queue is not connected yet.
-  bool const awaits = (s.patient && !is.line.empty() && receivers(is.line.front().first, s.name) == 0) || told_of_more(s.acquires, s.releases, reply);
+  bool const awaits = (s.patient && !is.line.empty() && receivers(is.line.front().first, s.name) == 0) ||
+                      told_of_more(s.acquires, s.releases, reply);
   if (!is.owned && !is.line.empty() && !refused_late && !s.together && !awaits) {
     throw violation{4, "lock " + std::to_string(s.name) + " is free although a client is queued"};
   }
@@ -475,12 +524,15 @@ bool observer::undisturbed(std::weak_ptr<link> const& connection, nanos since) c
   auto const by = connection.lock();
   if (by == nullptr || by->cut || !by->server_open) return false;
   if (plan_.shards != 0 && trouble_until_ >= since) return false;  // it may have to wait for the end of a move
-  if (by->up.stalled_until > since || by->down.stalled_until > since || refused_at_ >= since || plan_.spikes != 0) return false;
+  if (by->up.stalled_until > since || by->down.stalled_until > since || refused_at_ >= since || plan_.spikes != 0)
+    return false;
   using kind = fault_plan::kind;
   return !plan_.has({kind::step_back, kind::step_forward, kind::slow});
 }
 
-bool observer::looks_after(sim_client const& c, nanos since) { return c.alive() && !c.paused() && !c.is_closed() && c.last_pause_end() < since; }
+bool observer::looks_after(sim_client const& c, nanos since) {
+  return c.alive() && !c.paused() && !c.is_closed() && c.last_pause_end() < since;
+}
 
 nanos observer::patience_with(sim_client const& c) const {
   nanos const claim = c.settings().settings.claim.count();
@@ -498,7 +550,8 @@ bool observer::told_of_more(bool acquires, bool releases, value const& reply) {
 
 std::optional<observer::left_over> observer::left_by(std::string_view id, link const* by) const {
   for (auto const& c : world_.clients()) {
-    if (by != nullptr && c->alive() && c->id() == client_of(id) && c->has(*by)) return left_over{c->id(), world_.now(), c->shared(*by)};
+    if (by != nullptr && c->alive() && c->id() == client_of(id) && c->has(*by))
+      return left_over{c->id(), world_.now(), c->shared(*by)};
   }
   return std::nullopt;
 }
@@ -506,15 +559,17 @@ std::optional<observer::left_over> observer::left_by(std::string_view id, link c
 // P4: what a script leaves for the next is not left alone, if the client that was told of it is well.
 void observer::judge_left_over(int name, left_over const& l) const {
   nanos const waited = world_.now() - l.at;
-  if (!undisturbed(l.by, l.at) || waited <= 6 * (plan_.latency + plan_.jitter + plan_.timer_lateness) + 5 * millisecond) return;
+  if (!undisturbed(l.by, l.at) || waited <= 6 * (plan_.latency + plan_.jitter + plan_.timer_lateness) + 5 * millisecond)
+    return;
   for (auto const& c : world_.clients()) {
     if (c->id() != l.client || !looks_after(*c, l.at)) continue;
-    throw violation{4, "what a script left to do for lock " + std::to_string(name) + " was left alone for " + std::to_string(waited / millisecond) +
-                           " ms by " + l.client + ", which was told"};
+    throw violation{4, "what a script left to do for lock " + std::to_string(name) + " was left alone for " +
+                           std::to_string(waited / millisecond) + " ms by " + l.client + ", which was told"};
   }
 }
 
-// P4: a dead next-in-line costs at most the claim, however many there are, if the client that passed the lock on to it is well.
+// P4: a dead next-in-line costs at most the claim, however many there are, if the client that passed the lock on to it
+// is well.
 void observer::judge_hand_over(step const& s) {
   hand_over& passed = watch(s.name).passed;
   if (!passed.watched || s.was.owned) return;
@@ -525,14 +580,15 @@ void observer::judge_hand_over(step const& s) {
     if (!looks_after(*c, p.at)) return;
     nanos const freed = world_.true_time_of_server_ms(p.claim_over_ms);
     if (world_.now() - freed > patience_with(*c)) {
-      throw violation{4, "lock " + std::to_string(s.name) + " was left alone for " + std::to_string((world_.now() - freed) / millisecond) +
-                             " ms after its next in line, " + p.heir + ", did not take it"};
+      throw violation{4, "lock " + std::to_string(s.name) + " was left alone for " +
+                             std::to_string((world_.now() - freed) / millisecond) + " ms after its next in line, " +
+                             p.heir + ", did not take it"};
     }
   }
 }
 
-// P4: a dead owner costs its own lease and a claim, whatever lease an owner before it had. Judged where owners with a short lease follow on owners
-// with a long one, and nothing happens but that they die.
+// P4: a dead owner costs its own lease and a claim, whatever lease an owner before it had. Judged where owners with a
+// short lease follow on owners with a long one, and nothing happens but that they die.
 void observer::judge_free_line(step const& s) {
   std::int64_t const ended_ms = watch(s.name).owner_until_ms;
   if (!plan_.leases_differ || s.was.owned || ended_ms == 0) return;
@@ -548,8 +604,8 @@ void observer::nobody_asked_in_time(int name, std::int64_t ended_ms, std::vector
     auto const mine = [&](std::string const& id) { return client_of(id) == c->id(); };
     return looks_after(*c, freed) && std::any_of(line.begin(), line.end(), mine);
   });
-  nanos const waited = world_.now() - freed,
-              slack = plan_.longest_claim() / 8 + 30 * millisecond + 8 * (plan_.latency + plan_.jitter + plan_.timer_lateness);
+  nanos const waited = world_.now() - freed, slack = plan_.longest_claim() / 8 + 30 * millisecond +
+                                                     8 * (plan_.latency + plan_.jitter + plan_.timer_lateness);
   if (one_waits && waited > plan_.longest_claim() + slack) {
     throw violation{4, "lock " + std::to_string(name) + " was free for " + std::to_string(waited / millisecond) +
                            " ms after the lease of a dead owner, and nobody of those in line asked"};
@@ -590,7 +646,8 @@ bool observer::owns(guarded_write const& w) const {
 void observer::guarded(guarded_write const& w, bool owns, value const& reply) {
   bool const refused = reply.is_error() && reply.error_code() == "NOTOWNER";
   if (reply.is_error() && !refused) return;
-  std::string const what = "a guarded write of " + w.id + " with fence " + std::to_string(w.fence) + " for lock " + std::to_string(w.name);
+  std::string const what =
+      "a guarded write of " + w.id + " with fence " + std::to_string(w.fence) + " for lock " + std::to_string(w.name);
   if (refused && owns) throw violation{11, what + " was refused, and it is the owner"};
   if (!refused && !owns) throw violation{1, what + " was carried out, and it is not the owner"};
 }
@@ -602,11 +659,13 @@ void observer::judge_force(int name, owner_fences const& owners, std::vector<std
     std::string const words = "lock " + std::to_string(name) + " was taken from " + id;
     if (still.contains(id)) throw violation{7, words + ", which still has it"};
     if (receivers(id, name) == 0) continue;
-    auto const told =
-        std::find_if(pushed.begin(), pushed.end(), [&, mine = "!" + id + " "](std::string const& text) { return text.starts_with(mine); });
+    auto const told = std::find_if(pushed.begin(), pushed.end(), [&, mine = "!" + id + " "](std::string const& text) {
+      return text.starts_with(mine);
+    });
     if (told == pushed.end()) throw violation{9, words + ", which was not told"};
     // In several scripts some get it before the last have lost it.
-    if (!plan_.small_steps && std::any_of(pushed.begin(), told, [](std::string const& text) { return !text.starts_with('!'); })) {
+    if (!plan_.small_steps &&
+        std::any_of(pushed.begin(), told, [](std::string const& text) { return !text.starts_with('!'); })) {
       throw violation{9, words + ", which was told after the next owner"};
     }
   }
@@ -617,7 +676,8 @@ void observer::forced(int name, owner_fences const& owners, std::vector<std::str
   if (more_to_do) return;  // for the client that is told so
   lock_state const is = look(name);
   for (auto const& [id, ticket] : is.line) {
-    if (!is.owned && !owners.empty() && receivers(id, name) != 0) throw violation{4, id + " is queued for a lock that was taken away and is free"};
+    if (!is.owned && !owners.empty() && receivers(id, name) != 0)
+      throw violation{4, id + " is queued for a lock that was taken away and is free"};
   }
 }
 

@@ -1,5 +1,5 @@
-// Holds that all replicas have. `errc::not_replicated` says that replicas did not acknowledge a grant in time: then one of them, the master, or the
-// client's way to it was in trouble while that client asked.
+// Holds that all replicas have. `errc::not_replicated` says that replicas did not acknowledge a grant in time: then one
+// of them, the master, or the client's way to it was in trouble while that client asked.
 #include "sim/judges/observer.hpp"
 #include "sim/worlds/sim_client.hpp"
 #include "sim/worlds/words.hpp"
@@ -9,24 +9,32 @@
 
 namespace conch::sim {
 
-/// A batch, from its renewals to the count, where all is well: to the last replica and back, and to the server and back.
+/// A batch, from its renewals to the count, where all is well: to the last replica and back, and to the server and
+/// back.
 nanos observer::time_of_a_wait() const {
   nanos const hop = plan_.latency + plan_.jitter + plan_.timer_lateness;
   return 2 * plan_.replicas * plan_.replication_delay + 4 * hop;
 }
 
 /// Until then replicas are too slow for a WAIT, and what they had not acknowledged is on its way.
-nanos observer::quick_since() const { return plan_.slow_until == 0 ? -1 : plan_.slow_until + 2 * plan_.replicas * plan_.replication_delay; }
+nanos observer::quick_since() const {
+  return plan_.slow_until == 0 ? -1 : plan_.slow_until + 2 * plan_.replicas * plan_.replication_delay;
+}
 
-/// P9: a first connection to what is a replica now follows a younger second one to the master, which renews nothing until then.
+/// P9: a first connection to what is a replica now follows a younger second one to the master, which renews nothing
+/// until then.
 void observer::second_connected(sim_client const& c) {
   link_ptr const& first = c.connection();
   link_ptr const& younger = c.sync_connection();
-  if (first == nullptr || younger == nullptr || !c.up() || world_.is_at_master(*first) || !world_.is_at_master(*younger)) return;
+  if (first == nullptr || younger == nullptr || !c.up() || world_.is_at_master(*first) ||
+      !world_.is_at_master(*younger))
+    return;
   nanos const follows = 110 * millisecond + 2 * (plan_.latency + plan_.jitter + plan_.timer_lateness);
   world_.after(follows, [this, &c, first, younger, since = world_.now(), master = world_.master()] {
     bool const stays = c.alive() && c.connection() == first && first->client_open && c.up();
-    if (!stays || world_.master() != master || c.paused() || c.is_closed() || c.last_pause_end() >= since || plan_.spikes != 0) return;
+    if (!stays || world_.master() != master || c.paused() || c.is_closed() || c.last_pause_end() >= since ||
+        plan_.spikes != 0)
+      return;
     auto const of = unwell_.find(c.number());
     bool const unwell = unwell_until_ >= since || (of != unwell_.end() && of->second >= since);
     if (unwell || younger->cut || std::max(younger->up.stalled_until, younger->down.stalled_until) >= since) return;
@@ -53,7 +61,8 @@ void observer::look_for_claims(sim_client& c) {
   if (!plan_.synced) return;
   for (int name = 0; name < plan_.names; ++name) {
     engine::place const* const asked = c.engine_->find(name_of(name));
-    bool const is_one = asked != nullptr && asked->at != engine::place::state::owned && c.place(name)->at == engine::place::state::owned;
+    bool const is_one = asked != nullptr && asked->at != engine::place::state::owned &&
+                        c.place(name)->at == engine::place::state::owned;
     if (is_one) unacknowledged_.insert({c.number(), name});
     else unacknowledged_.erase({c.number(), name});
   }
@@ -61,10 +70,12 @@ void observer::look_for_claims(sim_client& c) {
 
 /// Since then both connections of this client, its process, the master and all its replicas have been well.
 bool observer::may_be_acknowledged(sim_client const& c, nanos since) const {
-  if (plan_.spikes != 0 || c.is_closed() || c.paused() || c.last_pause_end() >= since || denied_since(c, since)) return false;
+  if (plan_.spikes != 0 || c.is_closed() || c.paused() || c.last_pause_end() >= since || denied_since(c, since))
+    return false;
   if (std::max(unwell_until_, refused_at_) >= since) return false;
   for (link_ptr const& l : {c.connection(), c.sync_connection()}) {
-    if (l == nullptr || l->cut || !l->server_open || std::max(l->up.stalled_until, l->down.stalled_until) >= since) return false;
+    if (l == nullptr || l->cut || !l->server_open || std::max(l->up.stalled_until, l->down.stalled_until) >= since)
+      return false;
     if (world_.stood_still(*l, since)) return false;
   }
   bool const connected = c.up() && c.up_since() < since && c.synced_since() >= 0 && c.synced_since() < since;
@@ -78,8 +89,8 @@ void observer::not_replicated(sim_acquisition const& a, error_code const& why) c
   sim_client const& c = *a.client;
   auto const must = [&](bool so, std::string const& although) {
     if (so) return;
-    throw violation{11, "client " + std::to_string(c.number()) + " was refused lock " + std::to_string(a.lock_number) + " (" + why.message() +
-                            "), although " + although};
+    throw violation{11, "client " + std::to_string(c.number()) + " was refused lock " + std::to_string(a.lock_number) +
+                            " (" + why.message() + "), although " + although};
   };
   // A claim must be long enough for the batch that is under way, and for its own.
   nanos const claim = std::min<nanos>(c.settings().settings.claim.count(), a.lease.count() * millisecond);
@@ -95,7 +106,8 @@ void observer::not_replicated(sim_acquisition const& a, error_code const& why) c
   must(of != std::string::npos, "that does not say how many");
   std::int64_t const count = std::stoll(words.substr(words.find_last_not_of("0123456789", of - 1) + 1));
   std::int64_t const wanted = std::stoll(words.substr(of + 4));
-  must(wanted == static_cast<std::int64_t>(c.settings().settings.sync_replicas) && count < wanted, "these are not the numbers");
+  must(wanted == static_cast<std::int64_t>(c.settings().settings.sync_replicas) && count < wanted,
+       "these are not the numbers");
   if (timed) return;
   link_ptr const& l = c.sync_connection();
   nanos const on_its_way = plan_.latency + plan_.jitter + plan_.timer_lateness + millisecond;
@@ -105,8 +117,9 @@ void observer::not_replicated(sim_acquisition const& a, error_code const& why) c
   };
   bool some = false;
   for (std::int64_t n = 1; n < wanted; ++n) some = some || counted(n, world_.now() - on_its_way);
-  bool const heard = plan_.spikes == 0 && l != nullptr && !l->cut && l->down.stalled_until < a.asked_at && c.synced_since() >= 0 &&
-                     c.synced_since() < a.asked_at && !c.paused() && c.last_pause_end() < a.asked_at;
+  bool const heard = plan_.spikes == 0 && l != nullptr && !l->cut && l->down.stalled_until < a.asked_at &&
+                     c.synced_since() >= 0 && c.synced_since() < a.asked_at && !c.paused() &&
+                     c.last_pause_end() < a.asked_at;
   must(count == 0 || counted(count, world_.now()), "no WAIT has told that");
   must(count != 0 || !some || counted(0, world_.now()) || !heard, "some have acknowledged");
 }

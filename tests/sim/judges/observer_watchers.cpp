@@ -33,7 +33,8 @@ observer::freeing observer::about_to_free(std::span<std::string_view const> argv
   return by;
 }
 
-/// A script that frees a lock tells its watchers. One that has left queued clients to the next script leaves this to it, too.
+/// A script that frees a lock tells its watchers. One that has left queued clients to the next script leaves this to
+/// it, too.
 void observer::freed(freeing const& by, value const& reply) {
   if (by.name < 0 || !owners_of(by.name).empty()) return;
   free_at_[by.name] = world_.now();
@@ -45,22 +46,28 @@ void observer::freed(freeing const& by, value const& reply) {
   if (plan_.declared_keys) return;  // a release may not touch the keys of the watchers; they ask by themselves
   constexpr std::int64_t more_to_pass_on = 2 | 4;
   for (std::size_t flags : {1u, 2u}) {
-    if (reply.items.size() > flags && (reply.items[flags].integer & more_to_pass_on) != 0 && reply.items[flags].integer < 8) return;
+    if (reply.items.size() > flags && (reply.items[flags].integer & more_to_pass_on) != 0 &&
+        reply.items[flags].integer < 8)
+      return;
   }
   bool const alert = alerted(by.name);
-  std::size_t const most = std::max<std::size_t>((plan_.small_steps ? static_cast<std::size_t>(small_steps) : 100) / by.of, 1);
+  std::size_t const most =
+      std::max<std::size_t>((plan_.small_steps ? static_cast<std::size_t>(small_steps) : 100) / by.of, 1);
   if (!alert && by.watchers.empty()) return;  // what has told of them is gone before them
-  // Their time had passed by the server's clock, which then went back: of the two keys, the server had come to know that of the first only.
+  // Their time had passed by the server's clock, which then went back: of the two keys, the server had come to know
+  // that of the first only.
   if (!by.alerted && plan_.has({fault_plan::kind::step_back, fault_plan::kind::failover})) return;
   if (!alert || by.watchers.size() - left.size() < most)
-    throw violation{4, "lock " + std::to_string(by.name) + " is free, and " + left.front() + ", which waits for that, is not told"};
+    throw violation{
+        4, "lock " + std::to_string(by.name) + " is free, and " + left.front() + ", which waits for that, is not told"};
 }
 
 /// What the server says of a lock when it is asked is true.
 void observer::watched(int name, sim_client const& c, std::vector<std::int64_t> const& answer) {
   bool const is_free = owners_of(name).empty();
   if ((answer.at(0) == 1) != is_free && !spoilt(name))
-    throw violation{11, "lock " + std::to_string(name) + " is said to be " + (is_free ? "taken" : "free") + ", which it is not"};
+    throw violation{
+        11, "lock " + std::to_string(name) + " is said to be " + (is_free ? "taken" : "free") + ", which it is not"};
   if (is_free) said_free_at_[{name, c.id()}] = free_at_[name] = world_.now();  // it tells the others, too
 }
 
@@ -68,14 +75,16 @@ void observer::watched(int name, sim_client const& c, std::vector<std::int64_t> 
 void observer::watcher_ended(sim_order const& one, std::string const& who, error_code why) const {
   if (why) {
     sim_client const& c = *one.client;
-    if (one.wait == duration::max() || c.local_now() < one.wait_ends) throw violation{11, who + " is said to be too late before it is"};
+    if (one.wait == duration::max() || c.local_now() < one.wait_ends)
+      throw violation{11, who + " is said to be too late before it is"};
     return;
   }
   auto const at = [&](auto const& times, auto const& key) {
     auto const found = times.find(key);
     return found == times.end() ? nanos{-1} : found->second;
   };
-  if (std::max(at(free_at_, one.lock_number), at(said_free_at_, std::pair{one.lock_number, one.client->id()})) < one.asked_at)
+  if (std::max(at(free_at_, one.lock_number), at(said_free_at_, std::pair{one.lock_number, one.client->id()})) <
+      one.asked_at)
     throw violation{11, who + " was told that the lock is free, which it has not been since"};
 }
 
@@ -90,7 +99,8 @@ void observer::watcher_hears(sim_order const& one) const {
   // After a role change the client may still be at the replica, where the push comes behind what the scripts wrote.
   nanos const needed = 10 * hop + plan_.replication_delay + 5 * millisecond;
   if (world_.now() - told->second > needed)
-    throw violation{4, "a watcher of lock " + std::to_string(one.lock_number) + " was told that it is free, and still waits"};
+    throw violation{
+        4, "a watcher of lock " + std::to_string(one.lock_number) + " was told that it is free, and still waits"};
 }
 
 }  // namespace conch::sim

@@ -24,7 +24,9 @@ std::string client_words(sim_acquisition const& a) { return "client " + std::to_
 
 }  // namespace
 
-permits_observer::permits_observer(world& w, plan const& p) : observer{w, p} { watches_.resize(static_cast<std::size_t>(p.names)); }
+permits_observer::permits_observer(world& w, plan const& p) : observer{w, p} {
+  watches_.resize(static_cast<std::size_t>(p.names));
+}
 
 // ---------------------------------------------------------------------------------------------------- on the server
 
@@ -54,7 +56,8 @@ permits_observer::permits_state permits_observer::look_at(int name) const {
     s.owners.emplace(field, o);
   }
   value const ends = keys.with(key + ":e").peek(key + ":e");
-  for (value const& item : ends.items) s.ends.emplace(item.items[0].text, static_cast<std::int64_t>(std::stod(item.items[1].text)));
+  for (value const& item : ends.items)
+    s.ends.emplace(item.items[0].text, static_cast<std::int64_t>(std::stod(item.items[1].text)));
   value const line = keys.with(key + ":q").peek(key + ":q");
   for (value const& item : line.items) {
     waiter w;
@@ -71,7 +74,8 @@ permits_observer::permits_state permits_observer::look_at(int name) const {
 bool permits_observer::fits(permits_state const& is, waiter const& w) const {
   std::int64_t const limit = is.there ? is.limit : plan_.limit;
   if (plan_.permits == engine::permit_kind::reentrant) return is.used == 0 || is.map == w.visited;
-  if (plan_.permits != engine::permit_kind::segments) return is.used < limit && is.used + std::min(w.weight, limit) <= limit;
+  if (plan_.permits != engine::permit_kind::segments)
+    return is.used < limit && is.used + std::min(w.weight, limit) <= limit;
   for (std::int64_t segment = 1; segment <= limit; ++segment) {
     bool const free = !is.there || is.map[static_cast<std::size_t>(segment - 1)] == '0';
     if (free && w.visited.find("," + std::to_string(segment) + ",") == std::string::npos) return true;
@@ -86,7 +90,8 @@ void permits_observer::before(std::span<std::string_view const> argv, link const
   auto const keys = static_cast<std::size_t>(number(argv[2]));
   auto const rest = argv.subspan(3 + keys);
   bool const renews = what == "permit_renew";
-  std::size_t const renewed = renews && rest.size() != 2 * keys ? keys / 4 : keys;  // of those that keep fences each lock has four keys
+  // of those that keep fences each lock has four keys
+  std::size_t const renewed = renews && rest.size() != 2 * keys ? keys / 4 : keys;
   for (std::size_t i = 0; i < (renews ? renewed : 1); ++i) {
     permit_step s;
     s.name = named(argv[3 + i]);
@@ -129,7 +134,8 @@ void permits_observer::after(std::span<std::string_view const>, value const& rep
     permits_state const is = look_at(s.name);
     bool const renews = !s.acquires && !s.releases && !s.adopts;
     if (renews && !s.was.readable && !reply.is_error() && reply.items[s.index + 1].integer == -1) {
-      throw violation{9, "the owner of a permit of " + lock_words(s.name) + " was not told that its key holds something else"};
+      throw violation{
+          9, "the owner of a permit of " + lock_words(s.name) + " was not told that its key holds something else"};
     }
     bool const has_it = s.was.owners.contains(s.id) && s.was.owners.at(s.id).ends_us > world_.server_us(world_.now());
     bool const not_renewed = renews && !reply.is_error() && has_it && reply.items[s.index + 1].integer == -1;
@@ -143,9 +149,13 @@ void permits_observer::after(std::span<std::string_view const>, value const& rep
     if (reply.is_error() || s.adopts) continue;
     if (told_of_more(s.acquires, s.releases, reply)) {
       ++told_of_more_;
-      // Or the client would ask again without end. To be queued is a result: with an old ticket others are looked at anew.
-      bool const same = is.line == s.was.line && is.owners == s.was.owners && is.ends == s.was.ends && is.walked == s.was.walked;
-      if (same) throw violation{10, "a script of " + s.id + " has left something to do for " + lock_words(s.name) + ", and has done nothing"};
+      // Or the client would ask again without end. To be queued is a result: with an old ticket others are looked at
+      // anew.
+      bool const same =
+          is.line == s.was.line && is.owners == s.was.owners && is.ends == s.was.ends && is.walked == s.was.walked;
+      if (same)
+        throw violation{10, "a script of " + s.id + " has left something to do for " + lock_words(s.name) +
+                                ", and has done nothing"};
       if (!is.line.empty() || s.acquires) watches_[static_cast<std::size_t>(s.name)].left = left_by(s.id, by_);
     }
     judge_answer(s, is, reply);
@@ -153,8 +163,8 @@ void permits_observer::after(std::span<std::string_view const>, value const& rep
   }
 }
 
-// P1 as the server has it: the permits together never exceed the limit, no segment has two owners, no reader is beside a
-// writer (whose permit is everything); and the sums that the scripts keep are those of the owners.
+// P1 as the server has it: the permits together never exceed the limit, no segment has two owners, no reader is beside
+// a writer (whose permit is everything); and the sums that the scripts keep are those of the owners.
 void permits_observer::judge_sums(permit_step const& s, permits_state const& is) {
   int const name = s.name;
   std::int64_t taken = 0;
@@ -162,15 +172,20 @@ void permits_observer::judge_sums(permit_step const& s, permits_state const& is)
   std::int64_t const now = world_.server_us(world_.now());
   for (auto const& [id, o] : is.owners) {
     taken += o.weight;
-    if (o.ends_us < is.first_end) throw violation{4, "the end of the permit of " + id + " would not be noticed in time"};
+    if (o.ends_us < is.first_end)
+      throw violation{4, "the end of the permit of " + id + " would not be noticed in time"};
     if (is.indexed && !is.ends.empty()) {
       auto const known = is.ends.find(id);
-      if (known == is.ends.end() || known->second > o.ends_us) throw violation{4, "the end of the permit of " + id + " is not among the ends"};
+      if (known == is.ends.end() || known->second > o.ends_us)
+        throw violation{4, "the end of the permit of " + id + " is not among the ends"};
     }
     if (o.segment == 0) continue;
     auto const [place, is_new] = segments.emplace(o.segment, id);
-    if (!is_new) throw violation{1, lock_words(name) + ": segment " + std::to_string(o.segment) + " has two owners, " + place->second + " and " + id};
-    if (is.map[static_cast<std::size_t>(o.segment - 1)] != '1') throw violation{1, "a segment with an owner counts as free"};
+    if (!is_new)
+      throw violation{1, lock_words(name) + ": segment " + std::to_string(o.segment) + " has two owners, " +
+                             place->second + " and " + id};
+    if (is.map[static_cast<std::size_t>(o.segment - 1)] != '1')
+      throw violation{1, "a segment with an owner counts as free"};
   }
   (void)now;
   // A lowered limit takes nothing from owners, but no client gets more.
@@ -179,24 +194,29 @@ void permits_observer::judge_sums(permit_step const& s, permits_state const& is)
     auto const before = s.was.owners.find(one.first);
     return before == s.was.owners.end() || before->second.fence != one.second.fence;
   };
-  bool const lowered = plan_.permits == engine::permit_kind::semaphore && std::none_of(is.owners.begin(), is.owners.end(), is_new);
+  bool const lowered =
+      plan_.permits == engine::permit_kind::semaphore && std::none_of(is.owners.begin(), is.owners.end(), is_new);
   if (taken > is.limit && !lowered)
-    throw violation{1, lock_words(name) + ": " + std::to_string(taken) + " of " + std::to_string(is.limit) + " are given out"};
+    throw violation{
+        1, lock_words(name) + ": " + std::to_string(taken) + " of " + std::to_string(is.limit) + " are given out"};
   permit_watch& w = watches_[static_cast<std::size_t>(name)];
   if (!s.was.there) w.limit_set = 0;  // nobody has come for its retention
-  if (w.limit_set != 0 && is.limit != w.limit_set) throw violation{8, "the limit that was set for " + lock_words(name) + " is forgotten"};
+  if (w.limit_set != 0 && is.limit != w.limit_set)
+    throw violation{8, "the limit that was set for " + lock_words(name) + " is forgotten"};
   if (taken != is.used)
-    throw violation{6, lock_words(name) + ": " + std::to_string(taken) + " are given out, " + std::to_string(is.used) + " are counted"};
+    throw violation{6, lock_words(name) + ": " + std::to_string(taken) + " are given out, " + std::to_string(is.used) +
+                           " are counted"};
   if (plan_.permits == engine::permit_kind::reentrant) {
-    if (is.map.empty() && !is.owners.empty()) throw violation{4, "for whom " + lock_words(name) + " is held is not written down"};
+    if (is.map.empty() && !is.owners.empty())
+      throw violation{4, "for whom " + lock_words(name) + " is held is not written down"};
     return;
   }
   auto const marked = static_cast<std::size_t>(std::count(is.map.begin(), is.map.end(), '1'));
   if (marked != segments.size()) throw violation{6, lock_words(name) + " has a segment that is taken and has no owner"};
 }
 
-// P2, P5, P7, P8: an owner of a permit keeps it unless it gives it back or its lease ends; a new one has a greater fence and
-// overtook nobody.
+// P2, P5, P7, P8: an owner of a permit keeps it unless it gives it back or its lease ends; a new one has a greater
+// fence and overtook nobody.
 void permits_observer::judge_owners(permit_step const& s, permits_state const& is) {
   permit_watch& w = watches_[static_cast<std::size_t>(s.name)];
   std::int64_t const now = world_.server_us(world_.now());
@@ -228,8 +248,9 @@ void permits_observer::judge_owners(permit_step const& s, permits_state const& i
     std::string const who = id + " became an owner";
     if (s.adopts && id == s.id) {
       auto const from = s.was.owners.find(s.origin.substr(0, s.origin.find(' ')));
-      bool const same = from != s.was.owners.end() && from->second.ends_us > now && s.origin == from->first + " " + std::to_string(o.fence) &&
-                        from->second.fence == o.fence && from->second.weight == o.weight && from->second.segment == o.segment;
+      bool const same = from != s.was.owners.end() && from->second.ends_us > now &&
+                        s.origin == from->first + " " + std::to_string(o.fence) && from->second.fence == o.fence &&
+                        from->second.weight == o.weight && from->second.segment == o.segment;
       if (!same) throw violation{7, who + " by taking over what was not there"};
       continue;
     }
@@ -238,38 +259,50 @@ void permits_observer::judge_owners(permit_step const& s, permits_state const& i
     if (!s.acquires && !s.releases) throw violation{7, who + " by a renewal"};
     bool const spoilt = o.fence >= protocol::fence_limit;  // its client gives it back
     if (!fence_spoilt_once(s.name) && o.fence <= w.highest_written)
-      throw violation{2, who + " with fence " + std::to_string(o.fence) + ", after " + std::to_string(w.highest_written)};
+      throw violation{2,
+                      who + " with fence " + std::to_string(o.fence) + ", after " + std::to_string(w.highest_written)};
     if (!spoilt) highest = std::max(highest, o.fence);
     if (o.state == 'h' && id != s.id) throw violation{4, who + " as a holder, and was not told by an answer"};
-    if (o.state == 'c' && !is_told(id, s.name, s.releases && s.was.owners.contains(s.id))) throw violation{4, who + ", but nobody was told"};
-    if (o.state == 'c' && o.ends_us > now + s.claim * 1000) throw violation{4, who + " by a claim that lasts longer than asked for"};
+    if (o.state == 'c' && !is_told(id, s.name, s.releases && s.was.owners.contains(s.id)))
+      throw violation{4, who + ", but nobody was told"};
+    if (o.state == 'c' && o.ends_us > now + s.claim * 1000)
+      throw violation{4, who + " by a claim that lasts longer than asked for"};
     // Nobody who waited before it waits still, unless he wants none of what was free.
-    auto const place = std::find_if(s.was.line.begin(), s.was.line.end(), [&, mine = id](waiter const& x) { return x.id == mine; });
+    auto const place =
+        std::find_if(s.was.line.begin(), s.was.line.end(), [&, mine = id](waiter const& x) { return x.id == mine; });
     for (waiter const& earlier : is.line) {
       bool const before = place == s.was.line.end() ? earlier.id != id : earlier.ticket < place->ticket;
-      bool const was_there = std::any_of(s.was.line.begin(), s.was.line.end(), [&](waiter const& x) { return x.id == earlier.id; });
-      bool const shown = s.acquires && id == s.id && s.ticket != 0 && std::tie(s.ticket, id) < std::tie(earlier.ticket, earlier.id);
+      bool const was_there =
+          std::any_of(s.was.line.begin(), s.was.line.end(), [&](waiter const& x) { return x.id == earlier.id; });
+      bool const shown =
+          s.acquires && id == s.id && s.ticket != 0 && std::tie(s.ticket, id) < std::tie(earlier.ticket, earlier.id);
       if (!before || !was_there || shown || (receivers(earlier.id, s.name) == 0 && !comes_back(earlier.id))) continue;
       // A client that already owns it does not wait behind its own waiters; the first to own it must have been first.
       bool const reentrant = plan_.permits == engine::permit_kind::reentrant;
       bool const first = !fence_spoilt_once(s.name) &&
-                         std::all_of(is.owners.begin(), is.owners.end(), [&, mine = o.fence](auto const& x) { return x.second.fence >= mine; });
+                         std::all_of(is.owners.begin(), is.owners.end(),
+                                     [&, mine = o.fence](auto const& x) { return x.second.fence >= mine; });
       bool const wanted = reentrant ? earlier.visited == is.map || first
-                                    : o.segment == 0 || earlier.visited.find("," + std::to_string(o.segment) + ",") == std::string::npos;
+                                    : o.segment == 0 || earlier.visited.find("," + std::to_string(o.segment) + ",") ==
+                                                            std::string::npos;
       if (wanted) throw violation{5, who + ", before " + earlier.id + ", which was queued earlier"};
     }
-    if (o.segment != 0 && place != s.was.line.end() && place->visited.find("," + std::to_string(o.segment) + ",") != std::string::npos) {
+    if (o.segment != 0 && place != s.was.line.end() &&
+        place->visited.find("," + std::to_string(o.segment) + ",") != std::string::npos) {
       throw violation{8, who + " of segment " + std::to_string(o.segment) + ", which it did not want"};
     }
   }
   w.highest_written = highest;
-  bool const meddled = fence_spoilt_once(s.name);  // what an operator wrote may not be a number, or be the same one twice
-  if (!meddled && is.kept_fence < highest && is.kept_fence != 0 && w.disowned < highest && is.owners.size() > s.was.owners.size()) {
+  // what an operator wrote may not be a number, or be the same one twice
+  bool const meddled = fence_spoilt_once(s.name);
+  if (!meddled && is.kept_fence < highest && is.kept_fence != 0 && w.disowned < highest &&
+      is.owners.size() > s.was.owners.size()) {
     throw violation{2, "the fence of " + lock_words(s.name) + " is not kept"};
   }
   std::set<std::int64_t> fences;
   for (auto const& [id, o] : is.owners) {
-    if (!fences.insert(o.fence).second && !meddled) throw violation{2, "two owners of " + lock_words(s.name) + " have the same fence"};
+    if (!fences.insert(o.fence).second && !meddled)
+      throw violation{2, "two owners of " + lock_words(s.name) + " have the same fence"};
   }
 }
 
@@ -284,19 +317,22 @@ void permits_observer::judge_places(permit_step const& s, permits_state const& i
     if (still == is.line.end()) {
       bool const left = (s.releases && x.id == s.id) || is.owners.contains(x.id) || receivers(x.id, s.name) == 0;
       if (!left) throw violation{4, x.id + " was forgotten in the line"};
-      if (receivers(x.id, s.name) == 0 && !(s.releases && x.id == s.id) && !is.owners.contains(x.id)) passed_over(x.id, s.name);
+      if (receivers(x.id, s.name) == 0 && !(s.releases && x.id == s.id) && !is.owners.contains(x.id))
+        passed_over(x.id, s.name);
     } else if (still->ticket != x.ticket) {
       // The earlier of two places counts: a late request may have taken one at the end.
-      bool const shown = s.acquires && x.id == s.id && s.ticket != 0 && still->ticket == s.ticket && s.ticket < x.ticket;
+      bool const shown =
+          s.acquires && x.id == s.id && s.ticket != 0 && still->ticket == s.ticket && s.ticket < x.ticket;
       if (!shown) throw violation{5, x.id + " had its ticket changed"};
     }
   }
   // A forged grant is given back as what it claimed to be, which need not be what is queued.
   bool const as_forged = misdescribed_.contains(std::string{s.id});
-  // So is a grant that nobody waits for any more. What was asked for under its id may be in line again after a failover that lost that it was
-  // granted.
+  // So is a grant that nobody waits for any more. What was asked for under its id may be in line again after a failover
+  // that lost that it was granted.
   bool const as_pushed = !s.knows_limit && plan_.has({fault_plan::kind::failover});
-  if (s.releases && !as_forged && !as_pushed && find(is, s.id) != is.line.end()) throw violation{6, s.id + " has left and is still queued"};
+  if (s.releases && !as_forged && !as_pushed && find(is, s.id) != is.line.end())
+    throw violation{6, s.id + " has left and is still queued"};
   for (waiter const& x : is.line) {
     if (find(s.was, x.id) != s.was.line.end()) continue;
     if (!s.acquires || x.id != s.id) throw violation{7, "a script put " + x.id + " in the queue, which did not ask"};
@@ -304,18 +340,23 @@ void permits_observer::judge_places(permit_step const& s, permits_state const& i
     if (s.ticket == 0 && x.id != is.line.back().id) throw violation{5, x.id + " came last and does not stand last"};
     if (s.ticket != 0 && x.ticket != s.ticket) throw violation{5, x.id + " lost its place in line"};
   }
-  // A head that is too large to get its turn soon must not keep the others from theirs when it is dead: a client that asks again finds out.
-  bool const asked_again = s.acquires && s.ticket != 0 && !too_late && !reply.items.empty() && reply.items[0].integer == 0;
+  // A head that is too large to get its turn soon must not keep the others from theirs when it is dead: a client that
+  // asks again finds out.
+  bool const asked_again =
+      s.acquires && s.ticket != 0 && !too_late && !reply.items.empty() && reply.items[0].integer == 0;
   bool const same_head = !is.line.empty() && !s.was.line.empty() && is.line.front().id == s.was.line.front().id;
   // The patient script awaits it: it may not have come back yet.
-  if (asked_again && !s.patient && same_head && is.line.front().id != s.id && receivers(is.line.front().id, s.name) == 0) {
-    throw violation{4, s.id + " asked again behind " + is.line.front().id + ", of which nobody hears, and it is in line still"};
+  if (asked_again && !s.patient && same_head && is.line.front().id != s.id &&
+      receivers(is.line.front().id, s.name) == 0) {
+    throw violation{
+        4, s.id + " asked again behind " + is.line.front().id + ", of which nobody hears, and it is in line still"};
   }
-  // A client that gives back a grant that it did not want knows no limit, and if no permit is owned neither does the server: those in
-  // line then ask by themselves.
+  // A client that gives back a grant that it did not want knows no limit, and if no permit is owned neither does the
+  // server: those in line then ask by themselves.
   bool const unknown = !s.knows_limit && !is.there;
   // A patient script grants nothing while one is awaited.
-  bool const awaits = s.patient && std::any_of(is.line.begin(), is.line.end(), [&](waiter const& x) { return receivers(x.id, s.name) == 0; });
+  bool const awaits = s.patient && std::any_of(is.line.begin(), is.line.end(),
+                                               [&](waiter const& x) { return receivers(x.id, s.name) == 0; });
   bool const unfinished = told_of_more(s.acquires, s.releases, reply);
   if (!too_late && !unknown && !awaits && !unfinished) judge_line(s.name, is);
 }
@@ -340,7 +381,8 @@ void permits_observer::judge_free_line(permit_step const& s) {
   nobody_asked_in_time(s.name, ended_us / 1000, ids);
 }
 
-// P4: however many next in the queue are dead, each costs at most its claim, if the client that passed a permit on to it is well.
+// P4: however many next in the queue are dead, each costs at most its claim, if the client that passed a permit on to
+// it is well.
 void permits_observer::judge_hand_overs(permit_step const& s) {
   permit_watch& w = watches_[static_cast<std::size_t>(s.name)];
   if (w.passed.empty() || s.was.line.empty()) return;
@@ -359,7 +401,8 @@ void permits_observer::judge_hand_overs(permit_step const& s) {
     left.owners.erase(id);
     left.used -= o.weight;
     if (o.segment != 0) left.map[static_cast<std::size_t>(o.segment - 1)] = '0';
-    bool const in_order = plan_.permits == engine::permit_kind::semaphore || plan_.permits == engine::permit_kind::shared;
+    bool const in_order =
+        plan_.permits == engine::permit_kind::semaphore || plan_.permits == engine::permit_kind::shared;
     auto const last = in_order ? std::next(left.line.begin()) : left.line.end();
     if (std::none_of(left.line.begin(), last, [&](waiter const& x) { return fits(left, x); })) continue;
     for (hand_over const& p : w.passed) {
@@ -368,8 +411,9 @@ void permits_observer::judge_hand_overs(permit_step const& s) {
         if (c->id() != p.from || !looks_after(*c, p.at)) continue;
         nanos const freed = world_.true_time_of_server_ms(ends / 1000);
         if (world_.now() - freed > patience_with(*c)) {
-          throw violation{4, lock_words(s.name) + " was left alone for " + std::to_string((world_.now() - freed) / millisecond) +
-                                 " ms after its next in line, " + id + ", did not take it"};
+          throw violation{4, lock_words(s.name) + " was left alone for " +
+                                 std::to_string((world_.now() - freed) / millisecond) + " ms after its next in line, " +
+                                 id + ", did not take it"};
         }
       }
     }
@@ -410,23 +454,26 @@ void permits_observer::judge_adoption(permit_step const& s, permits_state const&
   if (is.line != s.was.line) throw violation{7, who + " changed the line"};
   std::int64_t const now = world_.server_us(world_.now());
   auto const from = s.was.owners.find(s.origin.substr(0, s.origin.find(' ')));
-  bool const was_there =
-      from != s.was.owners.end() && from->second.ends_us > now && s.origin == from->first + " " + std::to_string(from->second.fence);
+  bool const was_there = from != s.was.owners.end() && from->second.ends_us > now &&
+                         s.origin == from->first + " " + std::to_string(from->second.fence);
   if (reply.is_error()) return;
   std::int64_t const told = reply.items[0].integer;
   if (told == 2 && was_there) throw violation{11, who + " was told that it is gone, which it was not"};
   auto const mine = is.owners.find(s.id);
   if (told != 1) {
-    if (is.owners != s.was.owners) throw violation{7, who + " was told that it has nothing, and has changed " + lock_words(s.name)};
+    if (is.owners != s.was.owners)
+      throw violation{7, who + " was told that it has nothing, and has changed " + lock_words(s.name)};
     return;
   }
   if (mine == is.owners.end()) throw violation{3, who + " was told that it has it, which it has not"};
   if (mine->second.state != 'h') throw violation{3, who + " is written down as a claim"};
   if (mine->second.ends_us < now + s.lease * 1000) throw violation{3, who + " has it, but not for its lease"};
-  if (!fence_spoilt_once(s.name) && is.kept_fence < mine->second.fence) throw violation{2, who + " does not keep the fence"};
+  if (!fence_spoilt_once(s.name) && is.kept_fence < mine->second.fence)
+    throw violation{2, who + " does not keep the fence"};
   only_one_adopts(s.origin, s.id, who);
   for (sim_acquisition const* a : watches_[static_cast<std::size_t>(s.name)].active) {
-    if (believed(*a) && !disowned(*a) && owner_id(*a) + " " + std::to_string(a->fence / hand_offs_per_grant) == s.origin)
+    if (believed(*a) && !disowned(*a) &&
+        owner_id(*a) + " " + std::to_string(a->fence / hand_offs_per_grant) == s.origin)
       throw violation{1, who + " has it, while that one still believes it has"};
   }
 }
@@ -445,7 +492,8 @@ void permits_observer::judge_answer(permit_step const& s, permits_state const& i
     if (s.acquires && s.me.weight == 0) {
       if (reply.items[3].integer != mine->second.weight) throw violation{8, who + ", but not how much"};
       bool const had_it = s.was.owners.contains(s.id);
-      if (!had_it && is.used < is.limit) throw violation{8, s.id + " asked for all that is free of " + lock_words(s.name) + ", and there is more"};
+      if (!had_it && is.used < is.limit)
+        throw violation{8, s.id + " asked for all that is free of " + lock_words(s.name) + ", and there is more"};
     }
   }
   bool const in_order = plan_.permits == engine::permit_kind::semaphore || plan_.permits == engine::permit_kind::shared;
@@ -467,10 +515,13 @@ void permits_observer::judge_answer(permit_step const& s, permits_state const& i
   }
   if (s.keep && owned && told != 2) throw violation{4, "a leave threw away the permit of " + s.id};
   bool const is_meant = owned && (s.fence == 0 || s.fence == before->second.fence);
-  if (!s.acquires && !s.releases && told == 0 && is_meant) throw violation{10, s.id + " was told that it owns nothing, which it does"};
+  if (!s.acquires && !s.releases && told == 0 && is_meant)
+    throw violation{10, s.id + " was told that it owns nothing, which it does"};
 }
 
-void permits_observer::first_fence(int name, std::int64_t fence) { watches_[static_cast<std::size_t>(name)].highest_written = fence; }
+void permits_observer::first_fence(int name, std::int64_t fence) {
+  watches_[static_cast<std::size_t>(name)].highest_written = fence;
+}
 
 void permits_observer::data_lost() {
   for (permit_watch& w : watches_) {
@@ -515,26 +566,30 @@ bool permits_observer::owns(guarded_write const& w) const {
   return is.owners.at(w.id).weight >= w.least_share;
 }
 
-void permits_observer::forced(int name, owner_fences const& owners, std::vector<std::string> const& pushed, bool more_to_do) {
+void permits_observer::forced(int name, owner_fences const& owners, std::vector<std::string> const& pushed,
+                              bool more_to_do) {
   judge_force(name, owners, pushed);
   if (!owners.empty() && !more_to_do) judge_line(name, look_at(name));
 }
 
 std::int64_t permits_observer::limit_set_of(int name) const {
-  return look_at(name).there ? watches_[static_cast<std::size_t>(name)].limit_set : 0;  // nobody has come for its retention
+  // nobody has come for its retention
+  return look_at(name).there ? watches_[static_cast<std::size_t>(name)].limit_set : 0;
 }
 
 void permits_observer::limit_set(int name, std::int64_t limit, bool surely, bool more_to_do) {
   permit_watch& w = watches_[static_cast<std::size_t>(name)];
   w.limit_set = surely ? limit : 0;
   // What failed may have been carried out, and may have been a change.
-  std::int64_t const highest = surely ? limit : std::max({limit, w.highest_limit, static_cast<std::int64_t>(plan_.limit)}) + greatest_change;
+  std::int64_t const highest =
+      surely ? limit : std::max({limit, w.highest_limit, static_cast<std::int64_t>(plan_.limit)}) + greatest_change;
   std::int64_t const lowest = surely ? limit : 1;
   w.highest_limit = std::max(w.highest_limit, highest);
   w.lowest_limit = w.lowest_limit == 0 ? lowest : std::min(w.lowest_limit, lowest);
   if (!surely) return;
   permits_state const is = look_at(name);
-  if (is.limit != limit) throw violation{8, "the limit of " + lock_words(name) + " was set to " + std::to_string(limit) + " and is another"};
+  if (is.limit != limit)
+    throw violation{8, "the limit of " + lock_words(name) + " was set to " + std::to_string(limit) + " and is another"};
   if (!more_to_do) judge_line(name, is);
 }
 
@@ -544,22 +599,29 @@ bool permits_observer::disowned(sim_acquisition const& a) const {
   return forward_ || a.fence / hand_offs_per_grant <= watches_[static_cast<std::size_t>(a.lock_number)].disowned;
 }
 
-bool permits_observer::believed(sim_acquisition const& a) const { return a.active && a.at == phase::holding && a.client->local_now() < a.deadline(); }
+bool permits_observer::believed(sim_acquisition const& a) const {
+  return a.active && a.at == phase::holding && a.client->local_now() < a.deadline();
+}
 
 /// P3.
 void permits_observer::backed(sim_acquisition const& a) {
   if (!believed(a) || disowned(a)) return;
   permits_state const is = look_at(a.lock_number);
-  std::string const who = client_words(a) + " believes it has a permit of " + lock_words(a.lock_number) + " as " + owner_id(a);
+  std::string const who =
+      client_words(a) + " believes it has a permit of " + lock_words(a.lock_number) + " as " + owner_id(a);
   auto const mine = is.owners.find(owner_id(a));
   if (mine == is.owners.end()) throw violation{3, who + ", which the server knows nothing of"};
   if (mine->second.fence != a.fence / hand_offs_per_grant)
     throw violation{2, who + " with fence " + std::to_string(a.fence) + ", but the server gave it another"};
-  if (mine->second.weight < a.permit.weight) throw violation{1, who + ", of which the server counts only " + std::to_string(mine->second.weight)};
-  if (mine->second.segment != a.segment) throw violation{1, who + ", segment " + std::to_string(a.segment) + ", but it is another"};
+  if (mine->second.weight < a.permit.weight)
+    throw violation{1, who + ", of which the server counts only " + std::to_string(mine->second.weight)};
+  if (mine->second.segment != a.segment)
+    throw violation{1, who + ", segment " + std::to_string(a.segment) + ", but it is another"};
   nanos const until = a.client->true_time(a.deadline());
   nanos const over = world_.true_time_of_server_ms(mine->second.ends_us / 1000);
-  if (until > over) throw violation{3, who + " for " + std::to_string((until - over) / microsecond) + " us longer than the server keeps it"};
+  if (until > over)
+    throw violation{
+        3, who + " for " + std::to_string((until - over) / microsecond) + " us longer than the server keeps it"};
 }
 
 /// When there was last more for the waiters: a permit that was given back, or expired.
@@ -584,7 +646,8 @@ void permits_observer::waited_for_nothing(sim_acquisition const& a) const {
   nanos bound = (12 + 4 * static_cast<nanos>(plan_.clients.size())) * hop + 25 * millisecond;
   if (!plan_.calm()) {
     since = std::max(since, trouble_until_);
-    bound = plan_.set_back() + 3 * plan_.longest_lease() + 2 * plan_.longest_claim() + 2 * second + 8 * plan_.spike + 20 * hop;
+    bound = plan_.set_back() + 3 * plan_.longest_lease() + 2 * plan_.longest_claim() + 2 * second + 8 * plan_.spike +
+            20 * hop;
   }
   if (world_.now() - since > bound) {
     throw violation{4, client_words(a) + " waited for a permit of " + lock_words(a.lock_number) + " for " +
@@ -606,7 +669,8 @@ void permits_observer::answered(sim_acquisition& a, bool granted) {
   waited_ += world_.now() - a.asked_at;
   ++answered_;
   not_too_late(a);
-  gave_up_permits_ += (granted ? 0U : 1U) + (a.cancelled ? 1U : 0U) + (a.cancelled_again ? 1U : 0U) + (a.until != time_point::max() ? 1U : 0U);
+  gave_up_permits_ += (granted ? 0U : 1U) + (a.cancelled ? 1U : 0U) + (a.cancelled_again ? 1U : 0U) +
+                      (a.until != time_point::max() ? 1U : 0U);
   if (!granted) return;
   not_after_giving_up(a);
   a.active = true;
@@ -620,8 +684,8 @@ void permits_observer::answered(sim_acquisition& a, bool granted) {
     permits_state const is = look_at(a.lock_number);
     auto const given = is.owners.find(owner_id(a));
     if (given != is.owners.end() && given->second.weight != a.permit.weight) {
-      throw violation{8,
-                      who + " and counts " + std::to_string(a.permit.weight) + ", where the server counts " + std::to_string(given->second.weight)};
+      throw violation{8, who + " and counts " + std::to_string(a.permit.weight) + ", where the server counts " +
+                             std::to_string(given->second.weight)};
     }
   }
   if (w.lowest_limit != 0) {
@@ -646,7 +710,8 @@ void permits_observer::answered(sim_acquisition& a, bool granted) {
   }
   std::int64_t const limit = std::max<std::int64_t>(plan_.limit, w.highest_limit);
   if (!disowned(a) && together > limit) {
-    throw violation{1, who + ": then " + std::to_string(together) + " of " + std::to_string(limit) + " are believed to be held"};
+    throw violation{
+        1, who + ": then " + std::to_string(together) + " of " + std::to_string(limit) + " are believed to be held"};
   }
   backed(a);
   waited_for_nothing(a);
@@ -676,23 +741,27 @@ void permits_observer::detached(sim_acquisition& a, error_code why) {
   if (!is_gone || disowned(a)) return;
   permits_state const is = look_at(a.lock_number);
   auto const mine = is.owners.find(owner_id(a));
-  if (mine == is.owners.end()) throw violation{3, who + " was told that others may have it, and the server knows nothing of it"};
+  if (mine == is.owners.end())
+    throw violation{3, who + " was told that others may have it, and the server knows nothing of it"};
   if (mine->second.state != 'h') throw violation{3, who + " has left a claim"};
   if (!clock_steps_ && mine->second.ends_us < world_.server_us(a.detach_asked_at) + a.lease.count() * 1000)
     throw violation{3, who + " has left less than its lease"};
 }
 
-void permits_observer::release_answered(sim_acquisition& a, bool was_held, bool failed) { observer::release_answered(a, was_held, failed); }
+void permits_observer::release_answered(sim_acquisition& a, bool was_held, bool failed) {
+  observer::release_answered(a, was_held, failed);
+}
 
 void permits_observer::lost(sim_acquisition& a) {
   permits_state const is = look_at(a.lock_number);
   auto const mine = is.owners.find(owner_id(a));
-  bool const has_it =
-      mine != is.owners.end() && mine->second.fence == a.fence / hand_offs_per_grant && mine->second.ends_us > world_.server_us(world_.now());
+  bool const has_it = mine != is.owners.end() && mine->second.fence == a.fence / hand_offs_per_grant &&
+                      mine->second.ends_us > world_.server_us(world_.now());
   needless_loss(a, disowned(a), has_it);
   told_in_time(a);
   bool const bound_to_end = a.fixed || a.max_hold != duration::max() || a.client->is_closed();
-  if (plan_.calm() && !bound_to_end) throw violation{10, client_words(a) + " lost " + lock_words(a.lock_number) + " although nothing was wrong"};
+  if (plan_.calm() && !bound_to_end)
+    throw violation{10, client_words(a) + " lost " + lock_words(a.lock_number) + " although nothing was wrong"};
 }
 
 void permits_observer::gone(sim_acquisition& a) {
@@ -725,7 +794,8 @@ void permits_observer::checked(sim_client& c) {
       look_at_hold(*a);
       told_in_time(*a);
       if (a->deadline() == a->seen_deadline) continue;
-      if (a->deadline() < a->seen_deadline) throw violation{3, client_words(*a) + " had the deadline of " + lock_words(name) + " moved back"};
+      if (a->deadline() < a->seen_deadline)
+        throw violation{3, client_words(*a) + " had the deadline of " + lock_words(name) + " moved back"};
       a->seen_deadline = a->deadline();
       backed(*a);
     }
@@ -736,7 +806,8 @@ void permits_observer::checked(sim_client& c) {
 
 void permits_observer::nothing_owned_by_the_living() {
   using kind = fault_plan::kind;
-  bool const excused = plan_.has({kind::failover, kind::step_back, kind::server_restart, kind::server_wiped, kind::slow});
+  bool const excused =
+      plan_.has({kind::failover, kind::step_back, kind::server_restart, kind::server_wiped, kind::slow});
   for (auto const& c : world_.clients()) {
     if (!c->alive()) continue;
     if (c->stats().waiting != 0 || c->stats().held != 0) {
@@ -747,10 +818,11 @@ void permits_observer::nothing_owned_by_the_living() {
       for (auto const& [id, o] : is.owners) {
         if (o.ends_us <= world_.server_us(world_.now())) continue;  // expired, and removed by the next script
         if (detached_.contains(id)) continue;                       // ends with its lease, if nobody takes it over
-        if (client_of(id) == c->id()) throw violation{6, "a permit of " + lock_words(name) + " is left behind, owned by " + id};
+        if (client_of(id) == c->id())
+          throw violation{6, "a permit of " + lock_words(name) + " is left behind, owned by " + id};
       }
-      // No client can leave the queue of a lock whose key holds something else. The longer leases of others keep it for a client that was away, or
-      // refused, for longer.
+      // No client can leave the queue of a lock whose key holds something else. The longer leases of others keep it for
+      // a client that was away, or refused, for longer.
       nanos const patience = c->settings().settings.lease.count();
       bool const was_away = c->longest_absence() > patience || plan_.refuses_for(patience);
       for (waiter const& x : is.line) {

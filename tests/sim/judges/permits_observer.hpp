@@ -1,5 +1,5 @@
-// The judge of a world whose locks have several owners. What it asserts by itself is below; the rest, and the books, are the
-// observer's.
+// The judge of a world whose locks have several owners. What it asserts by itself is below; the rest, and the books,
+// are the observer's.
 #pragma once
 
 #include "sim/judges/observer.hpp"

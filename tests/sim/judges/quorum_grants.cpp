@@ -10,7 +10,8 @@ void quorum_world::asks(quorum_hold& h) {
   h.fence_rounds = h.client->stats.fence_rounds;
   // Once the scripts are known everywhere.
   bool const nothing_on_its_way = w.last_stir + 2 * (latency + jitter) < now_;
-  h.alone = calm && result.grants > 2 && now_ > second && w.active.empty() && w.waiting.empty() && w.tries == 0 && nothing_on_its_way;
+  h.alone = calm && result.grants > 2 && now_ > second && w.active.empty() && w.waiting.empty() && w.tries == 0 &&
+            nothing_on_its_way;
   for (std::size_t i = 0; i < servers_.size() && h.alone; ++i) {
     patrol(static_cast<int>(i));
     h.alone = servers_[i]->locks[static_cast<std::size_t>(h.name)].owner.empty();
@@ -27,8 +28,11 @@ void quorum_world::asks(quorum_hold& h) {
 
 void quorum_world::granted(quorum_hold& h) {
   watch& w = locks_[static_cast<std::size_t>(h.name)];
-  auto const who = [&h] { return "client " + std::to_string(h.client->number) + " is granted lock " + std::to_string(h.name); };
-  say("client ", h.client->number, " is granted lock ", h.name, " with fence ", h.fence, w.active.empty() ? "" : ", others active");
+  auto const who = [&h] {
+    return "client " + std::to_string(h.client->number) + " is granted lock " + std::to_string(h.name);
+  };
+  say("client ", h.client->number, " is granted lock ", h.name, " with fence ", h.fence,
+      w.active.empty() ? "" : ", others active");
   for (quorum_hold* other : w.active) {
     quorum_client& c = *other->client;
     auto const whose = [&c] { return "client " + std::to_string(c.number); };
@@ -38,12 +42,13 @@ void quorum_world::granted(quorum_hold& h) {
     if (c.local() < other->deadline()) throw violation{1, who() + " while " + whose() + " holds it"};
     if (!c.paused) throw violation{9, who() + " and " + whose() + " has not been told of its loss"};
   }
-  // (Of two that have the lock at once, because a server has given it away too early, the second may be the one to be refused.
-  // A client that was paused may place a claim too late on a server's clock that was set forward, and be refused likewise.
-  // The holder may hand it on in memory when the other is done already.)
+  // (Of two that have the lock at once, because a server has given it away too early, the second may be the one to be
+  // refused. A client that was paused may place a claim too late on a server's clock that was set forward, and be
+  // refused likewise. The holder may hand it on in memory when the other is done already.)
   bool const in_memory = h.fence % 4096 != 0;
   bool const stood_still = h.client->disturbed + claim > now_;
-  bool const overlap = std::any_of(w.active.begin(), w.active.end(), [&](quorum_hold* other) { return other->fence > h.fence; });
+  bool const overlap =
+      std::any_of(w.active.begin(), w.active.end(), [&](quorum_hold* other) { return other->fence > h.fence; });
   bool const two = forgot && (in_memory || stood_still || overlap);
   if (h.fence <= w.highest && !two) {
     throw violation{2, who() + " with fence " + std::to_string(h.fence) + " after " + std::to_string(w.highest)};
@@ -55,22 +60,26 @@ void quorum_world::granted(quorum_hold& h) {
     for (quorum_hold* one : w.waiting) first = std::min(first, one->asked_at);
     nanos const idle = now_ - std::max({w.free_since, first, 200 * millisecond});
     if (idle > claim / 2) {
-      throw violation{
-          4, "lock " + std::to_string(h.name) + " was left alone for " + std::to_string(idle / millisecond) + " ms although it was asked for"};
+      throw violation{4, "lock " + std::to_string(h.name) + " was left alone for " +
+                             std::to_string(idle / millisecond) + " ms although it was asked for"};
     }
   }
   waited_too_long(h);
-  // P5: clients are served in the order in which they queued; requests that cross on the way, in either. What this client
-  // hands on by itself is not a turn.
+  // P5: clients are served in the order in which they queued; requests that cross on the way, in either. What this
+  // client hands on by itself is not a turn.
   // Nor do those count that asked when only the first servers had reported their time.
   constexpr nanos all_connected = 200 * millisecond;
   if (calm && h.fence % 4096 == 0 && h.asked_at > all_connected) {
-    // What the two clients' ideas of the servers' clocks may differ by: half a round trip, and drift since their last answers.
+    // What the two clients' ideas of the servers' clocks may differ by: half a round trip, and drift since their last
+    // answers.
     nanos const allowance = 4 * (latency + jitter) + lease / 50;
-    auto const queued_at = [](quorum_client const& c, engine::place const& p) { return c.owner->ticket_of(p) * microsecond; };
+    auto const queued_at = [](quorum_client const& c, engine::place const& p) {
+      return c.owner->ticket_of(p) * microsecond;
+    };
     for (auto const& c : clients_) {
-      bool const early =
-          std::any_of(w.waiting.begin(), w.waiting.end(), [&](quorum_hold* one) { return one->client == c.get() && one->asked_at <= all_connected; });
+      bool const early = std::any_of(w.waiting.begin(), w.waiting.end(), [&](quorum_hold* one) {
+        return one->client == c.get() && one->asked_at <= all_connected;
+      });
       if (c.get() == h.client || !c->alive || early) continue;
       engine::place const* const place = c->cohort->find(name_of(h.name));
       bool const waits = place != nullptr && place->wait && place->written &&
@@ -137,11 +146,13 @@ void quorum_world::answered(quorum_hold& h, bool failed, bool no_attempt, std::s
   if (slow && failed) throw violation{11, "an acquire of " + who() + " failed although nobody is ill: " + words};
   nanos const settled = 2 * claim + 30 * (latency + jitter + slowest());
   if ((calm || slow) && !no_attempt && w.present.empty() && others + settled < h.asked_at) {
-    throw violation{11, who() + " was told that lock " + std::to_string(h.name) + " is not free, and nobody has it or asked for it"};
+    throw violation{11, who() + " was told that lock " + std::to_string(h.name) +
+                            " is not free, and nobody has it or asked for it"};
   }
   if (calm && failed) throw violation{4, "an acquire of " + who() + " failed although nobody is ill: " + words};
   if (!failed) return;
-  // What servers do not refuse is waited for, as long as was asked for; of those of one process as long as the first of them has waited.
+  // What servers do not refuse is waited for, as long as was asked for; of those of one process as long as the first of
+  // them has waited.
   nanos first = h.asked_at;
   for (auto const& one : h.client->coroutines_) {
     if (one.hold == nullptr || one.hold->name != h.name || one.hold->active) continue;
@@ -155,20 +166,25 @@ void quorum_world::answered(quorum_hold& h, bool failed, bool no_attempt, std::s
   // Those of one process share their questions, and so what was answered before the last of them came.
   auto& [at, asked] = h.client->failed_[static_cast<std::size_t>(h.name)];
   asked = std::exchange(at, now_) == now_ ? std::min(asked, h.asked_at) : h.asked_at;
-  if (well_servers(*h.client, asked) >= needed) throw violation{4, "an acquire of " + who() + " failed although a majority is well: " + words};
+  if (well_servers(*h.client, asked) >= needed)
+    throw violation{4, "an acquire of " + who() + " failed although a majority is well: " + words};
 }
 
 /// If all are well a hold is soon on all servers: no vote stays with a client that has too few.
 void quorum_world::whole(quorum_hold const& h) {
   nanos const age = now_ - h.granted_at;
-  // (A try does not queue for the rest, nor does a client that was about to leave: that is mended when it is confirmed.)
+  // (A try does not queue for the rest, nor does a client that was about to leave: that is mended when it is
+  // confirmed.)
   bool const in_line = !h.once && !h.cancelled && h.until == time_point::max();
-  if (!calm || !in_line || h.granted_at < 300 * millisecond || age < 60 * (latency + jitter) || age > claim / 2 || h.fence % 4096 != 0) return;
+  if (!calm || !in_line || h.granted_at < 300 * millisecond || age < 60 * (latency + jitter) || age > claim / 2 ||
+      h.fence % 4096 != 0)
+    return;
   for (std::size_t i = 0; i < servers_.size(); ++i) {
     set_clock(*servers_[i]);
     std::string const* const lock = servers_[i]->model.text_at(keys_[static_cast<std::size_t>(h.name)]);
     if (lock == nullptr || !h.client->owns(*lock)) {
-      throw violation{10, "server " + std::to_string(i) + " is still kept from client " + std::to_string(h.client->number) + ", which has the lock"};
+      throw violation{10, "server " + std::to_string(i) + " is still kept from client " +
+                              std::to_string(h.client->number) + ", which has the lock"};
     }
   }
 }

@@ -11,7 +11,9 @@ constexpr std::int64_t hand_offs_per_grant = engine::hand_offs_per_grant;
 /// Timers of this world fire when they are due.
 constexpr duration lateness = std::chrono::microseconds{200};
 
-std::string words_of(quorum_hold const& h) { return "client " + std::to_string(h.client->number) + " with lock " + std::to_string(h.name); }
+std::string words_of(quorum_hold const& h) {
+  return "client " + std::to_string(h.client->number) + " with lock " + std::to_string(h.name);
+}
 
 }  // namespace
 
@@ -21,7 +23,8 @@ bool quorum_world::well(quorum_client const& c, int which, nanos since) const {
   return s.up && s.disturbed < since && c.alive && !c.paused && c.disturbed < since && linked(c.number, which, since);
 }
 
-/// May it vote, as that client sees it? The age of a server counts from when the client, which may have been paused, learns of it.
+/// May it vote, as that client sees it? The age of a server counts from when the client, which may have been paused,
+/// learns of it.
 bool quorum_world::may_vote(quorum_client const& c, int which, nanos since) const {
   nanos const from = servers_[static_cast<std::size_t>(which)]->votes_from;
   bool const heard_late = from != 0 && c.disturbed > from - youth();
@@ -37,8 +40,8 @@ std::size_t quorum_world::well_servers(quorum_client const& c, nanos since) cons
   return n;
 }
 
-/// How long a majority that is well is waited for, and then no longer: 16 round trips as that client has measured them, also of what
-/// was late or held up; a few late answers may make it longer.
+/// How long a majority that is well is waited for, and then no longer: 16 round trips as that client has measured them,
+/// also of what was late or held up; a few late answers may make it longer.
 nanos quorum_world::patience(quorum_client const& c) const {
   nanos const usual = 12 * millisecond + 34 * (latency + jitter + slowest()) + (calm ? 0 : 80 * millisecond);
   if (calm) return usual;
@@ -47,17 +50,20 @@ nanos quorum_world::patience(quorum_client const& c) const {
   return std::max(usual, 32 * measured);
 }
 
-/// The end of a wait that is asked for comes within a command time-out; at once if it is terminal; and does not wait for a
-/// minority that is away.
+/// The end of a wait that is asked for comes within a command time-out; at once if it is terminal; and does not wait
+/// for a minority that is away.
 void quorum_world::answered_in_time(quorum_hold const& h) const {
   quorum_client const& c = *h.client;
   if (c.paused || c.disturbed >= h.asked_at) return;
   nanos const most = c.settings.command_timeout.count() * 102 / 100 + millisecond;
-  auto const allowed = [&](nanos since) { return calm || well_servers(c, since - lease / 4) >= needed ? std::min(most, patience(c)) : most; };
+  auto const allowed = [&](nanos since) {
+    return calm || well_servers(c, since - lease / 4) >= needed ? std::min(most, patience(c)) : most;
+  };
   if (h.cancelled) {
     nanos const taken = now_ - h.cancelled_at;
     if (taken > (h.cancelled_as == engine::cancel_type::terminal ? 0 : allowed(h.cancelled_at))) {
-      throw violation{4, words_of(h) + " got its answer " + std::to_string(taken / microsecond) + " us after it cancelled"};
+      throw violation{
+          4, words_of(h) + " got its answer " + std::to_string(taken / microsecond) + " us after it cancelled"};
     }
   } else if (h.once) {
     if (well_servers(c, h.asked_at - lease / 4) >= needed && now_ - h.asked_at > 2 * patience(c)) {
@@ -66,7 +72,8 @@ void quorum_world::answered_in_time(quorum_hold const& h) const {
   } else if (h.until != time_point::max()) {
     nanos const since = c.true_time(std::max(h.until, c.local_at(h.asked_at)));
     if (now_ - since > allowed(since)) {
-      throw violation{4, words_of(h) + " got its answer " + std::to_string((now_ - since) / microsecond) + " us after its time-out"};
+      throw violation{4, words_of(h) + " got its answer " + std::to_string((now_ - since) / microsecond) +
+                             " us after its time-out"};
     }
   }
 }
@@ -76,8 +83,8 @@ void quorum_world::waited_too_long(quorum_hold const& h) {
   watch const& w = locks_[static_cast<std::size_t>(h.name)];
   bool const agreed = h.client->stats.fence_rounds != h.fence_rounds;  // a second round, which strict fences may need
   if (h.alone && !agreed && now_ - h.asked_at > 2 * (latency + jitter) + 100 * microsecond) {
-    throw violation{
-        10, words_of(h) + " got the free lock, which nobody else asked for, after " + std::to_string((now_ - h.asked_at) / microsecond) + " us"};
+    throw violation{10, words_of(h) + " got the free lock, which nobody else asked for, after " +
+                            std::to_string((now_ - h.asked_at) / microsecond) + " us"};
   }
   if (calm || steps || !w.active.empty()) return;
   nanos first = h.asked_at;
@@ -86,7 +93,8 @@ void quorum_world::waited_too_long(quorum_hold const& h) {
   // The lease of one that died, the claims of those that were next and died too, and what is told late.
   nanos const bound = lease + 3 * claim + lease / 4;
   if (idle > bound) {
-    throw violation{4, words_of(h) + " waited for " + std::to_string(idle / millisecond) + " ms, all faults being over, while nobody had it"};
+    throw violation{4, words_of(h) + " waited for " + std::to_string(idle / millisecond) +
+                           " ms, all faults being over, while nobody had it"};
   }
 }
 
@@ -101,13 +109,16 @@ void quorum_world::mended(quorum_hold const& h) {
     patrol(static_cast<int>(i));
     seen_lock const& there = servers_[i]->locks[static_cast<std::size_t>(h.name)];
     if (there.owner.empty() && there.since < now_ - lease) {
-      throw violation{4, "server " + std::to_string(i) + " was never given the lock that " + words_of(h) + " has had for a lease"};
+      throw violation{
+          4, "server " + std::to_string(i) + " was never given the lock that " + words_of(h) + " has had for a lease"};
     }
   }
 }
 
 /// Not one of an earlier hold, which is still to be given back.
-bool quorum_world::is_vote_of(quorum_hold const& h, std::string_view id) { return id.starts_with(h.client->id + "." + std::to_string(h.ticket)); }
+bool quorum_world::is_vote_of(quorum_hold const& h, std::string_view id) {
+  return id.starts_with(h.client->id + "." + std::to_string(h.ticket));
+}
 
 /// A script of its own has just shown it, and made it last: what another meets may be about to end.
 void quorum_world::has_vote(quorum_hold& h, int which) {
@@ -120,17 +131,21 @@ void quorum_world::lost(quorum_hold& h) {
   quorum_client const& c = *h.client;
   if (!h.active) return;
   if (c.disturbed != now_ && c.local() > h.tell_by) {
-    throw violation{9, words_of(h) + " is told of its loss " + std::to_string((c.local() - h.tell_by).count() / 1000) + " us later than promised"};
+    throw violation{9, words_of(h) + " is told of its loss " + std::to_string((c.local() - h.tell_by).count() / 1000) +
+                           " us later than promised"};
   }
   if (forgot || h.superseded || h.brief || slow) return;  // a slow one may be too late
   std::size_t kept = 0;
   for (std::size_t i = 0; i < servers_.size(); ++i) {
     nanos const since = h.votes_since[i];
     bool const heard = now_ - since > latency + jitter + spike;
-    int const which = static_cast<int>(i);  // one that has just started may not vote, whichever client owns the lock there
+    // one that has just started may not vote, whichever client owns the lock there
+    int const which = static_cast<int>(i);
     if (since != 0 && heard && may_vote(c, which, since) && well(c, which, since)) ++kept;
   }
-  if (kept >= needed) throw violation{10, words_of(h) + " lost it although nothing was wrong with " + std::to_string(kept) + " of its votes"};
+  if (kept >= needed)
+    throw violation{10,
+                    words_of(h) + " lost it although nothing was wrong with " + std::to_string(kept) + " of its votes"};
 }
 
 /// The end is told before it comes: by the stop_margin, or a quarter of what the hold is good for.
@@ -149,12 +164,13 @@ void quorum_world::told_in_time(quorum_hold& h) {
     // A vote that is gone may move the end up.
     h.tell_by = std::max(h.seen_deadline - margin, now) + lateness;
   } else if (!c.paused && c.disturbed != now_ && now > h.tell_by) {
-    throw violation{
-        9, words_of(h) + " has not been told of its loss, " + std::to_string((now - h.tell_by).count() / 1000) + " us after it was promised"};
+    throw violation{9, words_of(h) + " has not been told of its loss, " +
+                           std::to_string((now - h.tell_by).count() / 1000) + " us after it was promised"};
   }
 }
 
-/// P3: a client that is told that the hold has another lease has it for that long. The answer comes within a command time-out, and is true.
+/// P3: a client that is told that the hold has another lease has it for that long. The answer comes within a command
+/// time-out, and is true.
 void quorum_world::extended(quorum_hold& h, bool is_held, error_code why) {
   quorum_client const& c = *h.client;
   std::string const who = words_of(h) + ", which asked for another lease, ";
@@ -162,20 +178,27 @@ void quorum_world::extended(quorum_hold& h, bool is_held, error_code why) {
   nanos const since = std::exchange(h.extension_asked_at, -1);
   nanos const timeout = c.settings.command_timeout.count();
   if (why == errc::unreachable) {
-    if (c.local() - h.extended_at < duration{timeout}) throw violation{11, who + "was told too early that there is no answer"};
+    if (c.local() - h.extended_at < duration{timeout})
+      throw violation{11, who + "was told too early that there is no answer"};
     bool const all_well = well_servers(c, since - timeout) >= needed && !c.paused && c.disturbed < since;
-    if (all_well && !slow && !forgot && !h.superseded) throw violation{4, who + "was told that there is no answer, although a majority is well"};
+    if (all_well && !slow && !forgot && !h.superseded)
+      throw violation{4, who + "was told that there is no answer, although a majority is well"};
     return;
   }
-  if (why && why != errc::not_held) throw violation{11, who + "was told of an error that it cannot have: " + why.message()};
+  if (why && why != errc::not_held)
+    throw violation{11, who + "was told of an error that it cannot have: " + why.message()};
   if (is_held && why) throw violation{11, who + "was told that it is held, and an error"};
-  if (is_held != (h.at == engine::acquisition::phase::holding) && !why) throw violation{11, who + "was told the opposite of what is so"};
-  // A renewal, which may have to wait for one that was under way, and all servers know the script by then or are told it.
+  if (is_held != (h.at == engine::acquisition::phase::holding) && !why)
+    throw violation{11, who + "was told the opposite of what is so"};
+  // A renewal, which may have to wait for one that was under way, and all servers know the script by then or are told
+  // it.
   nanos const renewed = 8 * (latency + jitter) + 4 * millisecond;
   if (is_held && calm && now_ - since > renewed) {
-    throw violation{4, who + "was told so after " + std::to_string((now_ - since) / microsecond) + " us, although nobody is ill"};
+    throw violation{
+        4, who + "was told so after " + std::to_string((now_ - since) / microsecond) + " us, although nobody is ill"};
   }
-  if (is_held && h.deadline() < h.extended_at + protocol::good_for(h.lease)) throw violation{3, who + "was told that it has it, and has it for less"};
+  if (is_held && h.deadline() < h.extended_at + protocol::good_for(h.lease))
+    throw violation{3, who + "was told that it has it, and has it for less"};
 }
 
 void quorum_world::checked(quorum_client const& c) {
@@ -199,8 +222,8 @@ int quorum_world::named(std::string_view lock_name) const {
 void quorum_world::writes(quorum_client& c, protocol::acquire_command const& what) {
   auto const in_id = static_cast<std::int64_t>(what.id.count) / protocol::attempts_per_ticket;
   if (what.ticket != in_id) {
-    throw violation{5, "client " + std::to_string(c.number) + " asks with the ticket " + std::to_string(what.ticket) + " under the id " +
-                           engine::to_text(what.id)};
+    throw violation{5, "client " + std::to_string(c.number) + " asks with the ticket " + std::to_string(what.ticket) +
+                           " under the id " + engine::to_text(what.id)};
   }
   if (!what.wait) return;
   int const name = named(what.name);
@@ -216,8 +239,9 @@ void quorum_world::writes(quorum_client& c, protocol::acquire_command const& wha
   if (first == nullptr) return;
   auto& shown = c.shown_[static_cast<std::size_t>(name)];
   if (shown.serial == first->serial && shown.ticket != what.ticket) {
-    throw violation{5, "client " + std::to_string(c.number) + " lost its place in line for lock " + std::to_string(name) + ": its ticket was " +
-                           std::to_string(shown.ticket) + " and is " + std::to_string(what.ticket)};
+    throw violation{5, "client " + std::to_string(c.number) + " lost its place in line for lock " +
+                           std::to_string(name) + ": its ticket was " + std::to_string(shown.ticket) + " and is " +
+                           std::to_string(what.ticket)};
   }
   shown = {what.ticket, first->serial};
 }
@@ -233,13 +257,15 @@ void quorum_world::releases(quorum_hold& h) {
       {&c, c.process, h.serial, id_text{c.id + "." + std::to_string(h.ticket)}, h.fence / hand_offs_per_grant, now_});
 }
 
-/// P7: what a release says is what a majority of the servers did. `at_once`: it was handed on in memory, or came too late.
+/// P7: what a release says is what a majority of the servers did. `at_once`: it was handed on in memory, or came too
+/// late.
 void quorum_world::release_answered(quorum_hold& h, bool at_once, bool was_held, bool failed) {
   bool const disturbed = h.client->paused || h.client->disturbed >= h.released_at;
   // As long as the client measured it when it released: what was slow then may be quick by now.
   nanos const longest = std::max(h.patience, patience(*h.client));
   if (!disturbed && now_ - h.released_at > longest && well_servers(*h.client, h.released_at - lease / 4) >= needed) {
-    throw violation{4, words_of(h) + " was told " + std::to_string((now_ - h.released_at) / microsecond) + " us after it released it"};
+    throw violation{4, words_of(h) + " was told " + std::to_string((now_ - h.released_at) / microsecond) +
+                           " us after it released it"};
   }
   auto& releases = locks_[static_cast<std::size_t>(h.name)].releases;
   auto const at = std::find_if(releases.begin(), releases.end(), [&](release_watch const& one) {
@@ -260,15 +286,17 @@ void quorum_world::release_answered(quorum_hold& h, bool at_once, bool was_held,
     std::size_t told = 0;  // servers whose answer was not lost
     for (std::size_t i = 0; i < servers_.size(); ++i)
       told += (one.known >> i & 1U) != 0 && well(*h.client, static_cast<int>(i), h.released_at) ? 1 : 0;
-    if (told >= needed) throw violation{8, words_of(h) + " released it in time at a majority, and was told that it had lost it"};
+    if (told >= needed)
+      throw violation{8, words_of(h) + " released it in time at a majority, and was told that it had lost it"};
     return;
   }
   // Stragglers count as those that had it.
   constexpr nanos all_heard = 100 * millisecond;
   after(all_heard, [this, name = h.name, client = one.client, process = one.process, serial = one.serial] {
     auto& all = locks_[static_cast<std::size_t>(name)].releases;
-    auto const it = std::find_if(all.begin(), all.end(),
-                                 [&](release_watch const& o) { return o.client == client && o.process == process && o.serial == serial; });
+    auto const it = std::find_if(all.begin(), all.end(), [&](release_watch const& o) {
+      return o.client == client && o.process == process && o.serial == serial;
+    });
     if (it == all.end()) return;
     release_watch const last = *it;
     all.erase(it);
@@ -278,8 +306,9 @@ void quorum_world::release_answered(quorum_hold& h, bool at_once, bool was_held,
       if ((last.mine >> i & 1U) != 0 || !well(*client, static_cast<int>(i), last.since)) ++may_have;
     }
     if (may_have < needed) {
-      throw violation{7, "client " + std::to_string(client->number) + " was told that it released lock " + std::to_string(name) + " in time, and " +
-                             std::to_string(may_have) + " servers only can have had it for him"};
+      throw violation{7, "client " + std::to_string(client->number) + " was told that it released lock " +
+                             std::to_string(name) + " in time, and " + std::to_string(may_have) +
+                             " servers only can have had it for him"};
     }
   });
 }

@@ -36,7 +36,8 @@ std::vector<script_call_words> calls_in(std::span<std::string_view const> argv) 
   std::size_t argument = 7;
   for (std::size_t i = 0; i < count; ++i) {
     bool const acquire = i < acquires;
-    std::size_t const of_kind = acquire ? acquires : count - acquires, first = 3 + (acquire ? i : 3 * acquires + i - acquires);
+    std::size_t const of_kind = acquire ? acquires : count - acquires,
+                      first = 3 + (acquire ? i : 3 * acquires + i - acquires);
     script_call_words call{"EVALSHA",
                            redis::find_script(acquire ? "acquire" : "release").sha1,
                            "3",
@@ -61,6 +62,8 @@ std::vector<script_call_words> calls_in(std::span<std::string_view const> argv) 
   return calls;
 }
 
-value const& answer_to(value const& reply, std::size_t index, bool gathered) { return !gathered || reply.is_error() ? reply : reply.items.at(index); }
+value const& answer_to(value const& reply, std::size_t index, bool gathered) {
+  return !gathered || reply.is_error() ? reply : reply.items.at(index);
+}
 
 }  // namespace conch::sim

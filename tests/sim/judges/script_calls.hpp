@@ -1,4 +1,5 @@
-// What a client asked for when it called a script: lua/gathered.lua stands for several calls of lua/acquire.lua and lua/release.lua.
+// What a client asked for when it called a script: lua/gathered.lua stands for several calls of lua/acquire.lua and
+// lua/release.lua.
 #pragma once
 
 #include "sim/model/redis_value.hpp"

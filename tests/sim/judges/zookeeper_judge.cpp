@@ -12,7 +12,9 @@ constexpr nanos no_end = INT64_MAX / 4;
 
 using place_state = engine::place::state;
 
-std::string words_of(zookeeper_hold const& h) { return "client " + std::to_string(h.client->number) + " with lock " + std::to_string(h.name); }
+std::string words_of(zookeeper_hold const& h) {
+  return "client " + std::to_string(h.client->number) + " with lock " + std::to_string(h.name);
+}
 
 bool is_valid(zookeeper_hold const& h) { return h.active && !h.told && h.client->local() < h.deadline(); }
 
@@ -33,16 +35,22 @@ bool waits_on(zookeeper_hold const& h) { return h.waiting && !h.once && !h.cance
 
 void zookeeper_world::asks(zookeeper_hold& h) {
   locks_[static_cast<std::size_t>(h.name)].waiting.push_back(&h);
-  if (traced_) say("client ", h.client->number, h.once ? " tries " : " asks for ", words_of(wanted_by(h.permit)), " of lock ", h.name);
+  if (traced_)
+    say("client ", h.client->number, h.once ? " tries " : " asks for ", words_of(wanted_by(h.permit)), " of lock ",
+        h.name);
 }
 
 /// From when on, and for how long, nobody may wait who could have the lock.
-nanos zookeeper_world::since() const { return calm ? 500 * millisecond : healing_ ? healed_at_ + 6 * lease + 20 * tick + 2 * second : no_end; }
+nanos zookeeper_world::since() const {
+  return calm ? 500 * millisecond : healing_ ? healed_at_ + 6 * lease + 20 * tick + 2 * second : no_end;
+}
 nanos zookeeper_world::patience() const { return calm ? 40 * (latency + jitter) + 20 * millisecond : lease; }
 
 void zookeeper_world::granted(zookeeper_hold& h) {
   watch& w = locks_[static_cast<std::size_t>(h.name)];
-  auto const who = [&h] { return "client " + std::to_string(h.client->number) + " is granted lock " + std::to_string(h.name); };
+  auto const who = [&h] {
+    return "client " + std::to_string(h.client->number) + " is granted lock " + std::to_string(h.name);
+  };
   h.node = place_of(h)->node;
   h.active = true;
   h.granted_at = now_;
@@ -50,15 +58,17 @@ void zookeeper_world::granted(zookeeper_hold& h) {
   std::erase(w.waiting, &h);
   zookeeper_line_hold const mine = in_line(h);
   if (traced_)
-    say("client ", h.client->number, " is granted ", words_of(mine.share), " of lock ", h.name, " with fence ", h.fence, " for ",
-        (h.deadline() - h.client->local()).count() / millisecond, " ms", w.active.empty() ? "" : ", others active");
+    say("client ", h.client->number, " is granted ", words_of(mine.share), " of lock ", h.name, " with fence ", h.fence,
+        " for ", (h.deadline() - h.client->local()).count() / millisecond, " ms",
+        w.active.empty() ? "" : ", others active");
   std::vector<zookeeper_line_hold> believed;
   for (zookeeper_hold const* other : w.active) {
     if (other->told) continue;
     believed.push_back(in_line(*other));
     if (is_valid(*other)) continue;
     if (!other->client->paused && zookeeper_line_judge::exclude_each_other(mine, believed.back()))
-      throw violation{3, who() + " and client " + std::to_string(other->client->number) + " has not been told of its loss"};
+      throw violation{
+          3, who() + " and client " + std::to_string(other->client->number) + " has not been told of its loss"};
     believed.pop_back();
   }
   if (h.deadline() <= h.client->local()) throw violation{3, who() + " when its validity is over"};
@@ -71,26 +81,29 @@ void zookeeper_world::granted(zookeeper_hold& h) {
     for (zookeeper_hold const* one : w.waiting) first = std::min(first, one->asked_at);
     nanos const idle = now_ - std::max({w.free_since, first, since()});
     if (w.active.empty() && idle > patience()) {
-      throw violation{
-          4, "lock " + std::to_string(h.name) + " was left alone for " + std::to_string(idle / microsecond) + " us although it was asked for"};
+      throw violation{4, "lock " + std::to_string(h.name) + " was left alone for " +
+                             std::to_string(idle / microsecond) + " us although it was asked for"};
     }
     if (remote) ++result.calm_remote_grants;
   }
   ++result.grants;
   if (!believed.empty()) ++result.beside_others;
-  if (std::any_of(believed.begin(), believed.end(), [&](zookeeper_line_hold const& o) { return o.node == mine.node; })) ++result.in_one_node;
+  if (std::any_of(believed.begin(), believed.end(), [&](zookeeper_line_hold const& o) { return o.node == mine.node; }))
+    ++result.in_one_node;
   w.active.push_back(&h);
 }
 
-/// P5 within one client: what has asked earlier for a place of its own stands earlier. Unless it had to ask once more: because its connection ended,
-/// or because the folder had to be made, which was there for the one behind it.
+/// P5 within one client: what has asked earlier for a place of its own stands earlier. Unless it had to ask once more:
+/// because its connection ended, or because the folder had to be made, which was there for the one behind it.
 std::vector<zookeeper_line_hold> zookeeper_world::asked_before(zookeeper_hold const& h) const {
   std::vector<zookeeper_line_hold> found;
-  bool const has_own_place = h.permit.kind == engine::permit_kind::semaphore || h.permit.kind == engine::permit_kind::shared;
+  bool const has_own_place =
+      h.permit.kind == engine::permit_kind::semaphore || h.permit.kind == engine::permit_kind::shared;
   if (!calm || !has_own_place) return found;
   for (zookeeper_hold const* one : locks_[static_cast<std::size_t>(h.name)].waiting) {
     bool const asked_once = place_of(*one) != nullptr && place_of(*one)->folders_made == 0;
-    if (one->client == h.client && one->serial < h.serial && waits_on(*one) && one->permit.kind == h.permit.kind && asked_once)
+    if (one->client == h.client && one->serial < h.serial && waits_on(*one) && one->permit.kind == h.permit.kind &&
+        asked_once)
       found.push_back(in_line(*one));
   }
   return found;
@@ -112,10 +125,13 @@ bool zookeeper_world::is_wanted(zookeeper_line_node const& n) const {
     if (!c->alive || c->id != n.client) continue;
     for (auto const& one : c->coroutines_) {
       auto const* const place = one.hold == nullptr ? nullptr : place_of(*one.hold);
-      bool const knows = place != nullptr && (place->number == n.number || zookeeper_tree::name_of(place->node) == n.name);
+      bool const knows =
+          place != nullptr && (place->number == n.number || zookeeper_tree::name_of(place->node) == n.name);
       if (!knows) continue;
       bool const is_leaving = (place->at == place_state::asking && !place->wait) || place->leave_sent || place->refusal;
-      if (!is_leaving && (place->at == place_state::asking || place->at == place_state::in_line || place->at == place_state::owned)) return true;
+      if (!is_leaving &&
+          (place->at == place_state::asking || place->at == place_state::in_line || place->at == place_state::owned))
+        return true;
     }
   }
   return false;
@@ -148,7 +164,8 @@ void zookeeper_world::decided(zookeeper_transaction const& t) {
     for (zookeeper_hold const* h : w.active) {
       if (!is_valid(*h) || model_->truth().find(h->node) != nullptr) continue;
       throw violation{1, words_of(*h) + " believes that it holds it for " +
-                             std::to_string((h->deadline() - h->client->local()).count() / millisecond) + " ms more, and its node is gone"};
+                             std::to_string((h->deadline() - h->client->local()).count() / millisecond) +
+                             " ms more, and its node is gone"};
     }
   }
 }
@@ -160,15 +177,18 @@ void zookeeper_world::answered(zookeeper_hold& h, bool failed, error_code why) {
   watch& w = locks_[static_cast<std::size_t>(h.name)];
   std::erase(w.waiting, &h);
   nanos const lag = calm ? patience() : no_end / 2;
-  bool const of_kind = why == errc::wrong_type, of_owner = why == errc::not_supported, of_no_place = why == errc::server_refused;
+  bool const of_kind = why == errc::wrong_type, of_owner = why == errc::not_supported,
+             of_no_place = why == errc::server_refused;
   if (of_kind) w.line.told_of_another_kind(in_line(h), lag);
   if (of_owner) w.line.told_of_another_client(in_line(h), lag);
   if (of_no_place) w.line.told_of_no_place(in_line(h), lag);
   result.no_place_told += of_no_place ? 1 : 0;
   result.other_kind_told += of_kind ? 1 : 0;
   result.owner_elsewhere_told += of_owner ? 1 : 0;
-  bool const asked_for = h.cancelled || h.until != time_point::max() || h.busy_is_late || of_kind || of_owner || of_no_place;
-  if (calm && failed && !asked_for) throw violation{4, "an acquire of " + words_of(h) + " failed although nothing is wrong: " + why.message()};
+  bool const asked_for =
+      h.cancelled || h.until != time_point::max() || h.busy_is_late || of_kind || of_owner || of_no_place;
+  if (calm && failed && !asked_for)
+    throw violation{4, "an acquire of " + words_of(h) + " failed although nothing is wrong: " + why.message()};
   if (failed && (why == errc::protocol || why == errc::invalid_config || why == errc::access_denied))
     throw violation{11, words_of(h) + " is told " + why.message()};
 }
@@ -186,10 +206,14 @@ void zookeeper_world::releases(zookeeper_hold& h) {
 }
 
 void zookeeper_world::release_answered(zookeeper_hold& h, bool was_held, error_code why) {
-  say("client ", h.client->number, was_held ? " had lock " : " did not have lock ", h.name, why ? ": " + why.message() : std::string{});
-  if (was_held && !h.released_valid) throw violation{7, words_of(h) + " released it too late, and was told that it still had it"};
-  if (!was_held && !why && h.released_valid) throw violation{8, words_of(h) + " released it in time, and was told that it had lost it"};
-  if (calm && why) throw violation{8, "a release of " + words_of(h) + " failed although nothing is wrong: " + why.message()};
+  say("client ", h.client->number, was_held ? " had lock " : " did not have lock ", h.name,
+      why ? ": " + why.message() : std::string{});
+  if (was_held && !h.released_valid)
+    throw violation{7, words_of(h) + " released it too late, and was told that it still had it"};
+  if (!was_held && !why && h.released_valid)
+    throw violation{8, words_of(h) + " released it in time, and was told that it had lost it"};
+  if (calm && why)
+    throw violation{8, "a release of " + words_of(h) + " failed although nothing is wrong: " + why.message()};
 }
 
 void zookeeper_world::ended(zookeeper_hold& h) {
@@ -208,28 +232,32 @@ void zookeeper_world::checked(zookeeper_client& c) {
     if (waits_on(*h) && place != nullptr && (place->at == place_state::asking || place->at == place_state::in_line))
       locks_[static_cast<std::size_t>(h->name)].line.waits(in_line(*h), since(), patience(), now_);
     if (!h->active || h->told) continue;
-    if (time_point const before = std::exchange(h->seen_deadline, h->deadline()); before <= c.local() && before < h->deadline())
+    if (time_point const before = std::exchange(h->seen_deadline, h->deadline());
+        before <= c.local() && before < h->deadline())
       throw violation{3, words_of(*h) + " believes in it again after it had expired"};
     constexpr duration lateness = std::chrono::milliseconds{1};
-    if (c.disturbed < now_ - second && c.local() > h->deadline() + lateness) throw violation{3, words_of(*h) + " has not been told that it is over"};
+    if (c.disturbed < now_ - second && c.local() > h->deadline() + lateness)
+      throw violation{3, words_of(*h) + " has not been told that it is over"};
   }
 }
 
 void zookeeper_world::writes(zookeeper_client& c, zookeeper::request const& r) {
   bool const beat = std::holds_alternative<zookeeper::ping>(r) || std::holds_alternative<zookeeper::set_data>(r);
   if (std::holds_alternative<zookeeper::get_children>(r)) ++c.lists_;
-  if (auto const* const made = std::get_if<zookeeper::create>(&r); made != nullptr && made->kind == zookeeper::node_kind::ephemeral_sequential)
+  if (auto const* const made = std::get_if<zookeeper::create>(&r);
+      made != nullptr && made->kind == zookeeper::node_kind::ephemeral_sequential)
     ++c.creations_;
   if (beat) ++c.heartbeats_;
   // P10: while they wait nothing is sent but the heartbeat.
-  bool const waits =
-      std::any_of(c.coroutines_.begin(), c.coroutines_.end(), [](auto const& one) { return one.hold != nullptr && one.hold->waiting; });
+  bool const waits = std::any_of(c.coroutines_.begin(), c.coroutines_.end(),
+                                 [](auto const& one) { return one.hold != nullptr && one.hold->waiting; });
   bool const asks = std::any_of(c.coroutines_.begin(), c.coroutines_.end(), [](auto const& one) {
     return one.hold != nullptr && (!one.hold->waiting || one.hold->cancelled || one.hold->until != time_point::max());
   });
   if (calm && c.in_tick_ && waits && !asks && !beat && now_ > second)
     throw violation{10, "client " + std::to_string(c.number) + " asks again while it waits"};
-  if (auto const* const set = std::get_if<zookeeper::set_data>(&r); set != nullptr && set->path.find("/.clients/") == std::string::npos)
+  if (auto const* const set = std::get_if<zookeeper::set_data>(&r);
+      set != nullptr && set->path.find("/.clients/") == std::string::npos)
     throw violation{10, "client " + std::to_string(c.number) + " writes to " + set->path};
 }
 

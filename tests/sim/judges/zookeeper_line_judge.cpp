@@ -16,10 +16,13 @@ using engine::permit_kind;
 
 constexpr std::size_t nobody = SIZE_MAX;
 
-std::string words_of(zookeeper_line_hold const& h) { return "client " + h.client + " with " + words_of(h.share) + " at " + h.node; }
+std::string words_of(zookeeper_line_hold const& h) {
+  return "client " + h.client + " with " + words_of(h.share) + " at " + h.node;
+}
 
 bool same_owner(zookeeper_line_hold const& a, zookeeper_line_hold const& b) {
-  return a.share.kind == permit_kind::reentrant && b.share.kind == permit_kind::reentrant && a.share.owner == b.share.owner && a.client == b.client;
+  return a.share.kind == permit_kind::reentrant && b.share.kind == permit_kind::reentrant &&
+         a.share.owner == b.share.owner && a.client == b.client;
 }
 
 bool is_owner_elsewhere(std::string_view client, zookeeper_share const& share, zookeeper_line_node const& n) {
@@ -83,7 +86,9 @@ zookeeper_line_node read_line_node(std::string_view name) {
   return n;
 }
 
-void zookeeper_line_judge::broken(int promise, std::string const& words) const { throw violation{promise, lock_ + ": " + words}; }
+void zookeeper_line_judge::broken(int promise, std::string const& words) const {
+  throw violation{promise, lock_ + ": " + words};
+}
 
 zookeeper_line_judge::standing_node const* zookeeper_line_judge::find(std::string_view name) const {
   auto const at = std::find_if(line_.begin(), line_.end(), [&](standing_node const& n) { return n.name == name; });
@@ -138,8 +143,8 @@ std::vector<std::string> zookeeper_line_judge::who_refuses(zookeeper_line_node c
   return found;
 }
 
-/// The first that keeps this one out, or nobody: all up to and including it are within the least limit that one of them names. Nobody is seen who
-/// stands behind.
+/// The first that keeps this one out, or nobody: all up to and including it are within the least limit that one of them
+/// names. Nobody is seen who stands behind.
 std::size_t zookeeper_line_judge::in_the_way(std::size_t at) const {
   std::vector<zookeeper_share const*> all{&line_[at].share};
   for (std::size_t i = 0; i < at; ++i) {
@@ -154,7 +159,8 @@ void zookeeper_line_judge::look(nanos now) {
   for (std::size_t i = 0; i < line_.size(); ++i) {
     standing_node& n = line_[i];
     bool const fits = in_the_way(i) == nobody;
-    BOOST_ASSERT_MSG(fits || n.fits_since < 0, "a node could have the lock, and may not any more: the rule itself is wrong");
+    BOOST_ASSERT_MSG(fits || n.fits_since < 0,
+                     "a node could have the lock, and may not any more: the rule itself is wrong");
     if (fits && n.fits_since < 0) n.fits_since = now;
     std::erase_if(n.refuses, [&](std::string const& name) { return find(name) == nullptr; });
   }
@@ -184,22 +190,25 @@ void zookeeper_line_judge::excludes(zookeeper_line_hold const& h, std::span<zook
     all.push_back(&other.share);
   }
   if (!are_within_limit(all))
-    broken(1, words_of(h) + " is granted it, and with what " + std::to_string(all.size() - 1) + " others believe to have that is too much");
+    broken(1, words_of(h) + " is granted it, and with what " + std::to_string(all.size() - 1) +
+                  " others believe to have that is too much");
 }
 
 /// P2: of any two that exclude each other the later has the greater token.
 void zookeeper_line_judge::token_grows(zookeeper_line_hold const& h) {
   for (auto const& [what, before] : highest_) {
     if (before.token >= h.token && exclude_each_other(h, before))
-      broken(2, words_of(h) + " is granted it with token " + std::to_string(h.token) + ", after " + words_of(before) + " with " +
-                    std::to_string(before.token));
+      broken(2, words_of(h) + " is granted it with token " + std::to_string(h.token) + ", after " + words_of(before) +
+                    " with " + std::to_string(before.token));
   }
-  zookeeper_line_hold& mine = highest_[{static_cast<char>(h.share.kind), h.share.weight, h.share.limit, h.share.owner, h.client}];
+  zookeeper_line_hold& mine =
+      highest_[{static_cast<char>(h.share.kind), h.share.weight, h.share.limit, h.share.owner, h.client}];
   if (mine.token <= h.token) mine = h;
 }
 
 void zookeeper_line_judge::granted(zookeeper_line_hold const& h, std::span<zookeeper_line_hold const> believed,
-                                   std::span<zookeeper_line_hold const> earlier, nanos since, nanos patience, nanos now) {
+                                   std::span<zookeeper_line_hold const> earlier, nanos since, nanos patience,
+                                   nanos now) {
   excludes(h, believed);
   auto const is_its_node = [&](standing_node const& n) { return n.name == h.node; };
   if (std::any_of(placeless_.begin(), placeless_.end(), is_its_node))
@@ -211,12 +220,13 @@ void zookeeper_line_judge::granted(zookeeper_line_hold const& h, std::span<zooke
   std::size_t const before = in_the_way(static_cast<std::size_t>(mine - line_.data()));
   if (before != nobody) {
     zookeeper_line_node const& n = line_[before];
-    broken(n.share.kind != h.share.kind ? 1 : 5,
-           words_of(h) + " is granted it, and " + n.name + " of client " + n.client + " stands before it with " + words_of(n.share));
+    broken(n.share.kind != h.share.kind ? 1 : 5, words_of(h) + " is granted it, and " + n.name + " of client " +
+                                                     n.client + " stands before it with " + words_of(n.share));
   }
   for (zookeeper_line_hold const& one : earlier) {
     standing_node const* const stands = find(one.node);
-    if (stands == nullptr || stands > mine) broken(5, words_of(h) + " is granted it before " + words_of(one) + ", which has asked earlier");
+    if (stands == nullptr || stands > mine)
+      broken(5, words_of(h) + " is granted it before " + words_of(one) + ", which has asked earlier");
   }
   std::int64_t const birth = h.token / engine::hand_offs_per_grant - mine->created;
   if (birth_ < 0) birth_ = birth;
@@ -229,10 +239,13 @@ void zookeeper_line_judge::waits(zookeeper_line_hold const& h, nanos since, nano
   standing_node const* const mine = find(h.node);
   if (mine == nullptr) return;
   auto const too_long = [&](nanos from) { return from >= 0 && now - std::max({from, h.asked_at, since}) > patience; };
-  auto const ms = [&](nanos from) { return std::to_string((now - std::max({from, h.asked_at, since})) / microsecond) + " us"; };
+  auto const ms = [&](nanos from) {
+    return std::to_string((now - std::max({from, h.asked_at, since})) / microsecond) + " us";
+  };
   if (too_long(mine->fits_since)) broken(4, words_of(h) + " could have had it for " + ms(mine->fits_since));
   if (!mine->refuses.empty() && too_long(mine->made_at))
-    broken(4, words_of(h) + " has not been told for " + ms(mine->made_at) + " that " + mine->refuses.front() + " lets it never have it");
+    broken(4, words_of(h) + " has not been told for " + ms(mine->made_at) + " that " + mine->refuses.front() +
+                  " lets it never have it");
 }
 
 void zookeeper_line_judge::told_of_another_kind(zookeeper_line_hold const& h, nanos lag) const {

@@ -1,5 +1,5 @@
-// The judge of one lock in ZooKeeper that may have several owners: what its folder has, and what clients believe of it. It knows no world, so its
-// test breaks each rule by hand.
+// The judge of one lock in ZooKeeper that may have several owners: what its folder has, and what clients believe of it.
+// It knows no world, so its test breaks each rule by hand.
 #pragma once
 
 #include "cohort/permit.hpp"
@@ -35,8 +35,8 @@ struct zookeeper_line_node {
   bool has_place = true;  // else its SEQ is one that others may have, too
 };
 
-/// What a name says: CLIENT.NUMBER-SEQ or CLIENT~TERMS.NUMBER-SEQ. Written from docs/design/zookeeper.md, not with the reader of
-/// src/servers/zookeeper. Throws violation if it says nothing.
+/// What a name says: CLIENT.NUMBER-SEQ or CLIENT~TERMS.NUMBER-SEQ. Written from docs/design/zookeeper.md, not with the
+/// reader of src/servers/zookeeper. Throws violation if it says nothing.
 zookeeper_line_node read_line_node(std::string_view name);
 
 /// An acquire that was granted, or waits. Several acquires of one client may have the same node of a reentrant lock.
@@ -61,14 +61,15 @@ class zookeeper_line_judge {
   void built_anew(nanos now);
 
   // ---- What clients are told.
-  /// `believed`: all other holds that a client believes in. `earlier`: what has asked before, of the same client, and waits on; only where nothing
-  /// is wrong. `since`, `patience`: no client that may have the lock waits longer, from then on.
-  void granted(zookeeper_line_hold const& h, std::span<zookeeper_line_hold const> believed, std::span<zookeeper_line_hold const> earlier, nanos since,
-               nanos patience, nanos now);
+  /// `believed`: all other holds that a client believes in. `earlier`: what has asked before, of the same client, and
+  /// waits on; only where nothing is wrong. `since`, `patience`: no client that may have the lock waits longer, from
+  /// then on.
+  void granted(zookeeper_line_hold const& h, std::span<zookeeper_line_hold const> believed,
+               std::span<zookeeper_line_hold const> earlier, nanos since, nanos patience, nanos now);
   /// Somebody waits on.
   void waits(zookeeper_line_hold const& h, nanos since, nanos patience, nanos now) const;
-  /// An acquire failed because a lock of another kind has the name, or because its owner has the lock in another client. What was gone for longer
-  /// than `lag` nobody sees any more.
+  /// An acquire failed because a lock of another kind has the name, or because its owner has the lock in another
+  /// client. What was gone for longer than `lag` nobody sees any more.
   void told_of_another_kind(zookeeper_line_hold const& h, nanos lag) const;
   void told_of_another_client(zookeeper_line_hold const& h, nanos lag) const;
   /// Likewise because its node got a number that others may have, too.

@@ -180,8 +180,8 @@ std::string error_reply_text(std::string_view text) {
   return code;
 }
 
-// tonumber() and string.format() of what our scripts ask for all the time; anything else is for Lua's own, the upvalue. Not
-// by lua_call: the words of an error name the function that was called.
+// tonumber() and string.format() of what our scripts ask for all the time; anything else is for Lua's own, the upvalue.
+// Not by lua_call: the words of an error name the function that was called.
 int call_original(lua_State* lua) { return lua_tocfunction(lua, lua_upvalueindex(1))(lua); }
 
 int to_number(lua_State* lua) {
@@ -232,8 +232,8 @@ int replicate_commands(lua_State* lua) {
 
 }  // namespace
 
-// The memory of one interpreter. A script makes hundreds of small objects; malloc and free, which lock in a program of several
-// threads, would be a tenth of its time.
+// The memory of one interpreter. A script makes hundreds of small objects; malloc and free, which lock in a program of
+// several threads, would be a tenth of its time.
 class lua_host::memory {
  public:
   memory() = default;
@@ -450,9 +450,11 @@ struct lua_host::callbacks {
       char const* name;
       int number;
     };
-    constexpr constant constants[] = {
-        {"LOG_DEBUG", 0}, {"LOG_VERBOSE", 1}, {"LOG_NOTICE", 2},   {"LOG_WARNING", 3}, {"REPL_NONE", 0},
-        {"REPL_AOF", 1},  {"REPL_SLAVE", 2},  {"REPL_REPLICA", 2}, {"REPL_ALL", 3},    {"REDIS_VERSION_NUM", 0x0007000f}};
+    constexpr constant constants[] = {{"LOG_DEBUG", 0},  {"LOG_VERBOSE", 1},
+                                      {"LOG_NOTICE", 2}, {"LOG_WARNING", 3},
+                                      {"REPL_NONE", 0},  {"REPL_AOF", 1},
+                                      {"REPL_SLAVE", 2}, {"REPL_REPLICA", 2},
+                                      {"REPL_ALL", 3},   {"REDIS_VERSION_NUM", 0x0007000f}};
     for (auto const& [name, number] : constants) {
       lua_pushinteger(lua, number);
       lua_setfield(lua, -2, name);
@@ -472,7 +474,8 @@ lua_host::lua_host() : memory_{std::make_unique<memory>()}, lua_{lua_newstate(me
   if (lua_ == nullptr) {
     throw std::runtime_error{"no memory for a Lua interpreter"};
   }
-  // Little garbage at a time: a heap that stays in the cache of the processor is worth more than it costs to mark it more often.
+  // Little garbage at a time: a heap that stays in the cache of the processor is worth more than it costs to mark it
+  // more often.
   lua_gc(lua_, LUA_GCSETPAUSE, 200);
   argv_.reserve(64);
   open_libraries();
@@ -605,8 +608,8 @@ void lua_host::set_global_list(char const* name, std::span<std::string_view cons
   lua_setfield(lua_, -2, name);
 }
 
-void lua_host::run(lua_script const& what, std::span<std::string_view const> keys, std::span<std::string_view const> argv, commands& target,
-                   value& reply) {
+void lua_host::run(lua_script const& what, std::span<std::string_view const> keys,
+                   std::span<std::string_view const> argv, commands& target, value& reply) {
   auto found = by_sha1_.find(what.sha1);
   if (found == by_sha1_.end()) {
     // Loaded by another thread, or dropped from a full cache.

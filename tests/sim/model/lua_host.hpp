@@ -64,7 +64,8 @@ class lua_host {
   // `error`, if it does not compile. The result may be run on any thread.
   lua_script_ptr load(std::string_view body, std::string& error);
 
-  void run(lua_script const& what, std::span<std::string_view const> keys, std::span<std::string_view const> argv, commands& target, value& reply);
+  void run(lua_script const& what, std::span<std::string_view const> keys, std::span<std::string_view const> argv,
+           commands& target, value& reply);
 
  private:
   struct callbacks;

@@ -129,7 +129,9 @@ void redis_model::set_replica(bool replica) {
   }
   impl_->acknowledged.clear();
   for (auto const& w : std::exchange(impl_->waits, {})) {
-    impl_->pushes.push_back({w.who, value::error("UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)")});
+    impl_->pushes.push_back(
+        {w.who,
+         value::error("UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)")});
     impl_->killed.push_back(w.who);
     impl_->drop_connection(w.who);
   }
@@ -170,7 +172,8 @@ namespace {
 // Redis counts what a command has changed, and sends nothing to the replicas if that is nothing.
 bool has_changed(redis::command const& what, std::span<std::string_view const> argv, value const& reply) {
   if (what.name == "set") {
-    bool const gets = std::any_of(argv.begin() + 3, argv.end(), [](std::string_view word) { return redis::equal_ignoring_case(word, "get"); });
+    bool const gets = std::any_of(argv.begin() + 3, argv.end(),
+                                  [](std::string_view word) { return redis::equal_ignoring_case(word, "get"); });
     return gets || !reply.is(value::kind::nil);
   }
   if (what.name == "zpopmin" || what.name == "zpopmax") return !reply.items.empty();
@@ -180,7 +183,8 @@ bool has_changed(redis::command const& what, std::span<std::string_view const> a
 
 }  // namespace
 
-void redis_model::impl::record(redis::command const& what, std::span<std::string_view const> argv, value const& reply, int selected) {
+void redis_model::impl::record(redis::command const& what, std::span<std::string_view const> argv, value const& reply,
+                               int selected) {
   if (!replicating) {
     return;
   }
@@ -190,7 +194,9 @@ void redis_model::impl::record(redis::command const& what, std::span<std::string
     ++offset;
   }
   if (published) {
-    effects.push_back([channel = std::string{argv[1]}, message = std::string{argv[2]}](impl& to) { (void)to.publish(channel, message); });
+    effects.push_back([channel = std::string{argv[1]}, message = std::string{argv[2]}](impl& to) {
+      (void)to.publish(channel, message);
+    });
     return;
   }
   if (!writes) {
@@ -233,7 +239,9 @@ void redis_model::expire_cycle() {
 
 void redis_model::require_password(std::string password) { impl_->password = std::move(password); }
 
-void redis_model::set_config(std::string name, std::string setting) { impl_->config.insert_or_assign(std::move(name), std::move(setting)); }
+void redis_model::set_config(std::string name, std::string setting) {
+  impl_->config.insert_or_assign(std::move(name), std::move(setting));
+}
 
 std::size_t redis_model::key_count() const {
   std::size_t count = 0;
@@ -260,7 +268,8 @@ std::vector<redis_model::key_info> redis_model::keys() const {
       }
       result.push_back(std::move(info));
     }
-    std::sort(result.begin() + first, result.end(), [](key_info const& a, key_info const& b) { return a.name < b.name; });
+    std::sort(result.begin() + first, result.end(),
+              [](key_info const& a, key_info const& b) { return a.name < b.name; });
     ++index;
   }
   return result;
@@ -364,7 +373,9 @@ void redis_model::set_out_of_memory(bool out) { impl_->out_of_memory = out; }
 
 void redis_model::demand_declared_keys() { impl_->demands_declared_keys = true; }
 
-std::uint64_t redis_model::calls(std::string_view name) const { return impl_->counts[redis::command_named(checked_name(name))->index]; }
+std::uint64_t redis_model::calls(std::string_view name) const {
+  return impl_->counts[redis::command_named(checked_name(name))->index];
+}
 
 std::map<std::string, std::uint64_t> redis_model::calls() const {
   std::map<std::string, std::uint64_t> result;

@@ -107,19 +107,21 @@ class redis_model {
   // A replica is read-only. Its connections stay what they are, but those that wait (WAIT) are closed with an error.
   void set_replica(bool replica);
 
-  // Grows with every effect. What was written up to it a replica has that acknowledges it; one that is forgotten does not count.
+  // Grows with every effect. What was written up to it a replica has that acknowledges it; one that is forgotten does
+  // not count.
   std::int64_t offset() const;
   void acknowledge(std::size_t replica, std::int64_t offset);
   void forget(std::size_t replica);
 
-  // Redis 7.0 lets WAIT wait for all that was written up to the last command of its connection, of whatever kind, and by whomever; from
-  // 7.2 on up to the last command of its connection that wrote something.
+  // Redis 7.0 lets WAIT wait for all that was written up to the last command of its connection, of whatever kind, and
+  // by whomever; from 7.2 on up to the last command of its connection that wrote something.
   void set_waits_for_own_writes(bool own);
 
   // The connection is in a WAIT that is not answered: what it sends is not carried out yet.
   bool waits(connection_id who) const;
 
-  // Answers to WAITs of which enough replicas have acknowledged, or whose time has passed; in the order in which they began.
+  // Answers to WAITs of which enough replicas have acknowledged, or whose time has passed; in the order in which they
+  // began.
   std::vector<pushed> take_waited();
 
   // ---- a node of a Cluster ----
@@ -136,8 +138,8 @@ class redis_model {
   // From now on it is this node of a Cluster. It knows of no slot whose master is there: "Hash slot not served".
   void join_cluster(node self);
 
-  // The node that serves the slots from first to last, as far as this node knows. Subscribers here to channels of slots that leave are told
-  // (sunsubscribe).
+  // The node that serves the slots from first to last, as far as this node knows. Subscribers here to channels of slots
+  // that leave are told (sunsubscribe).
   void assign_slots(int first, int last, node const& master);
 
   // The master of this replica, whose slots it knows and whose channels may be listened to here. Beside set_replica().
@@ -150,7 +152,8 @@ class redis_model {
   // MIGRATE: the key goes, as it is. False: it is not here.
   bool move_key(std::string_view key, redis_model& to);
 
-  // In Redis from 7.2 on, not in Valkey, the channels of SUNSUBSCRIBE are looked for among the keys: while their slot leaves, the answer is ASK.
+  // In Redis from 7.2 on, not in Valkey, the channels of SUNSUBSCRIBE are looked for among the keys: while their slot
+  // leaves, the answer is ASK.
   void set_unsubscribed_channels_are_keys(bool keys);
 
   // It has lost the other masters: CLUSTERDOWN to all commands that name a key.

@@ -1,5 +1,5 @@
-// A node of a Cluster: which node has the slot of a key, and what that lets a command do here. The order of the checks is that of Redis'
-// getNodeByQuery.
+// A node of a Cluster: which node has the slot of a key, and what that lets a command do here. The order of the checks
+// is that of Redis' getNodeByQuery.
 
 #include "sim/model/redis_model_impl.hpp"
 #include "sim/model/runs.hpp"
@@ -19,13 +19,15 @@ std::uint16_t crc16(std::string_view text) {
   std::uint16_t sum = 0;
   for (char const c : text) {
     sum = static_cast<std::uint16_t>(sum ^ static_cast<unsigned char>(c) << 8);
-    for (int bit = 0; bit < 8; ++bit) sum = static_cast<std::uint16_t>((sum & 0x8000) != 0 ? sum << 1 ^ 0x1021 : sum << 1);
+    for (int bit = 0; bit < 8; ++bit)
+      sum = static_cast<std::uint16_t>((sum & 0x8000) != 0 ? sum << 1 ^ 0x1021 : sum << 1);
   }
   return sum;
 }
 
 value described(redis_model::node const& what) {
-  return value::list(value::kind::array, {value::bulk(what.host), value::number(what.port), value::bulk(what.id), value::of(value::kind::map)});
+  return value::list(value::kind::array, {value::bulk(what.host), value::number(what.port), value::bulk(what.id),
+                                          value::of(value::kind::map)});
 }
 
 void slots(call& c) {
@@ -75,12 +77,14 @@ std::span<std::string_view const> command::keys(std::span<std::string_view const
   return argv.subspan(1, (marks & more_keys) != 0 ? argv.size() - 1 : 1);
 }
 
-routing route(redis_model::impl& server, connection const& from, command const& what, std::span<std::string_view const> argv, int selected) {
+routing route(redis_model::impl& server, connection const& from, command const& what,
+              std::span<std::string_view const> argv, int selected) {
   if (!server.in_cluster) return {};
   auto const& known = *server.in_cluster;
   auto const keys = what.keys(argv);
   if (keys.empty()) return {};
-  bool const channels = (what.marks & command::shard_channel) != 0 && !(known.unsubscribed_channels_are_keys && what.name == "sunsubscribe");
+  bool const channels = (what.marks & command::shard_channel) != 0 &&
+                        !(known.unsubscribed_channels_are_keys && what.name == "sunsubscribe");
 
   int const slot = redis_model::slot_of(keys.front());
   auto const* const owner = known.owner(slot);
@@ -100,7 +104,8 @@ routing route(redis_model::impl& server, connection const& from, command const& 
     (there ? some_here : some_missing) = true;
   }
   if (known.down) return {redirection::down, slot};
-  if (leaves && some_missing) return some_here ? routing{redirection::unstable, slot} : routing{redirection::ask, slot, &migrating->second};
+  if (leaves && some_missing)
+    return some_here ? routing{redirection::unstable, slot} : routing{redirection::ask, slot, &migrating->second};
   if (arrives && from.asking) return several && some_missing ? routing{redirection::unstable, slot} : routing{};
   if (here || (channels && server.replica && owner->id == known.master)) return {};
   return {redirection::moved, slot, owner};
@@ -108,7 +113,8 @@ routing route(redis_model::impl& server, connection const& from, command const& 
 
 std::string redirection_error(routing const& to) {
   auto const towards = [&](std::string_view word) {
-    return std::string{word} + ' ' + std::to_string(to.slot) + ' ' + to.node->host + ':' + std::to_string(to.node->port);
+    return std::string{word} + ' ' + std::to_string(to.slot) + ' ' + to.node->host + ':' +
+           std::to_string(to.node->port);
   };
   switch (to.to) {
     case redirection::none: return {};
@@ -179,13 +185,16 @@ void redis_model::join_cluster(node self) {
 void redis_model::assign_slots(int first, int last, node const& master) {
   auto& known = cluster_of(*impl_);
   std::int16_t const place = known.place_of(master);
-  if (master.id == known.self.id) known.importing.erase(known.importing.lower_bound(first), known.importing.upper_bound(last));
-  // It is asked of 16384 slots at a time: what is the same for all of a master is looked up once, and mostly nothing has changed.
+  if (master.id == known.self.id)
+    known.importing.erase(known.importing.lower_bound(first), known.importing.upper_bound(last));
+  // It is asked of 16384 slots at a time: what is the same for all of a master is looked up once, and mostly nothing
+  // has changed.
   std::vector<char> served;
   for (auto const& one : known.nodes) served.push_back(one.id == known.master && master.id != known.master);
   for (int slot = first; slot <= last; ++slot) {
     if (known.owners[static_cast<std::size_t>(slot)] == place) {
-      auto const rest = std::span{std::as_const(known.owners)}.subspan(static_cast<std::size_t>(slot), static_cast<std::size_t>(last - slot + 1));
+      auto const rest = std::span{std::as_const(known.owners)}.subspan(static_cast<std::size_t>(slot),
+                                                                       static_cast<std::size_t>(last - slot + 1));
       slot += static_cast<int>(run_of(place, rest)) - 1;
       continue;
     }
@@ -224,11 +233,15 @@ bool redis_model::move_key(std::string_view key, redis_model& to) {
   return true;
 }
 
-void redis_model::set_unsubscribed_channels_are_keys(bool keys) { cluster_of(*impl_).unsubscribed_channels_are_keys = keys; }
+void redis_model::set_unsubscribed_channels_are_keys(bool keys) {
+  cluster_of(*impl_).unsubscribed_channels_are_keys = keys;
+}
 
 void redis_model::set_cluster_down(bool down) { cluster_of(*impl_).down = down; }
 
-std::vector<redis_model::bus_message> redis_model::take_bus_messages() { return std::exchange(cluster_of(*impl_).bus, {}); }
+std::vector<redis_model::bus_message> redis_model::take_bus_messages() {
+  return std::exchange(cluster_of(*impl_).bus, {});
+}
 
 void redis_model::deliver(bus_message const& what) {
   if (what.sharded) {

@@ -65,8 +65,8 @@ void redis_model::add_to(digest& d) const {
   }
   std::uint64_t scripts = 0;
   for (auto const& [sha1, script] : s.scripts) scripts += std::hash<std::string>{}(sha1);
-  for (std::uint64_t const n : {scripts, s.run, s.next_id, static_cast<std::uint64_t>(s.offset), static_cast<std::uint64_t>(s.replica),
-                                static_cast<std::uint64_t>(s.out_of_memory)}) {
+  for (std::uint64_t const n : {scripts, s.run, s.next_id, static_cast<std::uint64_t>(s.offset),
+                                static_cast<std::uint64_t>(s.replica), static_cast<std::uint64_t>(s.out_of_memory)}) {
     d.add(n);
   }
 }

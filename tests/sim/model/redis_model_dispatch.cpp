@@ -61,7 +61,8 @@ std::string unknown_command(std::span<std::string_view const> argv) {
   for (std::size_t i = 1; i < argv.size() && arguments.size() < 128; ++i) {
     arguments += joined("'", status_line(argv[i].substr(0, 128 - arguments.size())), "' ");
   }
-  return joined(joined("ERR unknown command '", status_line(argv[0].substr(0, 128)), "', with args beginning with: "), arguments);
+  return joined(joined("ERR unknown command '", status_line(argv[0].substr(0, 128)), "', with args beginning with: "),
+                arguments);
 }
 
 std::string unknown_subcommand(std::span<std::string_view const> argv, command const& container) {
@@ -249,7 +250,8 @@ value execute(redis_model::impl& server, connection& from, std::span<std::string
   if (server.replica && (what->marks & command::write) != 0) {
     return value::error(std::string{read_only});
   }
-  if (from.protocol == 2 && !(from.channels.empty() && from.shard_channels.empty()) && (what->marks & command::while_subscribed) == 0) {
+  if (from.protocol == 2 && !(from.channels.empty() && from.shard_channels.empty()) &&
+      (what->marks & command::while_subscribed) == 0) {
     return value::error(joined("ERR Can't execute '", what->name,
                                "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET "
                                "are allowed in this context"));
@@ -295,6 +297,8 @@ std::string const* redis_model::impl::injected(redis::command const& what, bool 
   return nullptr;
 }
 
-bool redis_model::impl::is_denied(redis::command const& what) const { return !denied.empty() && denied.contains(what.name); }
+bool redis_model::impl::is_denied(redis::command const& what) const {
+  return !denied.empty() && denied.contains(what.name);
+}
 
 }  // namespace conch::sim

@@ -183,7 +183,9 @@ void hincrby(call& c) {
 
 using place = std::vector<std::string>::iterator;
 
-place lower_place(set_data& set, std::string_view member) { return std::lower_bound(set.members.begin(), set.members.end(), member); }
+place lower_place(set_data& set, std::string_view member) {
+  return std::lower_bound(set.members.begin(), set.members.end(), member);
+}
 
 bool contains(set_data& set, std::string_view member) {
   auto const at = lower_place(set, member);

@@ -294,7 +294,8 @@ struct routing {
   int slot = 0;
   redis_model::node const* node = nullptr;
 };
-routing route(redis_model::impl& server, connection const& from, command const& what, std::span<std::string_view const> argv, int selected);
+routing route(redis_model::impl& server, connection const& from, command const& what,
+              std::span<std::string_view const> argv, int selected);
 std::string redirection_error(routing const& to);            // as a client receives it
 std::string redirection_error_in_script(routing const& to);  // and a script
 

@@ -19,8 +19,10 @@ struct kind_of_channel {
   std::vector<std::string> connection::*mine;
 };
 
-constexpr kind_of_channel plain{"message", "subscribe", "unsubscribe", &redis_model::impl::channels, &connection::channels};
-constexpr kind_of_channel sharded{"smessage", "ssubscribe", "sunsubscribe", &redis_model::impl::shard_channels, &connection::shard_channels};
+constexpr kind_of_channel plain{"message", "subscribe", "unsubscribe", &redis_model::impl::channels,
+                                &connection::channels};
+constexpr kind_of_channel sharded{"smessage", "ssubscribe", "sunsubscribe", &redis_model::impl::shard_channels,
+                                  &connection::shard_channels};
 
 void remove_subscriber(subscriber_map& all, std::string_view channel, redis_model::connection_id who) {
   auto const found = all.find(channel);
@@ -33,26 +35,32 @@ void remove_subscriber(subscriber_map& all, std::string_view channel, redis_mode
   }
 }
 
-std::size_t publish_to(redis_model::impl& server, kind_of_channel const& kind, std::string_view channel, std::string_view message) {
+std::size_t publish_to(redis_model::impl& server, kind_of_channel const& kind, std::string_view channel,
+                       std::string_view message) {
   auto const& all = server.*kind.subscribers;
   auto const found = all.find(channel);
   if (found == all.end()) {
     return 0;
   }
   for (auto const who : found->second) {
-    server.push(who, value::list(value::kind::push, {value::bulk(kind.message), value::bulk(channel), value::bulk(message)}));
+    server.push(
+        who, value::list(value::kind::push, {value::bulk(kind.message), value::bulk(channel), value::bulk(message)}));
   }
   return found->second.size();
 }
 
 // The answer to SUBSCRIBE and the like: never held back until after a reply, for it is the reply.
 void confirm(call& c, std::string_view what, value channel, std::size_t left) {
-  c.server.pushes.push_back(
-      {c.from.id, value::list(value::kind::push, {value::bulk(what), std::move(channel), value::number(static_cast<std::int64_t>(left))}), false});
+  c.server.pushes.push_back({c.from.id,
+                             value::list(value::kind::push, {value::bulk(what), std::move(channel),
+                                                             value::number(static_cast<std::int64_t>(left))}),
+                             false});
 }
 
 // Where the number of a connection's channels is told, its patterns count too; shard channels are counted alone.
-std::size_t patterns_beside(connection const& who, kind_of_channel const& kind) { return &kind == &plain ? who.patterns.size() : 0; }
+std::size_t patterns_beside(connection const& who, kind_of_channel const& kind) {
+  return &kind == &plain ? who.patterns.size() : 0;
+}
 
 void subscribe_to(call& c, kind_of_channel const& kind) {
   auto& mine = c.from.*kind.mine;
@@ -133,8 +141,10 @@ void drop_shard_channels(redis_model::impl& server, int slot) {
     for (auto const id : place->second) {
       auto& mine = server.connections.at(id).shard_channels;
       std::erase(mine, place->first);
-      server.pushes.push_back(
-          {id, value::list(value::kind::push, {value::bulk("sunsubscribe"), value::bulk(place->first), value::number(std::ssize(mine))}), false});
+      server.pushes.push_back({id,
+                               value::list(value::kind::push, {value::bulk("sunsubscribe"), value::bulk(place->first),
+                                                               value::number(std::ssize(mine))}),
+                               false});
     }
     place = server.shard_channels.erase(place);
   }
@@ -169,7 +179,8 @@ std::size_t redis_model::impl::publish(std::string_view channel, std::string_vie
   for (auto const& [id, who] : connections) {
     for (std::string const& pattern : who.patterns) {
       if (!redis::glob_match(pattern, channel)) continue;
-      push(id, value::list(value::kind::push, {value::bulk("pmessage"), value::bulk(pattern), value::bulk(channel), value::bulk(message)}));
+      push(id, value::list(value::kind::push, {value::bulk("pmessage"), value::bulk(pattern), value::bulk(channel),
+                                               value::bulk(message)}));
       ++heard;
     }
   }

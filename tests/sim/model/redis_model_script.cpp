@@ -13,7 +13,11 @@ namespace {
 class script_commands_target final : public lua_host::commands {
  public:
   script_commands_target(call& outer, std::span<std::string_view const> declared)
-      : server_{outer.server}, from_{outer.from}, declared_{declared}, selected_{outer.selected}, out_of_memory_{outer.server.out_of_memory} {}
+      : server_{outer.server},
+        from_{outer.from},
+        declared_{declared},
+        selected_{outer.selected},
+        out_of_memory_{outer.server.out_of_memory} {}
 
   bool execute(std::span<std::string_view const> argv, value& reply) override {
     auto const [container, what] = find_command(argv);
@@ -34,7 +38,8 @@ class script_commands_target final : public lua_host::commands {
       reply = value::error("ERR The user executing the script can't run this command or subcommand");
       return false;
     }
-    if (server_.demands_declared_keys && (what->marks & command::shard_channel) == 0 && touches_another(what->keys(argv))) {
+    if (server_.demands_declared_keys && (what->marks & command::shard_channel) == 0 &&
+        touches_another(what->keys(argv))) {
       reply = value::error("ERR script tried accessing undeclared key");
       return false;
     }
@@ -70,8 +75,9 @@ class script_commands_target final : public lua_host::commands {
 
  private:
   bool touches_another(std::span<std::string_view const> keys) const {
-    return std::any_of(keys.begin(), keys.end(),
-                       [&](std::string_view key) { return std::find(declared_.begin(), declared_.end(), key) == declared_.end(); });
+    return std::any_of(keys.begin(), keys.end(), [&](std::string_view key) {
+      return std::find(declared_.begin(), declared_.end(), key) == declared_.end();
+    });
   }
 
   redis_model::impl& server_;
@@ -102,7 +108,8 @@ bool split_arguments(call& c, std::span<std::string_view const>& keys, std::span
   return true;
 }
 
-void run(call& c, lua_script const& what, std::span<std::string_view const> keys, std::span<std::string_view const> arguments) {
+void run(call& c, lua_script const& what, std::span<std::string_view const> keys,
+         std::span<std::string_view const> arguments) {
   script_commands_target target{c, keys};
   target.random = c.server.random;
   lua_host::this_thread().run(what, keys, arguments, target, c.reply);
@@ -190,8 +197,12 @@ void script_flush(call& c) {
 std::span<command const> script_commands() {
   using enum command::flags;
   static constexpr command commands[] = {
-      {"eval", -3, no_script | counted_keys, eval}, {"evalsha", -3, no_script | counted_keys, evalsha}, {"script", -2, container, nullptr},
-      {"script|load", 3, no_script, script_load},   {"script|exists", -3, no_script, script_exists},    {"script|flush", -2, no_script, script_flush},
+      {"eval", -3, no_script | counted_keys, eval},
+      {"evalsha", -3, no_script | counted_keys, evalsha},
+      {"script", -2, container, nullptr},
+      {"script|load", 3, no_script, script_load},
+      {"script|exists", -3, no_script, script_exists},
+      {"script|flush", -2, no_script, script_flush},
   };
   return commands;
 }

@@ -77,11 +77,13 @@ void hello(call& c) {
   if (version != 0) {
     c.from.protocol = static_cast<int>(version);
   }
-  c.reply = value::list(value::kind::map,
-                        {value::bulk("server"), value::bulk("redis"), value::bulk("version"), value::bulk("7.0.15"), value::bulk("proto"),
-                         value::number(c.from.protocol), value::bulk("id"), value::number(static_cast<std::int64_t>(c.from.id)), value::bulk("mode"),
-                         value::bulk(c.server.in_cluster ? "cluster" : "standalone"), value::bulk("role"),
-                         value::bulk(c.server.replica ? "replica" : "master"), value::bulk("modules"), value::list(value::kind::array, {})});
+  c.reply =
+      value::list(value::kind::map, {value::bulk("server"), value::bulk("redis"), value::bulk("version"),
+                                     value::bulk("7.0.15"), value::bulk("proto"), value::number(c.from.protocol),
+                                     value::bulk("id"), value::number(static_cast<std::int64_t>(c.from.id)),
+                                     value::bulk("mode"), value::bulk(c.server.in_cluster ? "cluster" : "standalone"),
+                                     value::bulk("role"), value::bulk(c.server.replica ? "replica" : "master"),
+                                     value::bulk("modules"), value::list(value::kind::array, {})});
 }
 
 void auth(call& c) {
@@ -110,7 +112,8 @@ void ping(call& c) {
   }
   bool const subscribed = !c.from.channels.empty() || !c.from.shard_channels.empty();
   if (subscribed && c.protocol == 2 && !c.in_script) {
-    c.reply = value::list(value::kind::array, {value::bulk("pong"), value::bulk(c.size() == 2 ? c[1] : std::string_view{})});
+    c.reply =
+        value::list(value::kind::array, {value::bulk("pong"), value::bulk(c.size() == 2 ? c[1] : std::string_view{})});
   } else if (c.size() == 2) {
     c.bulk(c[1]);
   } else {
@@ -142,9 +145,11 @@ void client_id(call& c) { c.integer(static_cast<std::int64_t>(c.from.id)); }
 void client_info(call& c) {
   auto const& from = c.from;
   auto const age = std::max<std::int64_t>(0, (c.server.now_us - from.connected_at_us) / 1'000'000);
-  std::string line = "id=" + std::to_string(from.id) + " addr=" + from.address + " laddr=127.0.0.1:6379 fd=" + std::to_string(from.id + 7) +
-                     " name=" + from.name + " age=" + std::to_string(age) + " idle=0 flags=N db=" + std::to_string(from.database) +
-                     " sub=" + std::to_string(from.channels.size()) + " psub=0 ssub=" + std::to_string(from.shard_channels.size()) +
+  std::string line = "id=" + std::to_string(from.id) + " addr=" + from.address +
+                     " laddr=127.0.0.1:6379 fd=" + std::to_string(from.id + 7) + " name=" + from.name +
+                     " age=" + std::to_string(age) + " idle=0 flags=N db=" + std::to_string(from.database) +
+                     " sub=" + std::to_string(from.channels.size()) +
+                     " psub=0 ssub=" + std::to_string(from.shard_channels.size()) +
                      " multi=-1 qbuf=26 qbuf-free=20448 argv-mem=10 multi-mem=0 rbs=16384 rbp=16384 obl=0 oll=0"
                      " omem=0 tot-mem=37658 events=r cmd=client|info user=default redir=-1 resp=" +
                      std::to_string(from.protocol) + "\n";
@@ -213,7 +218,8 @@ void client_kill(call& c) {
 
   std::vector<redis_model::connection_id> victims;
   for (auto const& [id, other] : c.server.connections) {
-    if ((filter.id != 0 && filter.id != id) || (filter.by_address && filter.address != other.address) || (filter.skip_me && id == c.from.id)) {
+    if ((filter.id != 0 && filter.id != id) || (filter.by_address && filter.address != other.address) ||
+        (filter.skip_me && id == c.from.id)) {
       continue;
     }
     victims.push_back(id);
@@ -239,7 +245,8 @@ void client_kill(call& c) {
 void wait(call& c) {
   if (c.server.replica) {
     c.error(
-        "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is configured to be writable (which is "
+        "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is "
+        "configured to be writable (which is "
         "not the default) writes to replicas are just local and are not propagated.");
     return;
   }
@@ -268,12 +275,14 @@ void wait(call& c) {
 
 void time(call& c) {
   auto const now = c.server.now_us;
-  c.reply = value::list(value::kind::array, {value::bulk(std::to_string(now / 1'000'000)), value::bulk(std::to_string(now % 1'000'000))});
+  c.reply = value::list(value::kind::array,
+                        {value::bulk(std::to_string(now / 1'000'000)), value::bulk(std::to_string(now % 1'000'000))});
 }
 
 std::string run_id(redis_model::impl const& server) {
   char digits[48];
-  std::snprintf(digits, sizeof digits, "%08x%032llx", server.number, static_cast<unsigned long long>(server.started_us) * 1000 + server.run);
+  std::snprintf(digits, sizeof digits, "%08x%032llx", server.number,
+                static_cast<unsigned long long>(server.started_us) * 1000 + server.run);
   return digits;
 }
 
@@ -293,19 +302,22 @@ void info(call& c) {
       return true;
     }
     return std::any_of(c.argv.begin() + 1, c.argv.end(), [&](std::string_view word) {
-      return equal_ignoring_case(word, section) || equal_ignoring_case(word, "all") || equal_ignoring_case(word, "default") ||
-             equal_ignoring_case(word, "everything");
+      return equal_ignoring_case(word, section) || equal_ignoring_case(word, "all") ||
+             equal_ignoring_case(word, "default") || equal_ignoring_case(word, "everything");
     });
   };
   std::string text;
-  auto const begin = [&text](std::string_view section) { text += joined(text.empty() ? "# " : "\r\n# ", section, "\r\n"); };
+  auto const begin = [&text](std::string_view section) {
+    text += joined(text.empty() ? "# " : "\r\n# ", section, "\r\n");
+  };
   if (wants("server")) {
-    // From the wall clock, as in Redis: a clock step changes it, downwards even below zero. Both moments are whole seconds
-    // there, rounded down: a server that is 0.2 s old may say 1.
+    // From the wall clock, as in Redis: a clock step changes it, downwards even below zero. Both moments are whole
+    // seconds there, rounded down: a server that is 0.2 s old may say 1.
     auto const uptime = c.server.now_us / 1'000'000 - c.server.started_us / 1'000'000;
     begin("Server");
     text += "redis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:" + run_id(c.server) +
-            "\r\ntcp_port:6379\r\nuptime_in_seconds:" + std::to_string(uptime) + "\r\nuptime_in_days:" + std::to_string(uptime / 86400) + "\r\n";
+            "\r\ntcp_port:6379\r\nuptime_in_seconds:" + std::to_string(uptime) +
+            "\r\nuptime_in_days:" + std::to_string(uptime / 86400) + "\r\n";
   }
   if (wants("clients")) {
     begin("Clients");
@@ -314,8 +326,8 @@ void info(call& c) {
   if (wants("memory")) {
     auto const settings = settings_of(c.server);
     begin("Memory");
-    text += "used_memory:1048576\r\nmaxmemory:" + settings.at("maxmemory") + "\r\nmaxmemory_policy:" + settings.at("maxmemory-policy") +
-            "\r\nallocator_frag_ratio:1.00\r\n";
+    text += "used_memory:1048576\r\nmaxmemory:" + settings.at("maxmemory") +
+            "\r\nmaxmemory_policy:" + settings.at("maxmemory-policy") + "\r\nallocator_frag_ratio:1.00\r\n";
   }
   if (wants("replication")) {
     begin("Replication");

@@ -29,7 +29,9 @@ struct RedisModel : ::testing::Test {
     return id;
   }
 
-  value on(redis_model::connection_id who, std::initializer_list<std::string_view> argv) { return model.execute(who, {argv.begin(), argv.size()}); }
+  value on(redis_model::connection_id who, std::initializer_list<std::string_view> argv) {
+    return model.execute(who, {argv.begin(), argv.size()});
+  }
 
   // What the first connection is told, as one line.
   std::string run(std::initializer_list<std::string_view> argv) { return describe(on(first, argv)); }
@@ -172,7 +174,8 @@ TEST_F(RedisModel, AFaultInsideAScriptAbortsItAndKeepsWhatWasDone) {
 
 TEST_F(RedisModel, AScriptMayCatchAFault) {
   model.fail_next("get", "LOADING later");
-  EXPECT_EQ(run({"EVAL", "local e = redis.pcall('GET', 'k') return {e.err, redis.call('GET', 'k')}", "0"}), R"(["LOADING later", nil])");
+  EXPECT_EQ(run({"EVAL", "local e = redis.pcall('GET', 'k') return {e.err, redis.call('GET', 'k')}", "0"}),
+            R"(["LOADING later", nil])");
 }
 
 TEST_F(RedisModel, AnyCallOfAScriptCanBeMadeToFail) {
@@ -200,7 +203,8 @@ TEST_F(RedisModel, SubcommandsHaveNamesOfTheirOwn) {
   model.deny("config|get");
   EXPECT_EQ(run({"CLIENT", "ID"}), ":1");
   EXPECT_EQ(run({"CLIENT", "KILL", "ID", "7", "ADDR", "x"}), R"(-"ERR not today")");
-  EXPECT_EQ(run({"CONFIG", "GET", "timeout"}), R"(-"NOPERM this user has no permissions to run the 'config|get' command")");
+  EXPECT_EQ(run({"CONFIG", "GET", "timeout"}),
+            R"(-"NOPERM this user has no permissions to run the 'config|get' command")");
 }
 
 TEST_F(RedisModel, AFaultForNoCommandIsAMistakeOfTheTest) {
@@ -384,13 +388,15 @@ TEST_F(RedisModel, AServerKnowsOnlyTheScriptsItWasGiven) {
 }
 
 TEST_F(RedisModel, NothingOfAScriptReachesTheNext) {
-  for (char const* attempt : {"leaked = 1", "_G.leaked = 1", "rawset(_G, 'leaked', 1)", "string.rep = nil", "redis.call = nil",
-                              "setmetatable(_G, nil)", "getmetatable(_G).__newindex = nil", "getmetatable('').__index = {}"}) {
+  for (char const* attempt :
+       {"leaked = 1", "_G.leaked = 1", "rawset(_G, 'leaked', 1)", "string.rep = nil", "redis.call = nil",
+        "setmetatable(_G, nil)", "getmetatable(_G).__newindex = nil", "getmetatable('').__index = {}"}) {
     EXPECT_TRUE(on(first, {"EVAL", attempt, "0"}).is_error()) << attempt;
   }
   run({"EVAL", "KEYS[1] = 'changed' ARGV[9] = 'new'", "1", "k"});
   EXPECT_EQ(run({"EVAL", "return {pcall(function() return leaked end)}", "0"}).substr(0, 5), "[nil,");
-  EXPECT_EQ(run({"EVAL", "return {#KEYS, #ARGV, ('x'):rep(2), redis.call('PING')}", "0"}), R"([:0, :0, "xx", +"PONG"])");
+  EXPECT_EQ(run({"EVAL", "return {#KEYS, #ARGV, ('x'):rep(2), redis.call('PING')}", "0"}),
+            R"([:0, :0, "xx", +"PONG"])");
 }
 
 TEST_F(RedisModel, AScriptWithoutEndIsStopped) {
@@ -434,9 +440,10 @@ TEST_F(RedisModel, GeneratedScriptsDoNotPileUp) {
 // ---- how replies look on the wire ----
 
 TEST(RedisValue, IsWrittenInEitherProtocol) {
-  value const all = value::list(value::kind::map,
-                                {value::bulk("k\r\n"), value::real(1.5), value::nil(), value::truth(true), value::of(value::kind::verbatim, "txt:a"),
-                                 value::list(value::kind::set, {value::number(-1)}), value::error("E x"), value::simple("OK")});
+  value const all = value::list(
+      value::kind::map, {value::bulk("k\r\n"), value::real(1.5), value::nil(), value::truth(true),
+                         value::of(value::kind::verbatim, "txt:a"), value::list(value::kind::set, {value::number(-1)}),
+                         value::error("E x"), value::simple("OK")});
   std::string three;
   append_resp(three, all);
   EXPECT_EQ(three, "%4\r\n$3\r\nk\r\n\r\n,1.5\r\n_\r\n#t\r\n=5\r\ntxt:a\r\n~1\r\n:-1\r\n-E x\r\n+OK\r\n");

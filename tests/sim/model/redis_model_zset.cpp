@@ -17,14 +17,17 @@ zset_data::entry const* zset_data::find(std::string_view member) const {
 }
 
 void zset_data::insert(double score, std::string_view member) {
-  auto const place = std::partition_point(entries.begin(), entries.end(), [&](entry const& item) { return item.before(score, member); });
+  auto const place = std::partition_point(entries.begin(), entries.end(),
+                                          [&](entry const& item) { return item.before(score, member); });
   // Small sorted sets are packed in Redis, and packing turns -0 into 0.
   entries.insert(place, entry{score == 0 ? 0.0 : score, std::string{member}});
 }
 
 namespace {
 
-void erase(zset_data& zset, zset_data::entry const* item) { zset.entries.erase(zset.entries.begin() + (item - zset.entries.data())); }
+void erase(zset_data& zset, zset_data::entry const* item) {
+  zset.entries.erase(zset.entries.begin() + (item - zset.entries.data()));
+}
 
 // ---- adding ----
 
@@ -202,8 +205,10 @@ struct span_of_entries {
 
 span_of_entries by_score(zset_data const& zset, score_range const& range) {
   auto const& all = zset.entries;
-  auto const first = std::partition_point(all.begin(), all.end(), [&](auto const& item) { return !range.above_min(item.score); });
-  auto const end = std::partition_point(first, all.end(), [&](auto const& item) { return range.below_max(item.score); });
+  auto const first =
+      std::partition_point(all.begin(), all.end(), [&](auto const& item) { return !range.above_min(item.score); });
+  auto const end =
+      std::partition_point(first, all.end(), [&](auto const& item) { return range.below_max(item.score); });
   return {static_cast<std::size_t>(first - all.begin()), static_cast<std::size_t>(end - all.begin())};
 }
 

@@ -11,7 +11,13 @@ using zookeeper::reply;
 using zookeeper::status;
 
 zookeeper_model::zookeeper_model(settings s, event_queue& events, nanos const& now, outside& out)
-    : settings_{s}, epoch_ms_{s.epoch_ms}, events_{events}, now_{now}, out_{out}, random_{s.seed}, servers_(s.servers),
+    : settings_{s},
+      epoch_ms_{s.epoch_ms},
+      events_{events},
+      now_{now},
+      out_{out},
+      random_{s.seed},
+      servers_(s.servers),
       frozen_(s.servers, std::vector<int>(s.servers, 0)) {
   std::vector<std::size_t> all;
   for (std::size_t i = 0; i < servers_.size(); ++i) all.push_back(i);
@@ -176,8 +182,9 @@ void zookeeper_model::elect() {
   std::erase_if(looking, [this](std::size_t one) { return servers_[one].is != role::looking; });
   // The server with the most in its log.
   auto const last = [this](std::size_t one) { return servers_[one].log.empty() ? 0 : servers_[one].log.back()->zxid; };
-  std::stable_sort(looking.begin(), looking.end(),
-                   [&](std::size_t a, std::size_t b) { return last(a) != last(b) ? last(a) > last(b) : (a != shunned_ && b == shunned_); });
+  std::stable_sort(looking.begin(), looking.end(), [&](std::size_t a, std::size_t b) {
+    return last(a) != last(b) ? last(a) > last(b) : (a != shunned_ && b == shunned_);
+  });
   for (std::size_t const one : looking) {
     std::vector<std::size_t> with;
     for (std::size_t const other : looking) {
@@ -187,7 +194,8 @@ void zookeeper_model::elect() {
     lead(one, with);
     break;
   }
-  if (std::any_of(servers_.begin(), servers_.end(), [](server const& s) { return s.is == role::looking; })) look_for_leader();
+  if (std::any_of(servers_.begin(), servers_.end(), [](server const& s) { return s.is == role::looking; }))
+    look_for_leader();
 }
 
 void zookeeper_model::lead(std::size_t at, std::vector<std::size_t> const& with) {
@@ -310,8 +318,8 @@ bool zookeeper_model::touch(std::size_t leader, std::int64_t session) {
   return true;
 }
 
-void zookeeper_model::decide(std::size_t leader, std::size_t asked_at, std::uint64_t number, std::int64_t session, std::set<std::string> const& who,
-                             zookeeper::request const& r) {
+void zookeeper_model::decide(std::size_t leader, std::size_t asked_at, std::uint64_t number, std::int64_t session,
+                             std::set<std::string> const& who, zookeeper::request const& r) {
   server& s = servers_[leader];
   auto const at = s.sessions.find(session);
   zookeeper_transaction t;
@@ -333,7 +341,8 @@ void zookeeper_model::decide(std::size_t leader, std::size_t asked_at, std::uint
   propose(leader, std::move(t));
 }
 
-void zookeeper_model::open_session(std::size_t leader, std::size_t asked_at, std::uint64_t number, std::int64_t session, int timeout_ms) {
+void zookeeper_model::open_session(std::size_t leader, std::size_t asked_at, std::uint64_t number, std::int64_t session,
+                                   int timeout_ms) {
   tracked& one = servers_[leader].sessions[session];
   one.timeout_ms = timeout_ms;
   one.owner = asked_at;
@@ -407,7 +416,8 @@ void zookeeper_model::advance(std::size_t leader) {
   }
 }
 
-/// For a follower it waits for all that is proposed. A client of the leader waits only for what its own session has asked for, wherever that was.
+/// For a follower it waits for all that is proposed. A client of the leader waits only for what its own session has
+/// asked for, wherever that was.
 void zookeeper_model::sync(std::size_t leader, std::size_t asked_at, std::uint64_t number, std::int64_t session) {
   server& s = servers_[leader];
   std::size_t first = s.log.size();
@@ -427,7 +437,9 @@ void zookeeper_model::tell_synced(std::size_t leader, std::size_t asked_at, std:
   }
   for (peering_ptr const& p : servers_[leader].learners) {
     if (p->follower == asked_at)
-      post(p, false, [this, asked_at, number] { answer(asked_at, number, {servers_[asked_at].tree.last(), status::ok, {}}); });
+      post(p, false, [this, asked_at, number] {
+        answer(asked_at, number, {servers_[asked_at].tree.last(), status::ok, {}});
+      });
   }
 }
 
@@ -496,7 +508,8 @@ void zookeeper_model::answer(std::size_t at, std::uint64_t number, reply r) {
 }
 
 void zookeeper_model::go_on(connection_id id) {
-  for (auto at = connections_.find(id); at != connections_.end() && !at->second.questions.empty(); at = connections_.find(id)) {
+  for (auto at = connections_.find(id); at != connections_.end() && !at->second.questions.empty();
+       at = connections_.find(id)) {
     connection& c = at->second;
     question& first = c.questions.front();
     if (first.number != 0 && !first.answer) return;
@@ -613,7 +626,9 @@ void zookeeper_model::greet(connection_id id, zookeeper::connect_request const& 
     c.session = (static_cast<std::int64_t>(at + 1) << 56) + ++last_session_;
     c.opening = ++last_question_;
     s.questions[c.opening] = id;
-    auto const open = [this, leader, at, number = c.opening, session = c.session, t = c.timeout_ms] { open_session(leader, at, number, session, t); };
+    auto const open = [this, leader, at, number = c.opening, session = c.session, t = c.timeout_ms] {
+      open_session(leader, at, number, session, t);
+    };
     if (at == leader) open();
     else post(s.to_leader, true, open);
     return;
@@ -657,7 +672,8 @@ void zookeeper_model::ask(connection_id id, zookeeper::request const& r) {
   bool const leads = s.is == role::leading;
   bool const decides = zookeeper::is_write(r) || std::holds_alternative<zookeeper::close_session>(r);
   if (leads) {
-    if (!touch(at, c.session)) return;  // as a server does: nothing comes back, and the connection is about to be closed
+    // as a server does: nothing comes back, and the connection is about to be closed
+    if (!touch(at, c.session)) return;
     tracked& t = s.sessions[c.session];
     if (t.owner.value_or(at) != at && !decides) {
       close(id);

@@ -1,5 +1,6 @@
-// An ensemble of ZooKeeper servers in virtual time: a leader that decides, followers that lag, sessions that the leader ends. What a
-// client sees of it is that of Apache ZooKeeper 3.8; how servers elect a leader is not modelled, only what an election leaves.
+// An ensemble of ZooKeeper servers in virtual time: a leader that decides, followers that lag, sessions that the leader
+// ends. What a client sees of it is that of Apache ZooKeeper 3.8; how servers elect a leader is not modelled, only what
+// an election leaves.
 #pragma once
 
 #include "sim/model/zookeeper_tree.hpp"
@@ -71,9 +72,9 @@ class zookeeper_model {
   void thaw(std::size_t a, std::size_t b);
   void crash(std::size_t server);
   void start(std::size_t server);
-  // All servers are down. They have lost everything and start as a new ensemble, which counts its epochs and transactions from the beginning. Their
-  // clocks show at least as much more time as the leaders so far had to last for tokens to grow: 2^32 us each (docs/design/zookeeper.md). Nobody
-  // would simulate these hours.
+  // All servers are down. They have lost everything and start as a new ensemble, which counts its epochs and
+  // transactions from the beginning. Their clocks show at least as much more time as the leaders so far had to last for
+  // tokens to grow: 2^32 us each (docs/design/zookeeper.md). Nobody would simulate these hours.
   void build_anew();
   // By a client that is not ours.
   void write(std::string const& path);
@@ -90,7 +91,9 @@ class zookeeper_model {
   // What a majority has.
   zookeeper_tree const& truth() const { return servers_[latest_].tree; }
   std::size_t watches(std::size_t server) const;
-  nanos min_timeout() const { return settings_.shortest_session != 0 ? settings_.shortest_session : 2 * settings_.tick; }
+  nanos min_timeout() const {
+    return settings_.shortest_session != 0 ? settings_.shortest_session : 2 * settings_.tick;
+  }
   nanos max_timeout() const { return settings_.longest_session != 0 ? settings_.longest_session : 20 * settings_.tick; }
 
  private:
@@ -158,7 +161,8 @@ class zookeeper_model {
     nanos last_write = 0;
     std::int32_t counter = 0;  // of transactions in this epoch
     std::map<std::int64_t, tracked> sessions;
-    std::multimap<std::size_t, std::pair<std::size_t, std::uint64_t>> syncs;  // by what is to be committed first: server and question
+    // by what is to be committed first: server and question
+    std::multimap<std::size_t, std::pair<std::size_t, std::uint64_t>> syncs;
   };
 
   std::size_t majority() const { return servers_.size() / 2 + 1; }
@@ -190,9 +194,10 @@ class zookeeper_model {
   void watch_leader(std::size_t at);
 
   // The leader
-  void decide(std::size_t leader, std::size_t asked_at, std::uint64_t number, std::int64_t session, std::set<std::string> const& who,
-              zookeeper::request const& r);
-  void open_session(std::size_t leader, std::size_t asked_at, std::uint64_t number, std::int64_t session, int timeout_ms);
+  void decide(std::size_t leader, std::size_t asked_at, std::uint64_t number, std::int64_t session,
+              std::set<std::string> const& who, zookeeper::request const& r);
+  void open_session(std::size_t leader, std::size_t asked_at, std::uint64_t number, std::int64_t session,
+                    int timeout_ms);
   void revalidate(std::size_t leader, std::size_t asked_at, connection_id c, std::int64_t session);
   bool touch(std::size_t leader, std::int64_t session);
   void propose(std::size_t leader, zookeeper_transaction t);

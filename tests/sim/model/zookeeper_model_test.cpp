@@ -35,7 +35,9 @@ struct ensemble : zookeeper_model::outside {
               }(),
               events, now, *this} {}
 
-  void greeted(zookeeper_model::connection_id c, zk::connect_response const& r) override { of[c].greetings.push_back(r); }
+  void greeted(zookeeper_model::connection_id c, zk::connect_response const& r) override {
+    of[c].greetings.push_back(r);
+  }
   void answered(zookeeper_model::connection_id c, zk::request const&, zk::reply const& r) override {
     of[c].answers.emplace_back("", r);
     of[c].order.emplace_back("answer");

@@ -31,7 +31,9 @@ bool is_path(std::string_view path) {
 }
 
 /// All that is asked of a path before its parent is looked up.
-bool has_parent(std::string_view path) { return path.find('/') != std::string_view::npos && path.find('\0') == std::string_view::npos; }
+bool has_parent(std::string_view path) {
+  return path.find('/') != std::string_view::npos && path.find('\0') == std::string_view::npos;
+}
 
 }  // namespace
 
@@ -43,7 +45,8 @@ std::string zookeeper_tree::sequence(std::int32_t number) {
 }
 
 /// What is looked at first tells the error.
-zookeeper_transaction zookeeper_tree::prepare(zookeeper::request const& r, std::int64_t session, std::set<std::string> const& who) const {
+zookeeper_transaction zookeeper_tree::prepare(zookeeper::request const& r, std::int64_t session,
+                                              std::set<std::string> const& who) const {
   using kind = zookeeper_transaction::kind;
   zookeeper_transaction t;
   t.session = session;

@@ -1,5 +1,5 @@
-// What a server of ZooKeeper keeps: nodes and sessions, and the transactions that change them. As Apache ZooKeeper 3.8 does it
-// (DataTree, PrepRequestProcessor).
+// What a server of ZooKeeper keeps: nodes and sessions, and the transactions that change them. As Apache ZooKeeper 3.8
+// does it (DataTree, PrepRequestProcessor).
 #pragma once
 
 #include "servers/zookeeper/messages.hpp"
@@ -49,12 +49,18 @@ class zookeeper_tree {
     std::set<std::string> users;  // with all rights; none: everybody
 
     bool allows(std::set<std::string> const& who) const {
-      return users.empty() || std::any_of(who.begin(), who.end(), [this](std::string const& one) { return users.contains(one); });
+      return users.empty() ||
+             std::any_of(who.begin(), who.end(), [this](std::string const& one) { return users.contains(one); });
     }
 
     // A container does not show that it is one.
     zookeeper::stat stat() const {
-      return {created, created_ms, modified, version, owner == container ? 0 : owner, static_cast<std::int32_t>(children.size())};
+      return {created,
+              created_ms,
+              modified,
+              version,
+              owner == container ? 0 : owner,
+              static_cast<std::int32_t>(children.size())};
     }
   };
   struct fired {
@@ -76,8 +82,10 @@ class zookeeper_tree {
   std::map<std::int64_t, int> const& sessions() const { return sessions_; }  // with their timeouts
   std::int64_t last() const { return last_; }                                // of the transactions so far
 
-  // What becomes of a request of that session, in the present state. `who`: the users as which its connection has authenticated.
-  zookeeper_transaction prepare(zookeeper::request const& r, std::int64_t session, std::set<std::string> const& who = {}) const;
+  // What becomes of a request of that session, in the present state. `who`: the users as which its connection has
+  // authenticated.
+  zookeeper_transaction prepare(zookeeper::request const& r, std::int64_t session,
+                                std::set<std::string> const& who = {}) const;
   // Containers that once had children, and have none now.
   std::vector<std::string> spent_containers() const;
   // Returns what watches are to be told.

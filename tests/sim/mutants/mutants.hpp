@@ -1,6 +1,6 @@
-// Deliberate faults, to see that the simulator finds them. A mutant of a script is a substitution in its text, made on the simulated
-// server. A mutant of the C++ is an entry of a *.faults file in this folder: conch-overlay (tests/overlay) puts it into the simulator's copy
-// of the sources.
+// Deliberate faults, to see that the simulator finds them. A mutant of a script is a substitution in its text, made on
+// the simulated server. A mutant of the C++ is an entry of a *.faults file in this folder: conch-overlay
+// (tests/overlay) puts it into the simulator's copy of the sources.
 #pragma once
 
 #include "engine_mutants.hpp"  // made by conch-overlay
@@ -34,7 +34,8 @@ std::span<mutant const> quorum_mutants();
 std::span<mutant const> permits_mutants();
 // Faults of several locks at once: for make_multi_plan.
 std::span<mutant const> multi_mutants();
-// Faults of a master with replicas: for make_replicas_plan. Some of all_mutants, which must show there, too, and some that show nowhere else.
+// Faults of a master with replicas: for make_replicas_plan. Some of all_mutants, which must show there, too, and some
+// that show nowhere else.
 std::span<mutant const> replicas_mutants();
 // Faults of holds that all replicas have: for make_synced_plan.
 std::span<mutant const> synced_mutants();

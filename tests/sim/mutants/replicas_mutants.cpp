@@ -8,10 +8,13 @@ namespace conch::sim {
 namespace {
 
 constexpr mutant mutants[] = {
-    {"fixed-not-looked-for", "a hold that is not renewed is not asked about at another server", "P9", engine_mutant::fixed_not_looked_for},
-    {"renewal-shows-no-fence", "a renewal does not say which grant it renews: a server that missed it may have given another under the same id", "P2",
-     engine_mutant::renewal_shows_no_fence},
-    {"lower-epoch-believed", "a Sentinel is believed that does not know of the last failover", "P1", engine_mutant::lower_epoch_believed},
+    {"fixed-not-looked-for", "a hold that is not renewed is not asked about at another server", "P9",
+     engine_mutant::fixed_not_looked_for},
+    {"renewal-shows-no-fence",
+     "a renewal does not say which grant it renews: a server that missed it may have given another under the same id",
+     "P2", engine_mutant::renewal_shows_no_fence},
+    {"lower-epoch-believed", "a Sentinel is believed that does not know of the last failover", "P1",
+     engine_mutant::lower_epoch_believed},
     {"one-sentinel-heard", "of the Sentinels only the first is listened to", "P1", engine_mutant::one_sentinel_heard},
     {"role-not-checked", "a server that is a replica is taken for the master", "P4", engine_mutant::role_not_checked},
 };
@@ -25,8 +28,8 @@ constexpr std::string_view shared_with_one_server[] = {
     "fence-counts-only",
     "replication-stays-off",
     "renewed-at-a-replica",
-    // Where roles change and nothing is lost. After a loss nobody knows what the order of the line was (P5), and a waiter may have to wait for
-    // its safety check.
+    // Where roles change and nothing is lost. After a loss nobody knows what the order of the line was (P5), and a
+    // waiter may have to wait for its safety check.
     "missed-turn-untold",
     "missed-turn-ignored",
     "nobody-awaited",
@@ -38,24 +41,30 @@ constexpr std::string_view shared_with_one_server[] = {
     "acquire-awaits-nobody",
 };
 
-// "grant-replicated" did not show in 40,000 schedules: after a change of master scripts first ask which clients are subscribed (patient), so that a
-// grant is hardly ever published without a subscriber. It is found in the schedules of one server.
+// "grant-replicated" did not show in 40,000 schedules: after a change of master scripts first ask which clients are
+// subscribed (patient), so that a grant is hardly ever published without a subscriber. It is found in the schedules of
+// one server.
 
 constexpr mutant mutants_of_synced[] = {
-    {"wait-without-write", "a WAIT behind renewals that may have written nothing: since 7.2 it is answered at once", "P3",
-     engine_mutant::wait_without_write},
-    {"wait-of-another-batch", "the count of a WAIT is taken for scripts that were written after it", "P3", engine_mutant::wait_of_another_batch},
-    {"delivered-before-acknowledgement", "a hold is delivered before enough replicas have it", "P3", engine_mutant::delivered_before_acknowledgement},
+    {"wait-without-write", "a WAIT behind renewals that may have written nothing: since 7.2 it is answered at once",
+     "P3", engine_mutant::wait_without_write},
+    {"wait-of-another-batch", "the count of a WAIT is taken for scripts that were written after it", "P3",
+     engine_mutant::wait_of_another_batch},
+    {"delivered-before-acknowledgement", "a hold is delivered before enough replicas have it", "P3",
+     engine_mutant::delivered_before_acknowledgement},
     {"deadline-before-acknowledgement", "a renewal moves the deadline before enough replicas have it", "P3",
      engine_mutant::deadline_before_acknowledgement},
-    {"wait-too-short", "a WAIT waits for less time than sync_timeout: replicas that are well have not answered yet", "P4",
-     engine_mutant::wait_too_short},
-    {"try-waits-for-no-batch", "a try is given back if other locks wait for a WAIT already", "P11", engine_mutant::try_waits_for_no_batch},
+    {"wait-too-short", "a WAIT waits for less time than sync_timeout: replicas that are well have not answered yet",
+     "P4", engine_mutant::wait_too_short},
+    {"try-waits-for-no-batch", "a try is given back if other locks wait for a WAIT already", "P11",
+     engine_mutant::try_waits_for_no_batch},
     {"acknowledgements-not-counted", "the error does not say how many replicas have acknowledged, but 0", "P11",
      engine_mutant::acknowledgements_not_counted},
-    {"lease-of-the-grant-renewed", "a renewal asks for the lease of the acquire, also when the hold was given another since", "P4",
+    {"lease-of-the-grant-renewed",
+     "a renewal asks for the lease of the acquire, also when the hold was given another since", "P4",
      engine_mutant::lease_of_the_grant_renewed},
-    {"renewals-one-by-one", "each renewal has a WAIT of its own, one after the other", "P9", engine_mutant::renewals_one_by_one},
+    {"renewals-one-by-one", "each renewal has a WAIT of its own, one after the other", "P9",
+     engine_mutant::renewals_one_by_one},
     {"first-connection-stays", "a first connection to what is a replica now does not follow the second one", "P9",
      engine_mutant::first_connection_stays},
 };

@@ -1,4 +1,5 @@
-// A Cluster: slots that move, replicas that take over, nodes that do not know or say what is not so; and the troubles that clients have anyway.
+// A Cluster: slots that move, replicas that take over, nodes that do not know or say what is not so; and the troubles
+// that clients have anyway.
 #include "sim/worlds/plan_draw.hpp"
 
 #include <algorithm>
@@ -12,7 +13,9 @@ using kind = fault_plan::kind;
 
 /// Too short to be noticed, or longer than any lease.
 nanos draw_length(random_source& r, nanos lease) {
-  return r.chance(40) ? r.between(0, 5 * millisecond) : r.chance(50) ? r.between(0, lease) : r.between(lease, 3 * lease);
+  return r.chance(40)   ? r.between(0, 5 * millisecond)
+         : r.chance(50) ? r.between(0, lease)
+                        : r.between(lease, 3 * lease);
 }
 
 fault_plan draw_change(random_source& r, plan const& p, nanos lease, nanos until, bool may_lose) {
@@ -56,7 +59,8 @@ void keep_what_a_cluster_can_have(plan& p) {
   p.orders = false;
   p.first_fences.clear();
   p.epoch_us = std::max(p.epoch_us, plan{}.epoch_us);
-  std::erase_if(p.faults, [](fault_plan const& f) { return !f.concerns_one_client() && f.what != kind::flush_scripts; });
+  std::erase_if(p.faults,
+                [](fault_plan const& f) { return !f.concerns_one_client() && f.what != kind::flush_scripts; });
   p.names = std::min(p.names, 16);
   for (client_plan& c : p.clients) {
     if (c.actors.size() > 16) c.actors.resize(16);
@@ -119,7 +123,9 @@ plan make_cluster_plan(std::uint64_t seed) {
   keep_what_a_cluster_can_have(p);
   p.shards = static_cast<int>(r.between(2, 3));
   p.replicas = r.chance(25) ? 0 : r.chance(80) ? 1 : 2;
-  p.replication_delay = r.chance(30) ? 0 : r.chance(60) ? r.between(0, 5 * millisecond) : r.between(0, 100 * millisecond);
+  p.replication_delay = r.chance(30)   ? 0
+                        : r.chance(60) ? r.between(0, 5 * millisecond)
+                                       : r.between(0, 100 * millisecond);
   for (int i = 0; i < p.names; ++i) p.first_shards.push_back(static_cast<int>(r.below(p.shards)));
   nanos const lease = p.clients.front().settings.lease.count(), span = span_of(p);
   for (client_plan& c : p.clients) c.settings.topology_refresh = as_duration(r.between(100 * millisecond, 10 * second));

@@ -1,5 +1,5 @@
-// What is to happen in a simulated world, in the order of its time; at the same moment in the order in which it was asked
-// for.
+// What is to happen in a simulated world, in the order of its time; at the same moment in the order in which it was
+// asked for.
 #pragma once
 
 #include "sim/worlds/plan.hpp"

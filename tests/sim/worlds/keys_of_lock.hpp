@@ -1,4 +1,5 @@
-// Where the keys of a lock are: at the server that decides about it. While its slot moves key by key, some are at its next one already.
+// Where the keys of a lock are: at the server that decides about it. While its slot moves key by key, some are at its
+// next one already.
 #pragma once
 
 #include "sim/model/redis_model.hpp"
@@ -11,7 +12,9 @@ struct keys_of_lock {
   redis_model& here;
   redis_model* there;  // null: its slot does not move
 
-  redis_model const& with(std::string_view key) const { return there != nullptr && here.peek(key).is(value::kind::nil) ? *there : here; }
+  redis_model const& with(std::string_view key) const {
+    return there != nullptr && here.peek(key).is(value::kind::nil) ? *there : here;
+  }
 };
 
 }  // namespace conch::sim

@@ -14,7 +14,8 @@ plan make_multi_plan(std::uint64_t seed) {
   // Now and then more than one script of tries takes.
   if (random_source{seed ^ 0x0065'7a11}.below(1000) < 3) {
     p.names = static_cast<int>(r.between(65, 70));
-    p.steps_in_one_turn = std::max<std::size_t>(p.steps_in_one_turn, 16);  // a script each takes longer than the judge has patience
+    // a script each takes longer than the judge has patience
+    p.steps_in_one_turn = std::max<std::size_t>(p.steps_in_one_turn, 16);
     p.faults.clear();
     p.spikes = 0;
     p.clients.resize(1);
@@ -23,7 +24,9 @@ plan make_multi_plan(std::uint64_t seed) {
   p.in_order = false;  // a client that waits for a later lock gives the earlier ones back
   p.orders = false;
   // A key that holds something else ends every attempt with an error, which shows nothing.
-  std::erase_if(p.faults, [](fault_plan const& f) { return f.what == fault_plan::kind::clobber_lock || f.what == fault_plan::kind::spoil_fence; });
+  std::erase_if(p.faults, [](fault_plan const& f) {
+    return f.what == fault_plan::kind::clobber_lock || f.what == fault_plan::kind::spoil_fence;
+  });
   // And now and then nothing is wrong, but a waiter gives up while others keep what it wants for long.
   random_source giving_up{seed ^ 0x00ca'11ed};
   bool const long_holds = giving_up.chance(4);

@@ -23,11 +23,15 @@ void draw_levels(plan& p) {
         bool const mostly_reads = r.chance(30);
         for (auto left = r.chance(30) ? 1 : r.between(2, 5); left > 0; --left) {
           operation::level l;
-          l.after = r.chance(25) ? 0 : r.chance(60) ? r.between(0, 4 * hop) : r.between(0, std::max<nanos>(o.hold, millisecond));
+          l.after = r.chance(25)   ? 0
+                    : r.chance(60) ? r.between(0, 4 * hop)
+                                   : r.between(0, std::max<nanos>(o.hold, millisecond));
           l.writes = !shared || !r.chance(mostly_reads ? 90 : 45);
           l.how = r.chance(60) ? operation::way::wait : r.chance(60) ? operation::way::timed : operation::way::attempt;
           l.patience = r.chance(15) ? 0 : r.chance(70) ? r.between(1, 200) * millisecond : r.between(0, 2 * lease);
-          l.hold = r.chance(50) ? r.between(0, 4 * hop) : r.chance(70) ? r.between(0, std::max<nanos>(o.hold, millisecond)) : r.between(0, lease);
+          l.hold = r.chance(50)   ? r.between(0, 4 * hop)
+                   : r.chance(70) ? r.between(0, std::max<nanos>(o.hold, millisecond))
+                                  : r.between(0, lease);
           l.after_loss = r.chance(40) ? 0 : r.between(0, lease);
           if (r.chance(20)) {
             l.cancel = static_cast<operation::cancels>(r.between(1, 3));
@@ -88,7 +92,8 @@ plan make_permits_plan(std::uint64_t seed, engine::permit_kind kind) {
   for (client_plan& c : p.clients) {
     for (actor_plan& a : c.actors) {
       for (operation& o : a.work) {
-        if (kind == permit_kind::semaphore && o.order == operation::orders::force_one && r.chance(50)) o.order = operation::orders::limit;
+        if (kind == permit_kind::semaphore && o.order == operation::orders::force_one && r.chance(50))
+          o.order = operation::orders::limit;
         o.inner = -1;  // a permit under a permit of the same lock would be a deadlock of the plan's own making
         switch (kind) {
           case permit_kind::semaphore:
@@ -101,7 +106,8 @@ plan make_permits_plan(std::uint64_t seed, engine::permit_kind kind) {
             break;
           case permit_kind::shared:
             o.weight = r.chance(30) ? p.limit : 1;
-            if (o.weight > 1 && r.chance(50)) o.downgrade_after = 1 + r.between(0, std::max<nanos>(o.hold, millisecond));
+            if (o.weight > 1 && r.chance(50))
+              o.downgrade_after = 1 + r.between(0, std::max<nanos>(o.hold, millisecond));
             break;
           case permit_kind::segments:
             if (p.limit > 1 && r.chance(30)) o.visited = "," + std::to_string(r.between(1, p.limit)) + ",";

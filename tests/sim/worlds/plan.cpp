@@ -18,10 +18,26 @@ constexpr struct {
   kind what;
   int weight;
 } weights[] = {
-    {kind::cut, 20},         {kind::cut_before, 14},  {kind::cut_after, 20}, {kind::stall_up, 10},      {kind::stall_down, 14},
-    {kind::pause, 20},       {kind::die, 8},          {kind::vanish, 14},    {kind::close, 6},          {kind::server_restart, 8},
-    {kind::server_wiped, 6}, {kind::failover, 6},     {kind::step_back, 5},  {kind::step_forward, 2},   {kind::flush_scripts, 6},
-    {kind::delete_lock, 5},  {kind::clobber_lock, 4}, {kind::refuse, 12},    {kind::refuse_inside, 12}, {kind::intrude, 6},
+    {kind::cut, 20},
+    {kind::cut_before, 14},
+    {kind::cut_after, 20},
+    {kind::stall_up, 10},
+    {kind::stall_down, 14},
+    {kind::pause, 20},
+    {kind::die, 8},
+    {kind::vanish, 14},
+    {kind::close, 6},
+    {kind::server_restart, 8},
+    {kind::server_wiped, 6},
+    {kind::failover, 6},
+    {kind::step_back, 5},
+    {kind::step_forward, 2},
+    {kind::flush_scripts, 6},
+    {kind::delete_lock, 5},
+    {kind::clobber_lock, 4},
+    {kind::refuse, 12},
+    {kind::refuse_inside, 12},
+    {kind::intrude, 6},
 };
 
 kind draw_kind(random_source& r) {
@@ -46,12 +62,14 @@ void add_role_changes(random_source& r, plan& p, nanos lease, nanos until) {
   });
   if (!alone) return;
   p.replication_delay = r.between(0, 20 * millisecond);
-  // Once: what is under way to a server that is a replica by then is refused. Were it the master again when that arrives, nobody
-  // could have ended the connection, and only the lease would.
+  // Once: what is under way to a server that is a replica by then is refused. Were it the master again when that
+  // arrives, nobody could have ended the connection, and only the lease would.
   fault_plan f = make_fault(r, p, lease, until, kind::role_change);
   f.length = 0;
   f.length2 = r.chance(50) ? 0 : r.between(0, lease);
-  p.faults.insert(std::upper_bound(p.faults.begin(), p.faults.end(), f, [](auto const& a, auto const& b) { return a.at < b.at; }), f);
+  p.faults.insert(
+      std::upper_bound(p.faults.begin(), p.faults.end(), f, [](auto const& a, auto const& b) { return a.at < b.at; }),
+      f);
 }
 
 /// Credentials that change all the time. Where answers are late as well, subscriptions are still under way then.
@@ -65,7 +83,9 @@ void draw_credentials(plan& p, nanos lease) {
   f.length = r.between(lease / 4, lease);
   f.length2 = r.between(10 * millisecond, 40 * millisecond);
   p.in_order = false;
-  p.faults.insert(std::upper_bound(p.faults.begin(), p.faults.end(), f, [](auto const& a, auto const& b) { return a.at < b.at; }), f);
+  p.faults.insert(
+      std::upper_bound(p.faults.begin(), p.faults.end(), f, [](auto const& a, auto const& b) { return a.at < b.at; }),
+      f);
 }
 
 }  // namespace
@@ -160,11 +180,13 @@ std::string name_of(int name) {
 }
 
 bool plan::has(std::initializer_list<kind> kinds) const {
-  return std::any_of(faults.begin(), faults.end(), [&](fault_plan const& f) { return std::find(kinds.begin(), kinds.end(), f.what) != kinds.end(); });
+  return std::any_of(faults.begin(), faults.end(),
+                     [&](fault_plan const& f) { return std::find(kinds.begin(), kinds.end(), f.what) != kinds.end(); });
 }
 
 bool plan::has(kind what, int name) const {
-  return std::any_of(faults.begin(), faults.end(), [&](fault_plan const& f) { return f.what == what && f.name == name; });
+  return std::any_of(faults.begin(), faults.end(),
+                     [&](fault_plan const& f) { return f.what == what && f.name == name; });
 }
 
 bool plan::may_change_roles() const {
@@ -172,7 +194,8 @@ bool plan::may_change_roles() const {
 }
 
 bool plan::refuses_for(nanos longer) const {
-  return std::any_of(faults.begin(), faults.end(), [&](fault_plan const& f) { return f.what == kind::refuse && f.length > longer; });
+  return std::any_of(faults.begin(), faults.end(),
+                     [&](fault_plan const& f) { return f.what == kind::refuse && f.length > longer; });
 }
 
 bool plan::harms_no_other(int name, bool roles_may_change) const {
@@ -180,8 +203,8 @@ bool plan::harms_no_other(int name, bool roles_may_change) const {
   nanos shortest_claim = std::numeric_limits<nanos>::max();
   for (client_plan const& c : clients) shortest_claim = std::min<nanos>(shortest_claim, c.settings.claim.count());
   auto const moves_soon = [&](fault_plan const& f) { return (f.variant & 2) != 0 || f.length2 <= shortest_claim / 4; };
-  // It is renewed after a third, and lost a quarter before its end. In between the replica and the master may each have to be sent the script
-  // too, and the client connects: twelve ways.
+  // It is renewed after a third, and lost a quarter before its end. In between the replica and the master may each have
+  // to be sent the script too, and the client connects: twelve ways.
   bool const claims_last = 12 * (latency + jitter) <= shortest_claim * 5 / 12;
   return std::all_of(faults.begin(), faults.end(), [&](fault_plan const& f) {
     bool const meddles = f.what == kind::clobber_lock || f.what == kind::delete_lock || f.what == kind::spoil_fence;
@@ -334,7 +357,9 @@ plan make_plan(std::uint64_t seed) {
     if (operators.chance(12)) {
       fault_plan f = make_fault(operators, p, lease, span + lease, kind::force);
       f.length = f.length2 = 0;
-      p.faults.insert(std::upper_bound(p.faults.begin(), p.faults.end(), f, [](auto const& a, auto const& b) { return a.at < b.at; }), f);
+      p.faults.insert(std::upper_bound(p.faults.begin(), p.faults.end(), f,
+                                       [](auto const& a, auto const& b) { return a.at < b.at; }),
+                      f);
     }
   }
   widen(p);

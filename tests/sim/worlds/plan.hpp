@@ -54,7 +54,8 @@ struct operation {
   bool listens = false;                      // for requests of others ...
   bool lets_go = false;                      // ... and releases when it receives one
   bool detach = false;                       // instead of being released the hold leaves its client ...
-  int adopt_by = -1, adopt_too = -1;         // ... and this client takes it over, and this one tries; less than 0: nobody
+  // ... and this client takes it over, and this one tries; less than 0: nobody
+  int adopt_by = -1, adopt_too = -1;
   nanos adopt_after = 0, adopt_too_after = 0;
   nanos adopted_hold = 0;
 
@@ -70,7 +71,8 @@ struct operation {
     nanos after_loss = 0;
     bool abandon = false;
   };
-  int owner = 0;              // the owner of the levels; the same number in another client is another owner of a shared_mutex
+  // the owner of the levels; the same number in another client is another owner of a shared_mutex
+  int owner = 0;
   std::vector<level> levels;  // empty: no owner acquires, but this coroutine
 };
 
@@ -115,13 +117,14 @@ struct fault_plan {
     step_forward,
     flush_scripts,
     delete_lock,
-    clobber_lock,     // something else is written to its key
-    refuse,           // scripts answer with an error for a while
-    refuse_inside,    // a command inside a script fails
-    intrude,          // a stranger tries to release and to renew
-    force,            // an operator takes the lock away, by the script
-    set_limit,        // an operator changes the limit of a semaphore
-    forge,            // a stranger publishes grants or revocations of a lock: with ids that it guesses, or (variant & 1) has read
+    clobber_lock,   // something else is written to its key
+    refuse,         // scripts answer with an error for a while
+    refuse_inside,  // a command inside a script fails
+    intrude,        // a stranger tries to release and to renew
+    force,          // an operator takes the lock away, by the script
+    set_limit,      // an operator changes the limit of a semaphore
+    // a stranger publishes grants or revocations of a lock: with ids that it guesses, or (variant & 1) has read
+    forge,
     spoil_fence,      // an operator writes something into the key of the fence: a number near the limit, or none at all
     deny,             // the users may not do what they need, for a while
     refuse_greeting,  // the server refuses new connections with an error
@@ -135,7 +138,8 @@ struct fault_plan {
   int client = 0;
   int name = 0;
   int variant = 0;
-  // The former master of a promotion. `length`: until then; `length2`: from then on until the former master is a replica.
+  // The former master of a promotion. `length`: until then; `length2`: from then on until the former master is a
+  // replica.
   enum class master_state : std::uint8_t {
     well,     // and sends its replicas all it writes, until one of them takes over
     cut_off,  // from its replicas
@@ -143,7 +147,9 @@ struct fault_plan {
     frozen,   // and goes on as a master, with what has arrived meanwhile
   };
   master_state master_is = master_state::well;
-  nanos told = 0;  // how long after it the clients leave the former master, or the nodes of a Cluster know; less than 0: nobody tells them
+  // how long after it the clients leave the former master, or the nodes of a Cluster know; less than 0: nobody tells
+  // them
+  nanos told = 0;
 
   // It is a trouble of one client, and the servers are well.
   bool concerns_one_client() const;
@@ -178,22 +184,28 @@ struct plan {
   int listed_sentinels = 0;           // how many of them the clients know from the beginning
   bool last_sentinel_lies = false;    // or lags: it never learns of a promotion
   bool may_kill = true;               // CLIENT KILL
-  bool watched = false;               // a tool listens to all channels (PSUBSCRIBE): for a PUBLISH the dead seem to be there
+  // a tool listens to all channels (PSUBSCRIBE): for a PUBLISH the dead seem to be there
+  bool watched = false;
   bool own_pushes_after_reply = false;
-  bool expires_actively = false;                  // the server removes what has expired at once; otherwise when it is touched
-  bool in_order = false;                          // the server only comes and goes, and keeps its data: no waiter may be passed over
-  bool small_steps = false;                       // the scripts do so little at once that what is left for the next matters
+  // the server removes what has expired at once; otherwise when it is touched
+  bool expires_actively = false;
+  // the server only comes and goes, and keeps its data: no waiter may be passed over
+  bool in_order = false;
+  // the scripts do so little at once that what is left for the next matters
+  bool small_steps = false;
   bool timers_first = false;                      // on waking: timers before what the network brought
   std::int64_t epoch_us = 1'700'000'000'000'000;  // the server's clock when it begins
   std::vector<std::int64_t> first_fences;         // what the fence of each name is above; 0: there is none
   bool detaches = false;                          // holds change their clients, or end between two
   bool declared_keys = false;                     // scripts may touch only the keys that they are given
-  bool leases_differ = false;                     // a dead owner's lease is shorter than those before it, and nothing else happens
-  bool credentials = false;                       // the clients get theirs from a provider, and others all the time
-  bool orders = false;                            // an operator takes locks away, or changes limits, through an engine
-  std::size_t steps_in_one_turn = 1'000;          // engine::in_one_turn
-  nanos explored_from = -1;                       // from then on every order is tried (steps.hpp); less than 0: the world is not explored ...
-  std::vector<fault_plan> possible = {};          // ... and these faults at every moment
+  // a dead owner's lease is shorter than those before it, and nothing else happens
+  bool leases_differ = false;
+  bool credentials = false;               // the clients get theirs from a provider, and others all the time
+  bool orders = false;                    // an operator takes locks away, or changes limits, through an engine
+  std::size_t steps_in_one_turn = 1'000;  // engine::in_one_turn
+  // from then on every order is tried (steps.hpp); less than 0: the world is not explored ...
+  nanos explored_from = -1;
+  std::vector<fault_plan> possible = {};  // ... and these faults at every moment
   std::vector<client_plan> clients;
   std::vector<fault_plan> faults;
 

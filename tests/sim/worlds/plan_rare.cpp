@@ -93,8 +93,8 @@ void make_outage(random_source& r, plan& p) {
   p.faults = {late, away};
 }
 
-// Several in a row whose machines are gone, and whose connections the server believes in, before one that lives. The client that passes the lock
-// on to the first of them may queue again, or give up, in the meantime.
+// Several in a row whose machines are gone, and whose connections the server believes in, before one that lives. The
+// client that passes the lock on to the first of them may queue again, or give up, in the meantime.
 void make_dead_line(random_source& r, plan& p) {
   p.names = 1;
   p.spikes = 0;
@@ -153,7 +153,8 @@ void make_dead_line(random_source& r, plan& p) {
     client_plan c = p.clients.back();
     operation o = make_operation(r, p, lease, true);
     o.lease = lease;
-    o.think = p.clients.front().actors.front().work.front().hold + r.between(0, 3) * claim + r.between(0, 40 * hop + 60 * millisecond);
+    o.think = p.clients.front().actors.front().work.front().hold + r.between(0, 3) * claim +
+              r.between(0, 40 * hop + 60 * millisecond);
     o.patience = r.between(0, claim);
     o.cancel_after = r.between(0, claim);
     c.actors = {{{o}}};
@@ -255,10 +256,12 @@ fault_plan make_death(random_source& r, plan& p, nanos lease, nanos span) {
   return death;
 }
 
-// The owner dies, and roles change before its lease ends. A client learns of that through another lock, and asks for this one when those
-// in its queue may still be at the replica. Another one like it may be behind, and the first of the two give its wait up.
+// The owner dies, and roles change before its lease ends. A client learns of that through another lock, and asks for
+// this one when those in its queue may still be at the replica. Another one like it may be behind, and the first of the
+// two give its wait up.
 void come_late(random_source& r, plan& p, nanos lease) {
-  nanos const change = 12 * (p.latency + p.jitter) + r.between(200 * millisecond, 600 * millisecond), idle = r.between(0, lease * 3 / 4);
+  nanos const change = 12 * (p.latency + p.jitter) + r.between(200 * millisecond, 600 * millisecond),
+              idle = r.between(0, lease * 3 / 4);
   fault_plan death = make_death(r, p, lease, 0);
   death.at = change - r.between(0, 100 * millisecond);
   death.client = 0;
@@ -300,8 +303,8 @@ void come_late(random_source& r, plan& p, nanos lease) {
   p.clients.push_back(behind);
 }
 
-// A server that changes roles with its replica, or restarts, and keeps all its data. Nothing else is wrong: a client in the
-// queue is served when its turn comes, however late it has connected again.
+// A server that changes roles with its replica, or restarts, and keeps all its data. Nothing else is wrong: a client in
+// the queue is served when its turn comes, however late it has connected again.
 void make_regroup(random_source& r, plan& p) {
   p.in_order = true;
   p.spikes = 0;
@@ -354,7 +357,8 @@ void make_regroup(random_source& r, plan& p) {
     }
     p.faults.push_back(f);
     if (r.chance(20)) {
-      // The lease of the client that dies here ends about when the others come back: then their questions pass the lock on.
+      // The lease of the client that dies here ends about when the others come back: then their questions pass the lock
+      // on.
       fault_plan death = make_death(r, p, lease, span);
       death.at = std::max<nanos>(0, at - r.between(lease / 2, lease));
       p.faults.push_back(death);
@@ -366,8 +370,8 @@ void make_regroup(random_source& r, plan& p) {
   if (r.chance(20)) come_late(r, p, lease);
 }
 
-// An owner with a long lease gives the lock back to one with a short lease, which dies. Those behind it know of the long one. The first owner may
-// be gone by then, and so may the first in the queue.
+// An owner with a long lease gives the lock back to one with a short lease, which dies. Those behind it know of the
+// long one. The first owner may be gone by then, and so may the first in the queue.
 void make_short_after_long(random_source& r, plan& p) {
   p.names = 1;
   p.spikes = 0;
@@ -376,12 +380,15 @@ void make_short_after_long(random_source& r, plan& p) {
   p.server_drift_ppm = 0;
   nanos const hop = p.latency + p.jitter;
   nanos const claim = whole_ms(r.between(2, 6) * (50 * millisecond + 10 * hop));
-  // Not below 100 ms, the shortest lease that the client takes (src/client/api.cpp): the judges count on it (observer::to_be_told_by).
-  nanos const lease = whole_ms(r.between(8, 16) * claim), shorter = std::max(whole_ms(r.between(60, 150) * claim / 100), 100 * millisecond);
+  // Not below 100 ms, the shortest lease that the client takes (src/client/api.cpp): the judges count on it
+  // (observer::to_be_told_by).
+  nanos const lease = whole_ms(r.between(8, 16) * claim),
+              shorter = std::max(whole_ms(r.between(60, 150) * claim / 100), 100 * millisecond);
   nanos const apart = 4 * hop + 2 * millisecond;
   client_plan const model = p.clients.front();
   auto const deaf = r.between(0, 2), alive = r.between(1, 2), clients = 2 + deaf + alive;
-  nanos const begins = 20 * millisecond + p.connect_time + 40 * hop, all_there = begins + (clients + 1) * apart + 20 * hop;
+  nanos const begins = 20 * millisecond + p.connect_time + 40 * hop,
+              all_there = begins + (clients + 1) * apart + 20 * hop;
   nanos const handed_on = all_there + r.between(0, lease / 4);
   p.clients.clear();
   p.faults.clear();

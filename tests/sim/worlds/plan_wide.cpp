@@ -1,5 +1,6 @@
-// What plans drawn at large hardly ever come to because everything in them begins in the middle: ids, fences and clocks near their
-// edges, long claims, thousands of hand-offs, a wait that is cancelled twice, a process that wakes up to its own successor.
+// What plans drawn at large hardly ever come to because everything in them begins in the middle: ids, fences and clocks
+// near their edges, long claims, thousands of hand-offs, a wait that is cancelled twice, a process that wakes up to its
+// own successor.
 #include "protocol/wire.hpp"
 #include "sim/worlds/plan.hpp"
 #include "sim/worlds/random.hpp"
@@ -12,7 +13,8 @@ namespace {
 
 using kind = fault_plan::kind;
 
-/// When the server's clock begins. One that is before 2020 gives fences by counting, which a loss of data would begin anew.
+/// When the server's clock begins. One that is before 2020 gives fences by counting, which a loss of data would begin
+/// anew.
 void draw_clock(random_source& r, plan& p) {
   bool const keeps = !p.has({kind::server_wiped, kind::failover});
   std::int64_t const a_while = 300'000;
@@ -55,7 +57,8 @@ void draw_second_cancellations(random_source& r, plan& p) {
           o.cancel_after = o.patience + r.between(0, 2 * (p.latency + p.jitter));
         }
         o.cancel_again = static_cast<operation::cancels>(r.between(1, 3));
-        o.cancel_again_after = r.chance(70) ? r.between(0, 2 * (p.latency + p.jitter)) : r.between(0, c.settings.command_timeout.count());
+        o.cancel_again_after =
+            r.chance(70) ? r.between(0, 2 * (p.latency + p.jitter)) : r.between(0, c.settings.command_timeout.count());
       }
     }
   }
@@ -143,7 +146,9 @@ void draw_detaches(plan& p) {
   for (client_plan& c : p.clients) {
     nanos const lease = c.settings.lease.count();
     auto const later = [&] {
-      return r.chance(50) ? r.between(0, 4 * (p.latency + p.jitter)) : r.chance(80) ? r.between(0, lease / 2) : r.between(0, 2 * lease);
+      return r.chance(50)   ? r.between(0, 4 * (p.latency + p.jitter))
+             : r.chance(80) ? r.between(0, lease / 2)
+                            : r.between(0, 2 * lease);
     };
     for (actor_plan& a : c.actors) {
       for (operation& o : a.work) {
@@ -170,7 +175,9 @@ void draw_guarded_writes(plan& p) {
       for (operation& o : a.work) {
         if (!r.chance(50)) continue;
         o.guard_after = r.between(0, o.hold);
-        o.guard_flight = r.chance(40) ? 0 : r.chance(50) ? r.between(0, 4 * (p.latency + p.jitter)) : r.between(0, 2 * lease);
+        o.guard_flight = r.chance(40)   ? 0
+                         : r.chance(50) ? r.between(0, 4 * (p.latency + p.jitter))
+                                        : r.between(0, 2 * lease);
       }
     }
   }
@@ -190,11 +197,14 @@ void draw_refusals(random_source& r, plan& p) {
     f.client = static_cast<int>(r.below(static_cast<std::int64_t>(p.clients.size())));
     f.variant = static_cast<int>(r.below(60));
     p.in_order = false;  // a client may come back too late for its place
-    p.faults.insert(std::upper_bound(p.faults.begin(), p.faults.end(), f, [](auto const& a, auto const& b) { return a.at < b.at; }), f);
+    p.faults.insert(
+        std::upper_bound(p.faults.begin(), p.faults.end(), f, [](auto const& a, auto const& b) { return a.at < b.at; }),
+        f);
   };
   if (r.chance(6)) add(kind::deny, 2 * lease, 0);
   if (r.chance(6)) add(kind::refuse_greeting, 2 * lease, 0);
-  if (r.chance(8)) add(kind::slow, 2 * lease, r.between(millisecond, 2 * p.clients.front().settings.command_timeout.count()));
+  if (r.chance(8))
+    add(kind::slow, 2 * lease, r.between(millisecond, 2 * p.clients.front().settings.command_timeout.count()));
 }
 
 /// One client whose coroutines hand a lock on in memory until the index of the fence is used up, and then some.
@@ -245,11 +255,14 @@ void widen(plan& p) {
     c.id_jumps = r.chance(p.may_kill ? 25 : 75);
     // They can be guessed: not where a stranger forges.
     c.without_nonces = c.id_jumps && of_before.chance(50) && !p.has({kind::forge});
-    if (r.chance(15)) c.settings.claim = duration{r.between(c.settings.claim.count(), c.settings.lease.count()) / millisecond * millisecond};
+    if (r.chance(15))
+      c.settings.claim =
+          duration{r.between(c.settings.claim.count(), c.settings.lease.count()) / millisecond * millisecond};
   }
 }
 
-/// A process is paused while its permit ends and the next of its coroutines is granted it: when resumed it learns of both.
+/// A process is paused while its permit ends and the next of its coroutines is granted it: when resumed it learns of
+/// both.
 void make_standstill(plan& p) {
   random_source r{p.seed ^ 0x57a9'd511};
   if (p.clients.size() < 2 || !r.chance(5)) return;

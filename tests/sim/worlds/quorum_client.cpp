@@ -2,11 +2,15 @@
 
 #include <cstdio>
 
-// A process of the simulated world: the shell that src/client and src/servers/redis are, and the coroutines that use it.
+// A process of the simulated world: the shell that src/client and src/servers/redis are, and the coroutines that use
+// it.
 namespace conch::sim {
 
 quorum_client::quorum_client(quorum_world& w, int n)
-    : world{w}, number{n}, nonces{w.seed * 7000003 + static_cast<std::uint64_t>(n)}, leases{w.seed ^ 0x1ea5'e000 ^ static_cast<std::uint64_t>(n)} {
+    : world{w},
+      number{n},
+      nonces{w.seed * 7000003 + static_cast<std::uint64_t>(n)},
+      leases{w.seed ^ 0x1ea5'e000 ^ static_cast<std::uint64_t>(n)} {
   random_source& r = w.random();
   offset = r.between(0, 1'000'000) * millisecond;
   ppm = r.between(-2500, 2500);
@@ -58,7 +62,8 @@ void quorum_client::start() {
     sim_connection::habits how;
     how.tears = tears;
     how.in_turns = in_turns;
-    if (!world.calm && world.random().chance(20)) how.slowest_write = world.latency;  // (what is quick is judged where nobody is ill)
+    // (what is quick is judged where nobody is ill)
+    if (!world.calm && world.random().chance(20)) how.slowest_write = world.latency;
     how.dead_addresses = 5;
     if (!world.calm) {
       how.silent_addresses = 30;
@@ -67,7 +72,8 @@ void quorum_client::start() {
     one.connection = std::make_unique<sim_connection>(one, settings, id, world.random().next(), how);
     one.connection->report_to(one);
     // The attempt is three digits of a vote's id.
-    if (world.random().chance(30)) one.protocol->ids().skip(static_cast<std::uint64_t>(world.random().between(990, 999)));
+    if (world.random().chance(30))
+      one.protocol->ids().skip(static_cast<std::uint64_t>(world.random().between(990, 999)));
   }
   cohort->use(*owner);
   for (auto const& one : ways_) one->want_connection();
@@ -125,8 +131,9 @@ void quorum_client::pause(nanos length) {
 
 bool quorum_client::settled() const {
   if (!alive) return true;
-  return owner->pending() == 0 &&
-         std::all_of(ways_.begin(), ways_.end(), [](auto const& one) { return one->protocol->connected() && one->protocol->settled(); });
+  return owner->pending() == 0 && std::all_of(ways_.begin(), ways_.end(), [](auto const& one) {
+           return one->protocol->connected() && one->protocol->settled();
+         });
 }
 
 std::string quorum_client::describe() const {
@@ -141,15 +148,16 @@ std::string quorum_client::describe() const {
   statistics s;
   owner->report(s);
   for (std::size_t i = 0; i < s.servers.size(); ++i) {
-    text += " [" + std::to_string(i) + (s.servers[i].connected ? " up" : " down") + ", owed " + std::to_string(s.servers[i].cleanups_pending) +
-            (ways_[i]->protocol->settled() ? "" : ", busy") + "]";
+    text += " [" + std::to_string(i) + (s.servers[i].connected ? " up" : " down") + ", owed " +
+            std::to_string(s.servers[i].cleanups_pending) + (ways_[i]->protocol->settled() ? "" : ", busy") + "]";
   }
   return text;
 }
 
 bool quorum_client::finished() const {
   if (!alive) return true;
-  return !paused && std::all_of(coroutines_.begin(), coroutines_.end(), [](coroutine const& c) { return c.left == 0 && !c.busy; });
+  return !paused &&
+         std::all_of(coroutines_.begin(), coroutines_.end(), [](coroutine const& c) { return c.left == 0 && !c.busy; });
 }
 
 // ---------------------------------------------------------------------------------------------------------- the shell
@@ -204,7 +212,8 @@ void quorum_client::way::connected_as(protocol::session const& s, time_point now
 }
 
 void quorum_client::way::disconnected(std::string_view why, time_point now) {
-  if (why != "cut" && why != why_dropped) throw violation{10, "the connection does not understand what the server sent: " + std::string{why}};
+  if (why != "cut" && why != why_dropped)
+    throw violation{10, "the connection does not understand what the server sent: " + std::string{why}};
   protocol->receiver().disconnected(why, now);
 }
 
@@ -285,7 +294,9 @@ void quorum_client::on_released(engine::acquisition& a, bool was_held, error_cod
   notices_.push_back({notice::kind::released, &h});
 }
 
-void quorum_client::on_extended(engine::acquisition& a, bool is_held, error_code why) { world.extended(static_cast<quorum_hold&>(a), is_held, why); }
+void quorum_client::on_extended(engine::acquisition& a, bool is_held, error_code why) {
+  world.extended(static_cast<quorum_hold&>(a), is_held, why);
+}
 
 // ----------------------------------------------------------------------------------------------------- the coroutines
 
@@ -305,7 +316,8 @@ void quorum_client::think(int which) {
   nanos delay = r.chance(50) ? r.between(0, 300) * microsecond : r.between(0, 100) * millisecond;
   // All at the same time, for votes that are split.
   constexpr nanos beat = 60 * millisecond;
-  if (world.bursts && r.chance(70)) delay = (world.now() / beat + 1) * beat - world.now() + r.between(0, world.latency / 2);
+  if (world.bursts && r.chance(70))
+    delay = (world.now() / beat + 1) * beat - world.now() + r.between(0, world.latency / 2);
   later(which, delay, &quorum_client::ask);
 }
 
@@ -369,8 +381,10 @@ void quorum_client::hear(notice const& n) {
                                         : r.between(0, 2 * world.lease);
     later(which, inside, &quorum_client::leave);
     if (leases.chance(20)) later(which, leases.between(0, inside), &quorum_client::extend);
-    if (leases.chance(5)) later(which, leases.between(0, inside), &quorum_client::extend);  // perhaps while the first is under way
-    if (world.foreign && r.chance(10)) world.after(inside * r.between(50, 100) / 100, [this, name = h.name] { world.delete_by_hand(name); });
+    // perhaps while the first is under way
+    if (leases.chance(5)) later(which, leases.between(0, inside), &quorum_client::extend);
+    if (world.foreign && r.chance(10))
+      world.after(inside * r.between(50, 100) / 100, [this, name = h.name] { world.delete_by_hand(name); });
   } else if (n.what == notice::kind::lost) {
     ++me.round;
     later(which, r.between(0, 2000) * microsecond, &quorum_client::leave);

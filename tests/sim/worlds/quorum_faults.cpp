@@ -6,10 +6,12 @@
 namespace conch::sim {
 
 void quorum_world::plan_faults() {
-  for (std::int64_t n = random_.between(1, 8); n > 0; --n) after(random_.between(0, 3500) * millisecond, [this] { strike(); });
+  for (std::int64_t n = random_.between(1, 8); n > 0; --n)
+    after(random_.between(0, 3500) * millisecond, [this] { strike(); });
   if (steps) {
     for (std::int64_t n = random_.between(1, 5); n > 0; --n) {
-      after(random_.between(0, 3500) * millisecond, [this] { step_clock(static_cast<int>(random_.below(servers_count))); });
+      after(random_.between(0, 3500) * millisecond,
+            [this] { step_clock(static_cast<int>(random_.below(servers_count))); });
     }
   }
   if (seldom) open_windows();
@@ -18,12 +20,15 @@ void quorum_world::plan_faults() {
     after(random_.between(1, 3) * second - random_.between(10, 150) * millisecond, [this] { forget_everything(); });
   }
   if (foreign) {
-    after(random_.between(0, 3000) * millisecond,
-          [this] { be_in_the_way(static_cast<int>(random_.below(servers_count)), random_.between(5, 500) * millisecond); });
+    after(random_.between(0, 3000) * millisecond, [this] {
+      be_in_the_way(static_cast<int>(random_.below(servers_count)), random_.between(5, 500) * millisecond);
+    });
   }
 }
 
-bool quorum_world::reachable(int client, int which) const { return !seldom || which != 0 || window_[static_cast<std::size_t>(client)]; }
+bool quorum_world::reachable(int client, int which) const {
+  return !seldom || which != 0 || window_[static_cast<std::size_t>(client)];
+}
 
 /// To the first server, now and then, for some; and the others do not answer at once all the time.
 void quorum_world::open_windows() {
@@ -36,7 +41,8 @@ void quorum_world::open_windows() {
         if (healing_) return;
         window_[i] = false;
         for (auto const& l : links_) {
-          if (l->client == static_cast<int>(i) && l->server == 0 && l->client_open && !l->cut) cut(l, random_.between(0, 30) * millisecond, 0);
+          if (l->client == static_cast<int>(i) && l->server == 0 && l->client_open && !l->cut)
+            cut(l, random_.between(0, 30) * millisecond, 0);
         }
       });
     }
@@ -54,7 +60,8 @@ void quorum_world::step_clock(int which) {
   server& s = *servers_[static_cast<std::size_t>(which)];
   std::int64_t const before = s.offset_us;
   // Back only, or anywhere.
-  s.offset_us = random_.chance(70) ? random_.between(std::min(-farthest_us(), before), before) : random_.between(-farthest_us(), farthest_us());
+  s.offset_us = random_.chance(70) ? random_.between(std::min(-farthest_us(), before), before)
+                                   : random_.between(-farthest_us(), farthest_us());
   (s.offset_us > before ? forgot : s.set_back) = true;
   say("fault: the clock of server ", which, " is set by ", s.offset_us - before, " us");
   ill(s, now_);
@@ -88,7 +95,8 @@ void quorum_world::delete_by_hand(int name) {
   say("fault: somebody deletes lock ", name, " at ", count, " servers, from ", first);
   for (auto i = first; i < first + count; ++i) {
     auto const which = static_cast<int>(i % servers_count);
-    if (servers_[static_cast<std::size_t>(which)]->up) by_hand(which, {"DEL", keys_[static_cast<std::size_t>(name)]}, name);
+    if (servers_[static_cast<std::size_t>(which)]->up)
+      by_hand(which, {"DEL", keys_[static_cast<std::size_t>(name)]}, name);
   }
 }
 
@@ -169,18 +177,23 @@ void quorum_world::strike() {
 void quorum_world::ask_slowly(quorum_client& c, int slowest_server) {
   if (healing_) return;
   say("fault: client ", c.number, " is slow to ask, and then is paused");
-  nanos const begins = random_.between(0, claim / 2), length = random_.between(claim, 3 * claim), goes_on = begins + length;
-  bool const few = random_.chance(80);  // what it is granted then stands on few votes: one is still to come, and one is not confirmed
+  nanos const begins = random_.between(0, claim / 2), length = random_.between(claim, 3 * claim),
+              goes_on = begins + length;
+  // what it is granted then stands on few votes: one is still to come, and one is not confirmed
+  bool const few = random_.chance(80);
   for (auto const& l : links_) {
     if (l->client != c.number || !l->client_open || l->cut || l->held_up_until > now_) continue;
     bool const to_come = few && l->server == slowest_server;
-    l->held_up_until = now_ + (to_come ? goes_on + random_.between(claim / 3, claim) : random_.between(claim / 2, 2 * claim));
+    l->held_up_until =
+        now_ + (to_come ? goes_on + random_.between(claim / 3, claim) : random_.between(claim / 2, 2 * claim));
   }
   trouble(now_ + (few ? 4 : 2) * claim);
   after(begins, [&c, length] { c.pause(length); });
   if (!few) return;
-  nanos const breaks = random_.chance(50) ? random_.between(0, claim / 3) : random_.between(0, 4 * latency);  // while it is confirmed
-  after(goes_on + breaks, [this, &c, which = (slowest_server + 1) % servers_count] { break_connections(c.number, which, 2 * claim); });
+  // while it is confirmed
+  nanos const breaks = random_.chance(50) ? random_.between(0, claim / 3) : random_.between(0, 4 * latency);
+  after(goes_on + breaks,
+        [this, &c, which = (slowest_server + 1) % servers_count] { break_connections(c.number, which, 2 * claim); });
 }
 
 void quorum_world::break_connections(int client, int which, nanos latest) {
@@ -241,7 +254,8 @@ void quorum_world::forget_everything() {
   say("fault: a majority restarts empty, and the holder is paused");
   w.active.front()->client->pause(2 * lease);
   auto const first = static_cast<std::size_t>(random_.below(servers_count));
-  for (std::size_t i = 0; i < needed; ++i) stop_server(static_cast<int>((first + i) % servers_.size()), false, random_.between(1, 8) * millisecond);
+  for (std::size_t i = 0; i < needed; ++i)
+    stop_server(static_cast<int>((first + i) % servers_.size()), false, random_.between(1, 8) * millisecond);
 }
 
 void quorum_world::stop_server(int which, bool keep, nanos length) {

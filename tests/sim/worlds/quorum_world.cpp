@@ -9,10 +9,15 @@
 #include <algorithm>
 #include <utility>
 
-// The servers and the network; quorum_faults.cpp has the faults, quorum_client.cpp the processes, and judges/quorum_*.cpp the judge.
+// The servers and the network; quorum_faults.cpp has the faults, quorum_client.cpp the processes, and
+// judges/quorum_*.cpp the judge.
 namespace conch::sim {
 
-quorum_world::quorum_world(std::uint64_t with_seed, bool traced) : seed{with_seed}, traced_{traced}, random_{seed}, troubles_{seed ^ 0xe44'0425} {
+quorum_world::quorum_world(std::uint64_t with_seed, bool traced)
+    : seed{with_seed},
+      traced_{traced},
+      random_{seed},
+      troubles_{seed ^ 0xe44'0425} {
   random_source& r = random_;
   use_small_steps(random_source{seed ^ 0x57e9'5000}.chance(50));
   constexpr int sizes[] = {3, 3, 4, 5, 5, 5, 7};
@@ -26,7 +31,8 @@ quorum_world::quorum_world(std::uint64_t with_seed, bool traced) : seed{with_see
   claim = r.chance(90) ? r.between(3, 8) * 50 * millisecond : lease * r.between(50, 100) / 100;
   if (r.chance(15)) {
     // Numbers get a digit more, or are zero and less.
-    constexpr std::int64_t edges[] = {protocol::fence_epoch_us + 100'000'000'000'000, protocol::fence_epoch_us, 1'000'000'000'000'000};
+    constexpr std::int64_t edges[] = {protocol::fence_epoch_us + 100'000'000'000'000, protocol::fence_epoch_us,
+                                      1'000'000'000'000'000};
     // Fences that are not strict, and those of servers that forget, follow the clocks, and these begin in 2020.
     epoch_us_ = edges[r.below(strict && !fresh_rule ? std::ssize(edges) : 1)] - r.between(0, 5'000'000);
   }
@@ -40,7 +46,8 @@ quorum_world::quorum_world(std::uint64_t with_seed, bool traced) : seed{with_see
   no_kill = !calm && !steps && r.chance(20);
   for (int i = 0; i < servers_count; ++i) {
     auto s = std::make_unique<server>();
-    s->offset_us = seldom ? (i == 0 ? r.between(3, 8) * 1'000'000 : r.between(-20'000, 20'000)) : r.between(-farthest_us(), farthest_us());
+    s->offset_us = seldom ? (i == 0 ? r.between(3, 8) * 1'000'000 : r.between(-20'000, 20'000))
+                          : r.between(-farthest_us(), farthest_us());
     s->ppm = r.between(-2500, 2500);
     s->locks.resize(static_cast<std::size_t>(names));
     s->started_us = clock_us(*s) - 3'600'000'000;
@@ -86,7 +93,9 @@ void quorum_world::run() {
     });
   if (!calm && !slow) plan_faults();
   for (int i = 0; i < servers_count; ++i) patrols(i);
-  auto const finished = [&] { return revivals_ == 0 && std::all_of(clients_.begin(), clients_.end(), [](auto const& c) { return c->finished(); }); };
+  auto const finished = [&] {
+    return revivals_ == 0 && std::all_of(clients_.begin(), clients_.end(), [](auto const& c) { return c->finished(); });
+  };
   (void)pass_until(4 * second, [] { return false; });
   say("all faults are over");
   healing_ = true;
@@ -101,7 +110,9 @@ void quorum_world::run() {
     }
     throw violation{4, "somebody still waits long after all faults were over:" + who};
   }
-  auto const settled = [&] { return std::all_of(clients_.begin(), clients_.end(), [](auto const& c) { return c->settled(); }); };
+  auto const settled = [&] {
+    return std::all_of(clients_.begin(), clients_.end(), [](auto const& c) { return c->settled(); });
+  };
   if (!pass_until(now_ + 4 * lease + 5 * second, settled)) {
     std::string who;
     for (auto const& c : clients_) {
@@ -129,9 +140,11 @@ void quorum_world::nothing_left() {
         return std::any_of(clients_.begin(), clients_.end(), [&](auto const& c) { return c->alive && c->owns(text); });
       };
       std::string const* const lock = servers_[i]->model.text_at(key);
-      if (lock != nullptr && living(*lock)) throw violation{6, "server " + std::to_string(i) + " still has the lock for " + *lock};
+      if (lock != nullptr && living(*lock))
+        throw violation{6, "server " + std::to_string(i) + " still has the lock for " + *lock};
       for (value const& item : servers_[i]->model.peek(key + ":q").items) {
-        if (living(item.items[0].text)) throw violation{6, "server " + std::to_string(i) + " still has in line " + item.items[0].text};
+        if (living(item.items[0].text))
+          throw violation{6, "server " + std::to_string(i) + " still has in line " + item.items[0].text};
       }
     }
   }
@@ -147,7 +160,9 @@ nanos quorum_world::delay() {
   return usual + longer;
 }
 
-std::int64_t quorum_world::clock_us(server const& s) const { return epoch_us_ + s.offset_us + (now_ + now_ * s.ppm / 1'000'000) / microsecond; }
+std::int64_t quorum_world::clock_us(server const& s) const {
+  return epoch_us_ + s.offset_us + (now_ + now_ * s.ppm / 1'000'000) / microsecond;
+}
 
 void quorum_world::set_clock(server& s) { s.model.set_time_us(clock_us(s)); }
 
@@ -161,7 +176,8 @@ quorum_world::link_ptr quorum_world::connect(int client, int to) {
   after(delay(), [this, l] {
     server& s = *servers_[static_cast<std::size_t>(l->server)];
     if (!s.up || s.stalled_until > now_ || !reachable(l->client, l->server)) {
-      after(random_.between(1, 30) * millisecond, [this, l] { clients_[static_cast<std::size_t>(l->client)]->lost_link(l, "no connection"); });
+      after(random_.between(1, 30) * millisecond,
+            [this, l] { clients_[static_cast<std::size_t>(l->client)]->lost_link(l, "no connection"); });
       return;
     }
     set_clock(s);
@@ -283,7 +299,8 @@ void quorum_world::refuse_call(link_ptr const& l, std::span<std::string_view con
   server& s = *servers_[static_cast<std::size_t>(l->server)];
   std::string_view const id = argv[3 + static_cast<std::size_t>(number(argv[2]))];
   say("server ", l->server, ": client ", l->client, " ", script_name(argv[1]), " ", id, " -> ", s.says);
-  if (script_name(argv[1]) == "release") (s.says.starts_with("NOPERM") || s.says.starts_with("WRONGTYPE") ? s.denied : s.put_off).emplace_back(id);
+  if (script_name(argv[1]) == "release")
+    (s.says.starts_with("NOPERM") || s.says.starts_with("WRONGTYPE") ? s.denied : s.put_off).emplace_back(id);
   if (script_name(argv[1]) != "acquire" || s.says.starts_with("READONLY")) return;
   // What was held up comes all at once, also what connections sent that are gone.
   if (!l->client_open || s.stalled_until == now_ || l->held_up_until == now_) return;
@@ -293,8 +310,9 @@ void quorum_world::refuse_call(link_ptr const& l, std::span<std::string_view con
   if (times++ == 0) return;
   constexpr nanos shortest_pause = 15 * millisecond;
   if (times > 6 + (now_ - since) / shortest_pause) {
-    throw violation{10, "client " + std::to_string(l->client) + " has asked server " + std::to_string(l->server) + " " + std::to_string(times) +
-                            " times within " + std::to_string((now_ - since) / millisecond) + " ms, and is refused"};
+    throw violation{10, "client " + std::to_string(l->client) + " has asked server " + std::to_string(l->server) + " " +
+                            std::to_string(times) + " times within " + std::to_string((now_ - since) / millisecond) +
+                            " ms, and is refused"};
   }
 }
 
@@ -312,7 +330,8 @@ void quorum_world::answer(link_ptr const& l, std::string bytes) {
 void quorum_world::hang_up(link_ptr const& l, bool silently) {
   if (!l->client_open) return;
   l->client_open = false;
-  nanos const noticed = silently ? random_.between(0, 2 * lease / millisecond) * millisecond : std::max(l->last_up - now_, delay());
+  nanos const noticed =
+      silently ? random_.between(0, 2 * lease / millisecond) * millisecond : std::max(l->last_up - now_, delay());
   trouble(now_ + noticed);
   after(noticed, [this, l] {
     if (!l->server_open) return;

@@ -69,11 +69,14 @@ class quorum_world {
 
   struct server {
     redis_model model;
-    std::vector<seen_lock> locks;                                       // by name
-    std::vector<id_text> forsaken;                                      // votes that ended by themselves just now
-    std::vector<id_text> denied;                                        // their releases were denied for good: their places stay in the queue
-    std::vector<id_text> put_off;                                       // their releases were refused for now: they are repeated after a pause
-    std::vector<id_text> patient;                                       // their releases wait for the next in the queue to connect again
+    std::vector<seen_lock> locks;   // by name
+    std::vector<id_text> forsaken;  // votes that ended by themselves just now
+    // their releases were denied for good: their places stay in the queue
+    std::vector<id_text> denied;
+    // their releases were refused for now: they are repeated after a pause
+    std::vector<id_text> put_off;
+    // their releases wait for the next in the queue to connect again
+    std::vector<id_text> patient;
     std::map<redis_model::connection_id, std::shared_ptr<link>> links;  // of this run
     nanos disturbed = 0;                                                // the last time anything was wrong with it
     std::int64_t offset_us = 0, ppm = 0;
@@ -148,7 +151,8 @@ class quorum_world {
   bool strict = false, calm = false, fresh_rule = false, bursts = false;
   // Nobody is ill, but the network is slow now and then, to most servers at a time.
   bool slow = false;
-  // A server far ahead of the others, from which a client seldom receives anything, and clients that die when they have been granted.
+  // A server far ahead of the others, from which a client seldom receives anything, and clients that die when they have
+  // been granted.
   bool seldom = false;
   // Clocks of servers may be set, within what fences allow; keys of others may be in the way of the lock.
   bool steps = false, foreign = false;
@@ -161,7 +165,8 @@ class quorum_world {
   nanos lease = 0, claim = 0, latency = 0, jitter = 0;
   std::uint64_t new_process() { return ++processes_; }
   std::uint64_t new_serial() { return ++serials_; }
-  static constexpr nanos spike = 20 * millisecond;  // now and then something is as much longer on its way, for no reason
+  // now and then something is as much longer on its way, for no reason
+  static constexpr nanos spike = 20 * millisecond;
   nanos slowest() const { return slow ? std::min(claim / 4, lease / 12) : 0; }
   std::vector<std::string> lines;
   quorum_outcome result;
@@ -314,15 +319,16 @@ struct quorum_hold : engine::acquisition {
   bool full = false;
   bool brief = false;  // granted for so short a time that it may end before it can be confirmed
   bool released_valid = false;
-  // Another lease was asked for; less than 0: no answer is due. The least of its leases, which the margin may be that of.
+  // Another lease was asked for; less than 0: no answer is due. The least of its leases, which the margin may be that
+  // of.
   nanos extension_asked_at = -1;
   time_point extended_at{};
   duration least_lease{};
   // Active: since when nothing can have come between it and its vote; 0: there is none.
   std::array<nanos, quorum::most_servers> votes_since{};
   std::set<int> refusing{};  // servers that have said since that it is not ours
-  // Active, by server: when it has confirmed its vote, and by when the client learns so; and since when it has reported that it has none (0: it has
-  // not).
+  // Active, by server: when it has confirmed its vote, and by when the client learns so; and since when it has reported
+  // that it has none (0: it has not).
   struct word {
     nanos said, heard;
   };
@@ -372,7 +378,9 @@ class quorum_client final : public engine::acquisition_events, public engine::lo
 
   quorum_world& world;
   int const number;
-  bool owns(std::string_view grant_id) const { return grant_id.size() > id.size() && grant_id[id.size()] == '.' && grant_id.starts_with(id); }
+  bool owns(std::string_view grant_id) const {
+    return grant_id.size() > id.size() && grant_id[id.size()] == '.' && grant_id.starts_with(id);
+  }
 
   bool alive = false, paused = false;
   int slow_at_next = -1;  // a server: at the next acquire the client is slow to ask, and that server is the slowest

@@ -21,7 +21,9 @@ class random_source {
   }
 
   // 0 up to count - 1. The bias of the modulo does not matter here.
-  std::int64_t below(std::int64_t count) { return count <= 1 ? 0 : static_cast<std::int64_t>(next() % static_cast<std::uint64_t>(count)); }
+  std::int64_t below(std::int64_t count) {
+    return count <= 1 ? 0 : static_cast<std::int64_t>(next() % static_cast<std::uint64_t>(count));
+  }
 
   std::int64_t between(std::int64_t least, std::int64_t most) { return least + below(most - least + 1); }
 

@@ -24,7 +24,8 @@ fault_plan draw_promotion(random_source& r, plan& p, nanos lease, nanos until) {
   return f;
 }
 
-/// In half of these schedules nothing but the master changes; in the others clients do not reach all Sentinels all the time.
+/// In half of these schedules nothing but the master changes; in the others clients do not reach all Sentinels all the
+/// time.
 void draw_sentinels(random_source& r, plan& p, nanos lease, nanos until) {
   p.sentinels = static_cast<int>(r.between(1, 3));
   p.last_sentinel_lies = p.sentinels > 1 && r.chance(40);
@@ -47,7 +48,9 @@ plan make_lossy(plan p) {
   keep_holds(p);
   p.in_order = p.orders = false;
   p.replicas = static_cast<int>(r.between(1, 2));
-  p.replication_delay = r.chance(30) ? 0 : r.chance(60) ? r.between(0, 5 * millisecond) : r.between(0, 100 * millisecond);
+  p.replication_delay = r.chance(30)   ? 0
+                        : r.chance(60) ? r.between(0, 5 * millisecond)
+                                       : r.between(0, 100 * millisecond);
   // A loss of data begins anew what counts from the last fence and not from the clock.
   p.first_fences.clear();
   p.epoch_us = std::max(p.epoch_us, plan{}.epoch_us);
@@ -75,7 +78,8 @@ plan make_lossy(plan p) {
   nanos const lease = p.clients.front().settings.lease.count();
   fault_plan const first = draw_promotion(r, p, lease, span);
   p.faults.push_back(first);
-  // Back to the first it does not go: what is under way to a server that was the master before would be carried out there.
+  // Back to the first it does not go: what is under way to a server that was the master before would be carried out
+  // there.
   if (p.replicas == 2 && r.chance(30)) {
     p.faults.back().name = 0;
     fault_plan next = draw_promotion(r, p, lease, span);
@@ -98,8 +102,8 @@ plan make_replicas_plan(std::uint64_t seed) {
   plan p = make_plan(seed);
   p.leases_differ = false;
   if (!p.in_order) return make_lossy(std::move(p));
-  // The same master and replica change roles in good order, and nothing is lost (make_regroup in plan_rare.cpp): so the order of the line is kept,
-  // and no waiter misses its turn.
+  // The same master and replica change roles in good order, and nothing is lost (make_regroup in plan_rare.cpp): so the
+  // order of the line is kept, and no waiter misses its turn.
   p.replicas = 1;
   return p;
 }
@@ -109,7 +113,8 @@ nanos ahead_at_most(plan const& p) {
   for (client_plan const& c : p.clients) {
     auto const look = [&](nanos lease) {
       nanos const valid = protocol::good_for(duration{lease}).count();
-      nanos const by_servers = valid + valid / 1'000'000 * (p.server_drift_ppm - c.drift_ppm) + valid / 20'000;  // and what squares of rates add
+      // and what squares of rates add
+      nanos const by_servers = valid + valid / 1'000'000 * (p.server_drift_ppm - c.drift_ppm) + valid / 20'000;
       most = std::min(most, lease - by_servers - millisecond);  // times of day are whole milliseconds
     };
     look(c.settings.lease.count());
@@ -135,7 +140,8 @@ plan make_synced_plan(std::uint64_t seed) {
   p.waits_for_own_writes = r.chance(70);
   for (client_plan& c : p.clients) {
     c.settings.sync_replicas = static_cast<std::size_t>(p.replicas);
-    c.settings.sync_timeout = std::max<duration>(std::min(c.settings.command_timeout, c.settings.claim / 3), std::chrono::milliseconds{1});
+    c.settings.sync_timeout =
+        std::max<duration>(std::min(c.settings.command_timeout, c.settings.claim / 3), std::chrono::milliseconds{1});
     // To the second replica and back, with room: a client that always waits for too short a time never has a lock.
     p.replication_delay = std::min<nanos>(p.replication_delay, c.settings.sync_timeout.count() / 8);
     for (actor_plan const& actor : c.actors) {
@@ -161,7 +167,8 @@ plan make_synced_permits_plan(std::uint64_t seed, engine::permit_kind kind) {
   nanos timeout = p.longest_lease(), shortest = timeout;  // of all clients
   for (client_plan& c : p.clients) {
     c.settings.sync_replicas = static_cast<std::size_t>(p.replicas);
-    c.settings.sync_timeout = std::max<duration>(std::min(c.settings.command_timeout, c.settings.claim / 3), std::chrono::milliseconds{1});
+    c.settings.sync_timeout =
+        std::max<duration>(std::min(c.settings.command_timeout, c.settings.claim / 3), std::chrono::milliseconds{1});
     timeout = std::min<nanos>(timeout, c.settings.sync_timeout.count());
     for (actor_plan& a : c.actors) {
       for (operation& o : a.work) {
@@ -172,8 +179,8 @@ plan make_synced_permits_plan(std::uint64_t seed, engine::permit_kind kind) {
       }
     }
   }
-  // A client that always waits for too short a time never has a permit. So slow replicas are slow for a while, and then as quick as the others: one
-  // that has waited meanwhile is due P4.
+  // A client that always waits for too short a time never has a permit. So slow replicas are slow for a while, and then
+  // as quick as the others: one that has waited meanwhile is due P4.
   p.replication_delay = std::min(r.between(0, timeout / 8), shortest / 16);
   if (r.chance(60)) {
     p.slow_delay = r.between(timeout / 4, 2 * timeout);

@@ -14,7 +14,9 @@ engine::milliseconds as_ms(nanos n) { return engine::milliseconds{n / millisecon
 }  // namespace
 
 void sim_client::later(actor& a, nanos delay, void (sim_client::*what)(actor&, time_point)) {
-  auto is_void = [this, &a, round = a.round, mine = process_] { return !alive_ || process_ != mine || a.round != round; };
+  auto is_void = [this, &a, round = a.round, mine = process_] {
+    return !alive_ || process_ != mine || a.round != round;
+  };
   auto then = [this, &a, is_void, what] {
     if (is_void()) return;
     input([this, &a, round = a.round, what](time_point now) {
@@ -24,8 +26,11 @@ void sim_client::later(actor& a, nanos delay, void (sim_client::*what)(actor&, t
   // Where every order is tried, the user takes no time, but any, unless the plan says how long.
   if (steps* const order = world_.order(); order != nullptr && delay < millisecond) {
     bool const cancels = what == &sim_client::cancel_now;
-    auto nothing_to_do = [is_void, cancels, &a] { return is_void() || (cancels && (a.outer == nullptr || !a.outer->waiting)); };
-    order->add({stream_of_user(), of_client(number_), world_.now() + world_.schedule().jitter, 0, std::move(then), std::move(nothing_to_do)});
+    auto nothing_to_do = [is_void, cancels, &a] {
+      return is_void() || (cancels && (a.outer == nullptr || !a.outer->waiting));
+    };
+    order->add({stream_of_user(), of_client(number_), world_.now() + world_.schedule().jitter, 0, std::move(then),
+                std::move(nothing_to_do)});
   } else {
     world_.after(delay, std::move(then));
   }
@@ -90,7 +95,8 @@ void sim_client::ask(actor& a, std::unique_ptr<sim_acquisition>& slot, int name,
   plan const& all = world_.schedule();
   if (all.permits != engine::permit_kind::none) {
     x.owner = o.visited;
-    x.permit = {all.permits, all.limit, o.weight, static_cast<std::uint32_t>(random_.below(all.limit)), o.visited, o.weight == 0};
+    x.permit = {all.permits, all.limit,    o.weight, static_cast<std::uint32_t>(random_.below(all.limit)),
+                o.visited,   o.weight == 0};
   }
   world_.watcher().asked(x);
   if (plan_.id_jumps && server_->ids().last() < 1'000'000'000'000 && random_.chance(60)) {
@@ -124,7 +130,8 @@ void sim_client::cancel_again(actor& a, time_point now) {
   x->cancelled_again = true;
   x->cancelled_again_at = world_.now();
   x->cancel_again_as = static_cast<engine::cancel_type>(static_cast<int>(current(a).cancel_again) - 1);
-  world_.say("client " + std::to_string(number_) + " cancels its wait for lock " + std::to_string(x->lock_number) + " once more");
+  world_.say("client " + std::to_string(number_) + " cancels its wait for lock " + std::to_string(x->lock_number) +
+             " once more");
   cancel(*x, x->cancel_again_as, now);
 }
 
@@ -144,7 +151,8 @@ void sim_client::hear(notice const& n) {
     case notice::kind::acquired: heard_acquired(n, now); return;
     case notice::kind::lost:
       world_.say("client " + std::to_string(number_) + " loses lock " + std::to_string(x.lock_number));
-      if (a.at == actor::state::inside || a.at == actor::state::acquiring) later(a, current(a).after_loss, &sim_client::leave);
+      if (a.at == actor::state::inside || a.at == actor::state::acquiring)
+        later(a, current(a).after_loss, &sim_client::leave);
       return;
     case notice::kind::detached:
       world_.say("client " + std::to_string(number_) + " has let go of lock " + std::to_string(x.lock_number) +
@@ -170,10 +178,11 @@ void sim_client::heard_acquired(notice const& n, time_point now) {
   actor& a = *x.who;
   bool const granted = n.how == engine::acquired::granted;
   if (world_.tracing()) {
-    std::string const what =
-        granted ? " has lock " + std::to_string(x.lock_number) + ", fence " + std::to_string(x.fence) + " id " + engine::to_text(x.id)
-        : n.how == engine::acquired::busy ? " finds lock " + std::to_string(x.lock_number) + " busy"
-                                          : " does not get lock " + std::to_string(x.lock_number) + ": " + n.why.message();
+    std::string const what = granted ? " has lock " + std::to_string(x.lock_number) + ", fence " +
+                                           std::to_string(x.fence) + " id " + engine::to_text(x.id)
+                             : n.how == engine::acquired::busy
+                                 ? " finds lock " + std::to_string(x.lock_number) + " busy"
+                                 : " does not get lock " + std::to_string(x.lock_number) + ": " + n.why.message();
     world_.say("client " + std::to_string(number_) + what);
   }
   operation const& o = current(a);
@@ -212,7 +221,8 @@ void sim_client::heard_acquired(notice const& n, time_point now) {
 void sim_client::downgrade(actor& a, time_point now) {
   if (a.outer == nullptr || a.at != actor::state::inside || a.outer->at != engine::acquisition::phase::holding) return;
   if (a.outer->permit.weight <= current(a).downgrade_to) return;
-  world_.say("client " + std::to_string(number_) + " makes its permit smaller of lock " + std::to_string(a.outer->lock_number));
+  world_.say("client " + std::to_string(number_) + " makes its permit smaller of lock " +
+             std::to_string(a.outer->lock_number));
   a.downgrade = std::make_unique<engine::admin_request>();
   engine::admin_request& i = *a.downgrade;
   i.what = engine::admin_request::kind::downgrade;
@@ -238,8 +248,8 @@ void sim_client::extend(actor& a, time_point now) {
   operation const& o = current(a);
   sim_acquisition& x = *a.outer;
   if (world_.tracing()) {
-    world_.say("client " + std::to_string(number_) + " asks for a lease of " + std::to_string(o.extend_to / millisecond) + " ms for lock " +
-               std::to_string(x.lock_number));
+    world_.say("client " + std::to_string(number_) + " asks for a lease of " +
+               std::to_string(o.extend_to / millisecond) + " ms for lock " + std::to_string(x.lock_number));
   }
   x.extended_at = now;
   x.extension_asked_at = world_.now();
@@ -257,7 +267,8 @@ void sim_client::on_admin_answered(engine::admin_request& i, engine::admin_resul
   if (levels_->answered(i, why)) return;
   bool const done = !why && result.count == 1;
   if (world_.tracing())
-    world_.say("client " + std::to_string(number_) + (done ? " has a smaller permit of " : " has no smaller permit of ") + i.name);
+    world_.say("client " + std::to_string(number_) +
+               (done ? " has a smaller permit of " : " has no smaller permit of ") + i.name);
 }
 
 void sim_client::go_deeper(actor& a, time_point now) {
@@ -293,7 +304,8 @@ void sim_client::leave(actor& a, time_point now) {
 
 void sim_client::let_go(actor& a, time_point now) {
   sim_acquisition& x = *a.outer;
-  if (world_.tracing()) world_.say("client " + std::to_string(number_) + " lets go of lock " + std::to_string(x.lock_number));
+  if (world_.tracing())
+    world_.say("client " + std::to_string(number_) + " lets go of lock " + std::to_string(x.lock_number));
   a.at = actor::state::releasing;
   ++a.round;
   a.releasing = 1;

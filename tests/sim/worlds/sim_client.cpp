@@ -18,13 +18,21 @@ std::string words_of(protocol::push const& p) {
   return std::visit(
       overloaded{
           [](protocol::pushed_grant const& g) { return "pushed " + to_text(g.id) + " for " + std::string{g.name}; },
-          [](protocol::request_to_let_go const& r) { return "asked for " + to_text(r.id) + " of " + std::string{r.name}; },
-          [](protocol::end_of_hold const& e) { return "told that " + std::string{e.name} + " is free, which " + to_text(e.id) + " waits for"; },
-          [](protocol::revocation const& r) { return "told that " + to_text(r.id) + " for " + std::string{r.name} + " was taken away"; },
-          [](protocol::missed_turn const& m) { return "told that " + to_text(m.id) + " for " + std::string{m.name} + " missed its turn"; },
+          [](protocol::request_to_let_go const& r) {
+            return "asked for " + to_text(r.id) + " of " + std::string{r.name};
+          },
+          [](protocol::end_of_hold const& e) {
+            return "told that " + std::string{e.name} + " is free, which " + to_text(e.id) + " waits for";
+          },
+          [](protocol::revocation const& r) {
+            return "told that " + to_text(r.id) + " for " + std::string{r.name} + " was taken away";
+          },
+          [](protocol::missed_turn const& m) {
+            return "told that " + to_text(m.id) + " for " + std::string{m.name} + " missed its turn";
+          },
           [](protocol::end_of_lease const& e) {
-            return "told that the lease which " + to_text(e.id) + " for " + std::string{e.name} + " waits for ends in " +
-                   std::to_string(e.left.count()) + " ms";
+            return "told that the lease which " + to_text(e.id) + " for " + std::string{e.name} +
+                   " waits for ends in " + std::to_string(e.left.count()) + " ms";
           }},
       p);
 }
@@ -32,10 +40,12 @@ std::string words_of(protocol::push const& p) {
 }  // namespace
 
 sim_client::sim_client(world& w, int number)
-    : world_{w}, number_{number}, plan_{w.schedule().clients[static_cast<std::size_t>(number)]}, settings_{plan_.settings},
-      random_{w.schedule().seed * 1000003 + static_cast<std::uint64_t>(number)}, nonces_{
-                                                                                     w.schedule().seed * 7000003 + static_cast<std::uint64_t>(number),
-                                                                                     plan_.without_nonces} {
+    : world_{w},
+      number_{number},
+      plan_{w.schedule().clients[static_cast<std::size_t>(number)]},
+      settings_{plan_.settings},
+      random_{w.schedule().seed * 1000003 + static_cast<std::uint64_t>(number)},
+      nonces_{w.schedule().seed * 7000003 + static_cast<std::uint64_t>(number), plan_.without_nonces} {
   for (int i = 0; i < w.schedule().names; ++i) names_.push_back(name_of(i));
   levels_ = std::make_unique<sim_levels>(*this);
   if (w.schedule().credentials) take_credentials(settings_);
@@ -73,8 +83,10 @@ void sim_client::start() {
   if (plan.shards != 0) {
     how.in_turns = random_.chance(50);
     if (random_.chance(30)) how.slowest_write = plan.latency;
-    cluster_ = std::make_unique<sim_cluster>(world_, *this, *this, settings_, id_, world_.seeds_for(number_), how, random_.next());
-    sharded_ = std::make_unique<protocol::sharded>(settings_, random_.next(), nonces_, timers_, *cluster_, *engine_, *this, stats_);
+    cluster_ = std::make_unique<sim_cluster>(world_, *this, *this, settings_, id_, world_.seeds_for(number_), how,
+                                             random_.next());
+    sharded_ = std::make_unique<protocol::sharded>(settings_, random_.next(), nonces_, timers_, *cluster_, *engine_,
+                                                   *this, stats_);
     server_ = &sharded_->nowhere();
     engine_->use(backend());
     started_at_ = world_.now();
@@ -84,10 +96,12 @@ void sim_client::start() {
   }
   if (plan.synced) {
     sync_ = std::make_unique<sync_side>(*this);
-    synced_ = std::make_unique<protocol::synced_server>(settings_, random_.next(), nonces_, timers_, *this, *sync_, *engine_, *this, stats_);
+    synced_ = std::make_unique<protocol::synced_server>(settings_, random_.next(), nonces_, timers_, *this, *sync_,
+                                                        *engine_, *this, stats_);
     server_ = &synced_->first();
   } else {
-    alone_ = std::make_unique<protocol::server>(settings_, random_.next(), nonces_, timers_, *this, *engine_, *this, stats_);
+    alone_ =
+        std::make_unique<protocol::server>(settings_, random_.next(), nonces_, timers_, *this, *engine_, *this, stats_);
     server_ = alone_.get();
   }
   engine_->use(backend());
@@ -98,7 +112,8 @@ void sim_client::start() {
     sentinels_ = std::make_unique<sim_sentinels>(*this, *this, settings_, id_, number_, plan.listed_sentinels, ~seed);
     named_.reset();
   }
-  connection_ = std::make_unique<sim_connection>(*this, settings_, id_, seed, how, redis::connection_fsm::roles{nullptr, sentinels_.get()});
+  connection_ = std::make_unique<sim_connection>(*this, settings_, id_, seed, how,
+                                                 redis::connection_fsm::roles{nullptr, sentinels_.get()});
   connection_->report_to(*this);
   if (sentinels_ != nullptr) sentinels_->leads(*connection_);
   started_at_ = world_.now();
@@ -215,7 +230,8 @@ void sim_client::resume() {
   world_.say("client " + std::to_string(number_) + " goes on");
   paused_ = false;
   last_pause_end_ = world_.now();
-  if (world_.schedule().timers_first && world_.order() == nullptr) input([this](time_point now) { engine_->tick(now); });
+  if (world_.schedule().timers_first && world_.order() == nullptr)
+    input([this](time_point now) { engine_->tick(now); });
   while (!inbox_.empty() && !paused_ && alive_) {
     auto const what = std::move(inbox_.front());
     inbox_.pop_front();
@@ -283,8 +299,8 @@ std::string sim_client::describe() const {
 }
 
 time_point sim_client::local(nanos true_time) const {
-  return time_point{
-      duration{plan_.clock_offset + true_time + true_time / 1'000'000 * plan_.drift_ppm + true_time % 1'000'000 * plan_.drift_ppm / 1'000'000}};
+  return time_point{duration{plan_.clock_offset + true_time + true_time / 1'000'000 * plan_.drift_ppm +
+                             true_time % 1'000'000 * plan_.drift_ppm / 1'000'000}};
 }
 
 nanos sim_client::true_time(time_point local_time) const {
@@ -317,7 +333,8 @@ void sim_client::finish_input() {
       hear(n);
     } else if (cluster_) {
       if (!cluster_->end_of_turn()) break;
-    } else if (connection_->end_of_turn() || (sentinels_ != nullptr && sentinels_->end_of_turn()) || (sync_ && sync_->connection->end_of_turn())) {
+    } else if (connection_->end_of_turn() || (sentinels_ != nullptr && sentinels_->end_of_turn()) ||
+               (sync_ && sync_->connection->end_of_turn())) {
       continue;
     } else {
       break;
@@ -390,7 +407,9 @@ void sim_client::open(sim_connection& c) {
   world_.connect(l);
 }
 
-void sim_client::write(sim_connection& c, std::string bytes) { world_.send(is_of_sync(c) ? sync_link_ : link_, std::move(bytes)); }
+void sim_client::write(sim_connection& c, std::string bytes) {
+  world_.send(is_of_sync(c) ? sync_link_ : link_, std::move(bytes));
+}
 
 void sim_client::hang_up(sim_connection& c) {
   link_ptr& l = is_of_sync(c) ? sync_link_ : link_;
@@ -400,7 +419,9 @@ void sim_client::hang_up(sim_connection& c) {
 
 void sim_client::note(sim_connection&, log_level level, std::string_view words) {
   if (words.starts_with("ignored a push")) throw violation{10, "a push that cannot be read"};
-  if (world_.tracing()) world_.say("client " + std::to_string(number_) + (level == log_level::info ? " is " : " notes: ") + std::string{words});
+  if (world_.tracing())
+    world_.say("client " + std::to_string(number_) + (level == log_level::info ? " is " : " notes: ") +
+               std::string{words});
 }
 
 void sim_client::accepted(link_ptr const& l) {
@@ -420,12 +441,14 @@ void sim_client::connection_lost(link_ptr const& l) {
 
 /// However many Sentinels have missed the last failover.
 void sim_client::named(std::size_t server) {
-  if (named_ && world_.order_of(server) < world_.order_of(*named_)) throw violation{1, id_ + " believes a Sentinel that names a former master"};
+  if (named_ && world_.order_of(server) < world_.order_of(*named_))
+    throw violation{1, id_ + " believes a Sentinel that names a former master"};
   named_ = server;
   world_.named(number_, server);
 }
 
-/// What is above the connection leaves a server when it learns that another one is the master, also in the middle of a greeting.
+/// What is above the connection leaves a server when it learns that another one is the master, also in the middle of a
+/// greeting.
 void sim_client::told_of_switch() {
   input([this](time_point now) {
     link_ptr const l = sync_link_;
@@ -469,8 +492,10 @@ void sim_client::connected_as(protocol::session const& s, time_point now) {
 void sim_client::connect_failed(protocol::fault what, std::string_view words, time_point now) {
   server_->receiver().connect_failed(what, words, now);
   bool const for_now = what == protocol::fault::try_later || what == protocol::fault::reconnect;
-  bool const refused = words.find(": NOPERM ") != std::string_view::npos || words.find(": WRONGPASS ") != std::string_view::npos;
-  if (for_now && refused) throw violation{11, id_ + " asks again, although the server refuses its user: " + std::string{words}};
+  bool const refused =
+      words.find(": NOPERM ") != std::string_view::npos || words.find(": WRONGPASS ") != std::string_view::npos;
+  if (for_now && refused)
+    throw violation{11, id_ + " asks again, although the server refuses its user: " + std::string{words}};
   if (!for_now && !server_->catching_up()) nobody_waits_for_a_refusal();
 }
 
@@ -507,7 +532,8 @@ void sim_client::granted_by(protocol::wire_events& s, protocol::pushed_grant con
   bool const permit = g.kind != engine::permit_kind::none;  // of which this client may have several places
   bool const live = permit || (place != nullptr && place->id == g.id && place->at != engine::place::state::idle);
   s.pushed(g, now);
-  bool const flooded = stats_.pushes_stray > 100;  // by a stranger that publishes: only this many a second are given back
+  // by a stranger that publishes: only this many a second are given back
+  bool const flooded = stats_.pushes_stray > 100;
   if (!live && !flooded && owed() == 0) throw violation{6, id_ + " keeps a grant that nobody wants"};
 }
 
@@ -528,7 +554,8 @@ void sim_client::nobody_waits_for_a_refusal() const {
     if (x == nullptr || !x->waiting || x->lock == nullptr) return;
     auto const at = x->lock->place->at;
     if (at == engine::place::state::asking || at == engine::place::state::in_line) {
-      throw violation{11, id_ + " lets somebody wait for lock " + std::to_string(x->lock_number) + ", although the server refuses its user"};
+      throw violation{11, id_ + " lets somebody wait for lock " + std::to_string(x->lock_number) +
+                              ", although the server refuses its user"};
     }
   };
   for (auto const& a : actors_) {
@@ -541,7 +568,9 @@ void sim_client::nobody_waits_for_a_refusal() const {
 /// That is to be renewed: the server has said no more of it than that it was granted.
 void sim_client::for_each_hold(time_point now, std::function<void(sim_acquisition const&)> const& what) const {
   auto const look = [&](sim_acquisition const* x) {
-    if (x != nullptr && x->at == engine::acquisition::phase::holding && x->lock != nullptr && x->lock->place->may_renew(now)) what(*x);
+    if (x != nullptr && x->at == engine::acquisition::phase::holding && x->lock != nullptr &&
+        x->lock->place->may_renew(now))
+      what(*x);
   };
   for (auto const& a : actors_) {
     look(a->outer.get());
@@ -553,11 +582,13 @@ void sim_client::for_each_hold(time_point now, std::function<void(sim_acquisitio
 }
 
 /// P9: what a hold has become meanwhile is found out at once, not when it is due.
-void sim_client::renewed_at_once(std::vector<engine::grant_id> const& written_ids, engine::backend const* by, time_point now) const {
+void sim_client::renewed_at_once(std::vector<engine::grant_id> const& written_ids, engine::backend const* by,
+                                 time_point now) const {
   for_each_hold(now, [&](sim_acquisition const& x) {
     if (by != nullptr && keeper_of_place(x) != by) return;
     bool const written = std::find(written_ids.begin(), written_ids.end(), x.id) != written_ids.end();
-    if (!written) throw violation{9, id_ + " does not ask on a new connection whether it still has " + engine::to_text(x.id)};
+    if (!written)
+      throw violation{9, id_ + " does not ask on a new connection whether it still has " + engine::to_text(x.id)};
   });
 }
 
@@ -566,7 +597,8 @@ void sim_client::slots_move(std::function<void()> const& move, time_point now) {
   std::map<engine::grant_id, protocol::server const*> keepers;
   std::map<protocol::server const*, std::size_t> written;
   for_each_hold(now, [&](sim_acquisition const& x) { keepers[x.id] = keeper_of_place(x); });
-  for_each_connected([&](protocol::server const& s, sim_cluster::view const& to) { written[&s] = to.renewals_written.size(); });
+  for_each_connected(
+      [&](protocol::server const& s, sim_cluster::view const& to) { written[&s] = to.renewals_written.size(); });
   move();
   for_each_connected([&](protocol::server const& s, sim_cluster::view const& to) {
     auto const known = written.find(&s);
@@ -576,14 +608,17 @@ void sim_client::slots_move(std::function<void()> const& move, time_point now) {
       auto const before = keepers.find(x.id);
       if (place_of(x.lock->place.get())->of != &s || before == keepers.end() || before->second == &s) return;
       if (std::find(since, to.renewals_written.end(), x.id) == to.renewals_written.end())
-        throw violation{9, id_ + " does not ask the new master of its slot whether it still has " + engine::to_text(x.id)};
+        throw violation{9,
+                        id_ + " does not ask the new master of its slot whether it still has " + engine::to_text(x.id)};
     });
   });
 }
 
-void sim_client::for_each_connected(std::function<void(protocol::server const&, sim_cluster::view const&)> const& what) const {
+void sim_client::for_each_connected(
+    std::function<void(protocol::server const&, sim_cluster::view const&)> const& what) const {
   for (std::size_t i = 0; i < sharded_->size(); ++i) {
-    if (protocol::server const* const s = sharded_->at(i); s != nullptr && cluster_->view_of_master(i).up) what(*s, cluster_->view_of_master(i));
+    if (protocol::server const* const s = sharded_->at(i); s != nullptr && cluster_->view_of_master(i).up)
+      what(*s, cluster_->view_of_master(i));
   }
 }
 
@@ -655,7 +690,8 @@ void sim_client::node_disconnected(std::size_t number, std::string_view why) {
 }
 
 void sim_client::note(bool is_error, std::string_view words) {
-  if (world_.tracing()) world_.say("client " + std::to_string(number_) + (is_error ? " error: " : " notes: ") + std::string{words});
+  if (world_.tracing())
+    world_.say("client " + std::to_string(number_) + (is_error ? " error: " : " notes: ") + std::string{words});
 }
 
 void sim_client::on_acquired(engine::acquisition& a, engine::acquired how, error_code why) {
@@ -700,7 +736,8 @@ void sim_client::on_requested(engine::acquisition& a) {
   auto& mine = static_cast<sim_acquisition&>(a);
   if (mine.listens_since < 0) return;  // none of its operations waits for that
   if (world_.tracing())
-    world_.say("client " + std::to_string(number_) + " hears that another client asks for lock " + std::to_string(mine.lock_number));
+    world_.say("client " + std::to_string(number_) + " hears that another client asks for lock " +
+               std::to_string(mine.lock_number));
   world_.watcher().told_of_request(mine);
   if (current(*mine.who).lets_go) later(*mine.who, 0, &sim_client::leave);
 }
@@ -710,8 +747,10 @@ void sim_client::on_detached(engine::acquisition& a, error_code why) {
   operation const& o = current(*mine.who);
   world_.watcher().detached(mine, why);
   if (!why) {
-    engine::detached const text{name_of(mine.lock_number), id_ + "." + engine::to_text(mine.id), mine.fence, mine.lock->place->lease};
-    detached_hold const d{mine.lock_number, text.origin(), text.next_index(), text.lease.count() * millisecond, o.adopted_hold, mine.permit.weight};
+    engine::detached const text{name_of(mine.lock_number), id_ + "." + engine::to_text(mine.id), mine.fence,
+                                mine.lock->place->lease};
+    detached_hold const d{mine.lock_number, text.origin(),     text.next_index(), text.lease.count() * millisecond,
+                          o.adopted_hold,   mine.permit.weight};
     world_.send_detached(o.adopt_by, o.adopt_after, d);
     world_.send_detached(o.adopt_too, o.adopt_too_after, d);
   }

@@ -63,7 +63,8 @@ struct sim_acquisition : engine::acquisition {
   time_point extended_at = time_point::min();  // when it last asked for another lease
   nanos listens_since = -1;                    // for requests; -1: not at all
   bool told_of_request = false;
-  nanos orphaned_at = -1;                  // the master has nothing of it, or for less long: since then; less than 0: it has it
+  // the master has nothing of it, or for less long: since then; less than 0: it has it
+  nanos orphaned_at = -1;
   std::size_t told_by = 0;                 // of the servers the one that last said so ...
   std::uint64_t told_in = 0;               // ... and the term in which it was the master
   nanos extension_asked_at = -1;           // in true time; -1: none is under way
@@ -167,12 +168,15 @@ class sim_client final : public protocol::wire,
   client_plan const& settings() const { return plan_; }
   statistics const& stats() const { return stats_; }
   nanos last_pause_end() const { return last_pause_end_; }
-  // When the last one that asked for that owner (reentrant locks have one) was refused, or gave back what it had: the next one's turn.
+  // When the last one that asked for that owner (reentrant locks have one) was refused, or gave back what it had: the
+  // next one's turn.
   nanos last_turn_over(int lock, std::string const& owner) const;
   nanos paused_in_all() const { return paused_in_all_; }
   std::string describe() const;
   std::size_t owed() const { return sharded_ ? sharded_->pending() : server_->pending(); }
-  protocol::place const* place(int name) const { return place_of(engine_->find(names_[static_cast<std::size_t>(name)])); }
+  protocol::place const* place(int name) const {
+    return place_of(engine_->find(names_[static_cast<std::size_t>(name)]));
+  }
   // What the protocol with the server knows of it.
   static protocol::place const* place_of(engine::place const* of_engine) {
     auto const* const place = dynamic_cast<protocol::place const*>(of_engine);
@@ -217,7 +221,9 @@ class sim_client final : public protocol::wire,
       of.synced_->second().disconnected(why, now);
     }
     void answered(protocol::answer const& a, time_point now) override { of.synced_->second().answered(a, now); }
-    void pushed(protocol::push const&, time_point) override { throw violation{10, "a push to a connection that has subscribed to nothing"}; }
+    void pushed(protocol::push const&, time_point) override {
+      throw violation{10, "a push to a connection that has subscribed to nothing"};
+    }
 
     sim_client& of;
     std::unique_ptr<sim_connection> connection;

@@ -15,7 +15,9 @@ class sim_cluster::node final : public protocol::wire,
                                 private sim_connection::shell {
  public:
   node(sim_cluster& owner, std::size_t number)
-      : owner_{owner}, number_{number}, to_{*this, owner.settings_, owner.client_id_, owner.random_.next(), owner.habits_, {nullptr, this, this}} {
+      : owner_{owner},
+        number_{number},
+        to_{*this, owner.settings_, owner.client_id_, owner.random_.next(), owner.habits_, {nullptr, this, this}} {
     to_.report_to(*this);
   }
 
@@ -59,18 +61,23 @@ class sim_cluster::node final : public protocol::wire,
     std::size_t const before = asks ? owner_.core_.owner(asks->slot) : nobody;
     owner_.core_.put_off(words, number_, now);
     if (asks && owner_.core_.owner(asks->slot) != before) {
-      throw violation{9, owner_.client_id_ + " takes a slot to be where it is on its way to, where nothing may be asked without ASKING"};
+      throw violation{9,
+                      owner_.client_id_ +
+                          " takes a slot to be where it is on its way to, where nothing may be asked without ASKING"};
     }
     owner_.carry_out();
   }
   void unsubscribed(unsigned slot, time_point now) override {
-    if (owner_.world_.tracing()) owner_.world_.say("  (" + owner_.client_id_ + " hears nothing of slot " + std::to_string(slot) + " any more)");
+    if (owner_.world_.tracing())
+      owner_.world_.say("  (" + owner_.client_id_ + " hears nothing of slot " + std::to_string(slot) + " any more)");
     owner_.core_.unsubscribed(now);
     owner_.sharded_->deaf(number_, slot, now);
     owner_.carry_out();
   }
   // sim_connection::shell
-  void later(nanos delay, std::function<void(time_point)> what) override { owner_.shell_.later(delay, std::move(what)); }
+  void later(nanos delay, std::function<void(time_point)> what) override {
+    owner_.shell_.later(delay, std::move(what));
+  }
   nanos until(time_point t) override { return owner_.shell_.until(t); }
   void open(sim_connection&) override { seen.to = owner_.outside_.dial(sim_sentinels::number_in(to_.where().host)); }
   void write(sim_connection&, std::string bytes) override { owner_.outside_.transmit(seen.to, std::move(bytes)); }
@@ -78,7 +85,9 @@ class sim_cluster::node final : public protocol::wire,
     if (seen.to != nullptr) owner_.outside_.hang_up(seen.to);
     seen.to.reset();
   }
-  void note(sim_connection& c, log_level level, std::string_view words) override { owner_.shell_.note(c, level, words); }
+  void note(sim_connection& c, log_level level, std::string_view words) override {
+    owner_.shell_.note(c, level, words);
+  }
   // protocol::wire_events
   void connected_as(protocol::session const& s, time_point now) override {
     seen.up = true;
@@ -117,22 +126,36 @@ class sim_cluster::node final : public protocol::wire,
   sim_connection to_;
 };
 
-sim_cluster::sim_cluster(world& w, outside& o, sim_connection::shell& of, config const& settings, std::string const& client_id,
-                         redis::cluster_url url, sim_connection::habits h, std::uint64_t seed)
-    : world_{w}, outside_{o}, shell_{of}, settings_{settings}, client_id_{client_id}, url_{std::move(url)}, habits_{h}, random_{seed},
+sim_cluster::sim_cluster(world& w, outside& o, sim_connection::shell& of, config const& settings,
+                         std::string const& client_id, redis::cluster_url url, sim_connection::habits h,
+                         std::uint64_t seed)
+    : world_{w},
+      outside_{o},
+      shell_{of},
+      settings_{settings},
+      client_id_{client_id},
+      url_{std::move(url)},
+      habits_{h},
+      random_{seed},
       core_{url_.seeds,
             {.refresh = settings.topology_refresh, .patience = settings.command_timeout},
             settings.address_map,
             {settings.connect_timeout, settings.lease}},
-      talk_{core_, *this}, for_map_{*this}, to_asked_{for_map_, settings, client_id, random_.next(), h, {&talk_, &talk_}} {}
+      talk_{core_, *this},
+      for_map_{*this},
+      to_asked_{for_map_, settings, client_id, random_.next(), h, {&talk_, &talk_}} {}
 
 sim_cluster::~sim_cluster() = default;
 
 // ---------------------------------------------------------------------------- connections
 
-void sim_cluster::asked::open(sim_connection& c) { of.map_link_ = of.outside_.dial(sim_sentinels::number_in(c.where().host)); }
+void sim_cluster::asked::open(sim_connection& c) {
+  of.map_link_ = of.outside_.dial(sim_sentinels::number_in(c.where().host));
+}
 
-void sim_cluster::asked::write(sim_connection&, std::string bytes) { of.outside_.transmit(of.map_link_, std::move(bytes)); }
+void sim_cluster::asked::write(sim_connection&, std::string bytes) {
+  of.outside_.transmit(of.map_link_, std::move(bytes));
+}
 
 void sim_cluster::asked::hang_up(sim_connection&) {
   if (of.map_link_ != nullptr) of.outside_.hang_up(of.map_link_);

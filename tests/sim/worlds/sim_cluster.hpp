@@ -1,5 +1,6 @@
-// What a simulated process has of a Cluster: the real rules of the map over simulated connections, one to each master and one to the node that is
-// asked for the map. What src/servers/redis/cluster_transport does with Asio, this does with the simulated network.
+// What a simulated process has of a Cluster: the real rules of the map over simulated connections, one to each master
+// and one to the node that is asked for the map. What src/servers/redis/cluster_transport does with Asio, this does
+// with the simulated network.
 #pragma once
 
 #include "protocol/shards.hpp"
@@ -52,8 +53,8 @@ class sim_cluster final : public protocol::wire, public protocol::shards, privat
     bool cleanups_are_due = false;                   // it has not written all that is owed
   };
 
-  sim_cluster(world& w, outside& o, sim_connection::shell& of, config const& settings, std::string const& client_id, redis::cluster_url url,
-              sim_connection::habits h, std::uint64_t seed);
+  sim_cluster(world& w, outside& o, sim_connection::shell& of, config const& settings, std::string const& client_id,
+              redis::cluster_url url, sim_connection::habits h, std::uint64_t seed);
   ~sim_cluster();
 
   bool end_of_turn();

@@ -36,10 +36,16 @@ void take_credentials(config& c) {
   c.credentials_provider = [](std::string const&, credentials_handler const&) {};
 }
 
-sim_connection::sim_connection(shell& of, config const& settings, std::string const& client_id, std::uint64_t seed, habits h,
-                               redis::connection_fsm::roles r)
-    : shell_{of}, settings_{settings}, fsm_{settings, client_id, somewhere(), seed, {}, r}, random_{seed}, habits_{h},
-      located_{r.finder != nullptr && r.talk == nullptr}, credentials_{seed ^ 0xc4ed'e471}, talks_{r.talk != nullptr} {}
+sim_connection::sim_connection(shell& of, config const& settings, std::string const& client_id, std::uint64_t seed,
+                               habits h, redis::connection_fsm::roles r)
+    : shell_{of},
+      settings_{settings},
+      fsm_{settings, client_id, somewhere(), seed, {}, r},
+      random_{seed},
+      habits_{h},
+      located_{r.finder != nullptr && r.talk == nullptr},
+      credentials_{seed ^ 0xc4ed'e471},
+      talks_{r.talk != nullptr} {}
 
 void sim_connection::send(protocol::command const& c) {
   shortest_lease_ = std::min(shortest_lease_, protocol::shortest_lease(c));
@@ -144,11 +150,15 @@ void sim_connection::pauses(duration length, time_point now) {
   up_since_ = {};
   if (lasted && length != duration::zero()) throw violation{4, "a connection that lasted is not made again at once"};
   if (located_) return;  // a replica is greeted again all the time, and at another place everything begins anew
-  if (length > settings_.reconnect_max) throw violation{4, "a pause between attempts to connect is longer than the longest"};
+  if (length > settings_.reconnect_max)
+    throw violation{4, "a pause between attempts to connect is longer than the longest"};
   // Holds with a short lease are to outlive an outage.
   duration const longest = std::min(settings_.reconnect_max, shortest_lease_ / 10);
-  duration const least = failures_ < 2 ? duration::zero() : std::min(settings_.reconnect_min * (1 << std::min(failures_ - 2, 12)), longest) / 2;
-  if (length < least) throw violation{10, "attempt " + std::to_string(failures_) + " to connect failed, and the next comes too soon"};
+  duration const least = failures_ < 2
+                             ? duration::zero()
+                             : std::min(settings_.reconnect_min * (1 << std::min(failures_ - 2, 12)), longest) / 2;
+  if (length < least)
+    throw violation{10, "attempt " + std::to_string(failures_) + " to connect failed, and the next comes too soon"};
 }
 
 void sim_connection::carry_out(time_point now) {
@@ -192,7 +202,8 @@ void sim_connection::carry_out(time_point now) {
 
 // --------------------------------------------------------------------------------------------------- credentials
 
-/// Before a connection, and for the one that is up. There the provider may be slow, fail, or say nothing, and the server may refuse what it gives.
+/// Before a connection, and for the one that is up. There the provider may be slow, fail, or say nothing, and the
+/// server may refuse what it gives.
 void sim_connection::give_credentials(time_point now) {
   ++asked_;
   gives_ = giving::nothing;
@@ -223,7 +234,9 @@ void sim_connection::give_new_credentials(time_point now) {
   bool const of_live = fsm_.life().is_up();
   bool const refused = of_live && credentials_.chance(10);
   password_ = std::string{password_begins} + std::to_string(++given_) + '.';
-  good_for_ = credentials_.chance(30) ? duration::max() : duration{credentials_.between(10, credentials_.chance(50) ? 30 : 300) * millisecond};
+  good_for_ = credentials_.chance(30)
+                  ? duration::max()
+                  : duration{credentials_.between(10, credentials_.chance(50) ? 30 : 300) * millisecond};
   shown_ = false;
   credentials c;
   c.user = refused ? "somebody" : "";
@@ -268,8 +281,9 @@ void sim_connection::written_with_credentials() {
   }
 }
 
-/// One address of a host with several has a server. At the others there is none: they refuse, or are silent. A look-up may be silent, too. What is
-/// well is tried at the latest in the attempt behind one that met silence: so the bounds of the judges count two.
+/// One address of a host with several has a server. At the others there is none: they refuse, or are silent. A look-up
+/// may be silent, too. What is well is tried at the latest in the attempt behind one that met silence: so the bounds of
+/// the judges count two.
 void sim_connection::look_up(time_point now) {
   if (fsm_.life().is_up()) return fsm_.life().resolved({found_}, now);
   attempt_began_ = now;
@@ -281,7 +295,8 @@ void sim_connection::look_up(time_point now) {
     found_.clear();
     return;
   }
-  std::int64_t const found = habits_.dead_addresses != 0 && random_.chance(habits_.dead_addresses) ? random_.between(2, 3) : 1;
+  std::int64_t const found =
+      habits_.dead_addresses != 0 && random_.chance(habits_.dead_addresses) ? random_.between(2, 3) : 1;
   alive_ = static_cast<std::size_t>(random_.below(found));
   silent_ = found > 1 && may_be_silent && habits_.silent_addresses != 0 && random_.chance(habits_.silent_addresses)
                 ? static_cast<std::size_t>(random_.below(found))
@@ -313,7 +328,8 @@ void sim_connection::dial() {
 /// An attempt has come to nothing.
 void sim_connection::given_up(time_point now) {
   bool const had_time = now < attempt_began_ + settings_.connect_timeout;
-  if (was_refused_ && !tried_alive_ && had_time) throw violation{4, "a host is given up, and somebody is at its next address"};
+  if (was_refused_ && !tried_alive_ && had_time)
+    throw violation{4, "a host is given up, and somebody is at its next address"};
   // Where something was silent before, which in a faulty network may be anything, one address may have all the time.
   // A process that was paused past the end of the attempt had no time for another address.
   bool const stood_still = now > attempt_began_ + settings_.connect_timeout + std::chrono::milliseconds{1};
@@ -322,8 +338,8 @@ void sim_connection::given_up(time_point now) {
   was_silent_ = was_silent_ || met_silence_ || !was_refused_;
 }
 
-/// All at once; or, where streams are slow, some of it, after a while. Until then the bytes must not change. However many parts the
-/// stream makes of it, all that is there is written when `left` has passed.
+/// All at once; or, where streams are slow, some of it, after a while. Until then the bytes must not change. However
+/// many parts the stream makes of it, all that is there is written when `left` has passed.
 void sim_connection::write_at_most(nanos left) {
   while (!fsm_.bytes().empty()) {
     std::string_view const bytes = fsm_.bytes();
@@ -338,7 +354,8 @@ void sim_connection::write_at_most(nanos left) {
     nanos const pause = random_.between(0, left);
     shell_.later(pause, [this, left = left - pause, mine = generation_](time_point) {
       if (mine != generation_) return;
-      if (!fsm_.bytes().starts_with(under_way_)) throw violation{10, "the bytes of a write that is under way have changed"};
+      if (!fsm_.bytes().starts_with(under_way_))
+        throw violation{10, "the bytes of a write that is under way have changed"};
       std::size_t const size = under_way_.size();
       shell_.write(*this, std::exchange(under_way_, {}));
       fsm_.written(size);

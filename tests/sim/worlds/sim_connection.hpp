@@ -1,5 +1,6 @@
-// A connection of a simulated process: the real state machine over a simulated stream. What src/servers/redis/connection does with Asio,
-// this does with the simulated network; streams here may also take what is written in parts, or late, as TLS does.
+// A connection of a simulated process: the real state machine over a simulated stream. What
+// src/servers/redis/connection does with Asio, this does with the simulated network; streams here may also take what is
+// written in parts, or late, as TLS does.
 #pragma once
 
 #include "servers/redis/connection_fsm.hpp"
@@ -51,7 +52,8 @@ class sim_connection {
     int hanging_lookups = 0;   // look-ups that say nothing, in a hundred
   };
 
-  sim_connection(shell& of, config const& settings, std::string const& client_id, std::uint64_t seed, habits h, redis::connection_fsm::roles r = {});
+  sim_connection(shell& of, config const& settings, std::string const& client_id, std::uint64_t seed, habits h,
+                 redis::connection_fsm::roles r = {});
 
   void report_to(protocol::wire_events& e) { fsm_.report_to(e); }
 

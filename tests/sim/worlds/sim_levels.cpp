@@ -35,8 +35,8 @@ void sim_levels::later(sim_level& l, nanos delay, step what) {
 
 void sim_levels::say(sim_level const& l, std::string const& what) const {
   if (!client_.world_.tracing()) return;
-  client_.world_.say("client " + std::to_string(client_.number_) + ", " + l.by.id + " " + what + " lock " + std::to_string(l.lock_number) +
-                     (l.todo.writes ? " to write" : " to read"));
+  client_.world_.say("client " + std::to_string(client_.number_) + ", " + l.by.id + " " + what + " lock " +
+                     std::to_string(l.lock_number) + (l.todo.writes ? " to write" : " to read"));
 }
 
 engine::level_lock sim_levels::lock_of(sim_level const& l) const {
@@ -51,7 +51,8 @@ std::vector<sim_level const*> sim_levels::all() const {
   return found;
 }
 
-// ------------------------------------------------------------------------------------------------------------ an acquire
+// ------------------------------------------------------------------------------------------------------------ an
+// acquire
 
 void sim_levels::begin(actor& a, time_point) {
   operation const& o = client_.current(a);
@@ -128,7 +129,9 @@ void sim_levels::too_late(sim_level& l, time_point) {
 /// The timer of the wait has fired; its handler runs in its turn.
 void sim_levels::end_wait_soon(sim_level& l) {
   if (std::exchange(l.ending, true)) return;
-  later(l, client_.random_.chance(50) ? 0 : client_.random_.between(0, client_.world_.schedule().timer_lateness + millisecond),
+  later(l,
+        client_.random_.chance(50) ? 0
+                                   : client_.random_.between(0, client_.world_.schedule().timer_lateness + millisecond),
         &sim_levels::end_wait);
 }
 
@@ -185,7 +188,8 @@ void sim_levels::hear(sim_client::notice const& n, time_point now) {
       return;
     }
     case sim_client::notice::kind::lost:
-      client_.world_.say("client " + std::to_string(client_.number_) + " loses lock " + std::to_string(x.lock_number) + " and all its levels");
+      client_.world_.say("client " + std::to_string(client_.number_) + " loses lock " + std::to_string(x.lock_number) +
+                         " and all its levels");
       for (auto const& a : client_.actors_) {
         for (auto const& l : a->levels) {
           if (l->at == state::inside && l->in.get() == x.shared) later(*l, l->todo.after_loss, &sim_levels::leave);
@@ -262,7 +266,8 @@ void sim_levels::give_back(sim_level& l, time_point now) {
 
 /// As client_core::ask and answered_here.
 void sim_levels::order(std::shared_ptr<sim_hold> of, sim_level* whose, time_point now) {
-  if (client_.world_.tracing()) client_.world_.say("client " + std::to_string(client_.number_) + " makes a reader of its writer");
+  if (client_.world_.tracing())
+    client_.world_.say("client " + std::to_string(client_.number_) + " makes a reader of its writer");
   reader_order& o = orders_.emplace_back();
   o.of = std::move(of);
   o.whose = whose;
@@ -297,7 +302,8 @@ void sim_levels::end_order(reader_order& o, time_point now) {
   auto const end = engine::end_of_reader_order(o.why, o.of->given_back, now < o.of->deadline());
   auto const [told, was_held, again] = end;
   if (client_.world_.tracing())
-    client_.world_.say("client " + std::to_string(client_.number_) + (o.why ? " has made no reader: " + o.why.message() : " has made a reader"));
+    client_.world_.say("client " + std::to_string(client_.number_) +
+                       (o.why ? " has made no reader: " + o.why.message() : " has made a reader"));
   judge_.order_ended(*o.of, o.why, end, o.asked_at, now);
   std::shared_ptr<sim_hold> const of = std::move(o.of);
   sim_level* const whose = o.whose;
@@ -316,7 +322,8 @@ void sim_levels::over(sim_level& l) {
   l.in.reset();
   judge_.over(l, all());
   auto const& levels = l.who.levels;
-  if (std::all_of(levels.begin(), levels.end(), [](auto const& one) { return one->at == state::over; })) client_.next_round(l.who);
+  if (std::all_of(levels.begin(), levels.end(), [](auto const& one) { return one->at == state::over; }))
+    client_.next_round(l.who);
 }
 
 // --------------------------------------------------------------------------------------------------------- the process

@@ -1,5 +1,6 @@
-// The owners of a client process, and the levels that they take: the real rules (src/cohort/levels.hpp) behind a simulated shell, which does what
-// src/client/levels, src/client/reentrant.cpp and level_downgrade in src/client/admin.cpp do.
+// The owners of a client process, and the levels that they take: the real rules (src/cohort/levels.hpp) behind a
+// simulated shell, which does what src/client/levels, src/client/reentrant.cpp and level_downgrade in
+// src/client/admin.cpp do.
 #pragma once
 
 #include "cohort/levels.hpp"
@@ -25,7 +26,10 @@ struct sim_owner {
 
 // What the levels of an owner share.
 struct sim_hold final : engine::leveled_hold {
-  sim_hold(engine::level_use first, std::unique_ptr<sim_acquisition> of) : leveled_hold{first}, x{std::move(of)}, asked_for{x->permit} {}
+  sim_hold(engine::level_use first, std::unique_ptr<sim_acquisition> of)
+      : leveled_hold{first},
+        x{std::move(of)},
+        asked_for{x->permit} {}
 
   time_point deadline() const noexcept override { return given_back ? time_point::min() : x->deadline(); }
 
@@ -39,10 +43,16 @@ struct sim_hold final : engine::leveled_hold {
 struct sim_level final : engine::waiting_level {
   enum class state : std::uint8_t { planned, in_line, asking, inside, becomes_reader, releasing, over };
 
-  sim_level(sim_levels& all, actor& by_whom, sim_owner& for_whom, operation::level const& plan) : of{all}, who{by_whom}, by{for_whom}, todo{plan} {}
+  sim_level(sim_levels& all, actor& by_whom, sim_owner& for_whom, operation::level const& plan)
+      : of{all},
+        who{by_whom},
+        by{for_whom},
+        todo{plan} {}
 
   void wake() noexcept override;
-  bool is_attempt() const { return todo.how == operation::way::attempt || (todo.how == operation::way::timed && todo.patience == 0); }
+  bool is_attempt() const {
+    return todo.how == operation::way::attempt || (todo.how == operation::way::timed && todo.patience == 0);
+  }
   engine::level_use use() const { return todo.writes ? engine::level_use::write : engine::level_use::read; }
 
   sim_levels& of;

@@ -23,8 +23,8 @@ void sim_client::begin_several(actor& a, time_point now) {
   bool const at_once = o.how == operation::way::timed && o.patience == 0;
   if (o.how == operation::way::timed && !at_once) until = now + duration{o.patience};
   bool const once = o.how == operation::way::attempt || at_once;
-  a.several = std::make_unique<several_locks>(
-      several_locks{names, multi_plan{names.size(), until, once}, {}, names.size(), true, false, once, {}, world_.now(), 0, until});
+  a.several = std::make_unique<several_locks>(several_locks{
+      names, multi_plan{names.size(), until, once}, {}, names.size(), true, false, once, {}, world_.now(), 0, until});
   a.several->slots.resize(names.size());
   if (world_.tracing()) {
     std::string text = "client " + std::to_string(number_) + " wants locks";
@@ -84,7 +84,8 @@ void sim_client::hear_several(notice const& n, time_point now) {
     case notice::kind::acquired:
       if (n.how != engine::acquired::granted) {
         if (n.how == engine::acquired::failed && !s.failure) s.failure = n.why;
-        if (n.how == engine::acquired::busy && !s.trying) s.failure = make_error_code(errc::timed_out);  // `.wait = 0` of one
+        // `.wait = 0` of one
+        if (n.how == engine::acquired::busy && !s.trying) s.failure = make_error_code(errc::timed_out);
         slot->reset();
       } else if (!s.trying) {
         s.plan.granted();
@@ -115,7 +116,8 @@ void sim_client::continue_several(actor& a, time_point now) {
     }
   }
   bool valid = true;
-  for (auto const& slot : s.slots) valid = valid && slot != nullptr && slot->at == phase::holding && now < slot->deadline();
+  for (auto const& slot : s.slots)
+    valid = valid && slot != nullptr && slot->at == phase::holding && now < slot->deadline();
   multi_plan::step const step = s.plan.next(s.failure, s.cancelled, valid, now);
   bool const ended = step != multi_plan::step::wait;
   if (ended) world_.watcher().several_answered(*this, s, step == multi_plan::step::done);
@@ -133,7 +135,8 @@ void sim_client::continue_several(actor& a, time_point now) {
     case multi_plan::step::busy:
     case multi_plan::step::failed:
       if (s.once && step == multi_plan::step::failed && s.plan.failure() == errc::timed_out && !s.cancelled) {
-        throw violation{11, "client " + std::to_string(number_) + " was told an error by a try of several locks, and one was busy"};
+        throw violation{
+            11, "client " + std::to_string(number_) + " was told an error by a try of several locks, and one was busy"};
       }
       for (std::size_t i = 0; i < s.slots.size(); ++i) {
         if (s.slots[i] != nullptr) give_one(a, i, true, now);
@@ -149,7 +152,8 @@ void sim_client::leave_several(actor& a, time_point now) {
   ++a.round;
   bool const drop = current(a).abandon;
   auto& slots = a.several->slots;
-  a.releasing = static_cast<int>(std::count_if(slots.begin(), slots.end(), [](auto const& one) { return one != nullptr; }));
+  a.releasing =
+      static_cast<int>(std::count_if(slots.begin(), slots.end(), [](auto const& one) { return one != nullptr; }));
   for (std::size_t i = slots.size(); i-- > 0;) {
     if (slots[i] == nullptr) continue;
     give_one(a, i, drop, now);

@@ -1,4 +1,5 @@
-// An operator who uses a client of his own: questions and orders through the engine, with whatever happens to its connection.
+// An operator who uses a client of his own: questions and orders through the engine, with whatever happens to its
+// connection.
 #include "sim/worlds/sim_client.hpp"
 
 #include <algorithm>
@@ -46,7 +47,8 @@ void sim_client::give_orders(actor& a, time_point now) {
       one.if_unset = drawn % 3 == 2;
     }
   };
-  // One of those that are told to act only if nobody else has it by now knows the fence from before. Nobody ever has the fence 0.
+  // One of those that are told to act only if nobody else has it by now knows the fence from before. Nobody ever has
+  // the fence 0.
   auto const owners = world_.watcher().owners_of(o.name);
   std::int64_t const fence = owners.empty() || o.patience % 4 == 1 ? 0 : owners.begin()->second;
   switch (o.order) {
@@ -74,7 +76,8 @@ void sim_client::no_order_may_repeat(engine::backend const& at) const {
       if (one->at != &at) continue;
       bool const takes_from_all = one->what == kind::force && !one->fence && !one->last;
       bool const acts_again = (takes_from_all || (one->what == kind::set_limit && one->by != 0)) && one->written;
-      if (acts_again && !one->answered) throw violation{8, order_words(*this, *one) + " will be repeated, though it may have been carried out"};
+      if (acts_again && !one->answered)
+        throw violation{8, order_words(*this, *one) + " will be repeated, though it may have been carried out"};
     }
   }
 }
@@ -97,7 +100,8 @@ void sim_client::order_answered(sim_order& one, engine::admin_result const& resu
   std::string const who = order_words(*this, one);
   if (one.answered) throw violation{11, who + " is answered twice"};
   one.answered = true;
-  if (world_.tracing()) world_.say("client " + std::to_string(number_) + " hears of its order: " + (why ? why.message() : "done"));
+  if (world_.tracing())
+    world_.say("client " + std::to_string(number_) + " hears of its order: " + (why ? why.message() : "done"));
   if (one.what == kind::wait_free && (!why || why == errc::timed_out)) {
     world_.watcher().watcher_ended(one, who, why);
   } else if (!why) {
@@ -107,7 +111,8 @@ void sim_client::order_answered(sim_order& one, engine::admin_result const& resu
     world_.watcher().order_failed(*this, who, one.lock_number, one.asked_at, why);
   }
   actor& a = *one.who;
-  if (std::all_of(a.orders.begin(), a.orders.end(), [](auto const& other) { return other->answered; })) later(a, 0, &sim_client::orders_done);
+  if (std::all_of(a.orders.begin(), a.orders.end(), [](auto const& other) { return other->answered; }))
+    later(a, 0, &sim_client::orders_done);
 }
 
 void sim_client::orders_done(actor& a, time_point) {

@@ -26,8 +26,9 @@ redis::sentinel_url listed_ones(int listed) {
 class sim_sentinels::line final : private sim_connection::shell {
  public:
   line(sim_sentinels& owner, std::size_t number)
-      : owner_{owner}, talk_{owner.core_, number, owner}, connection_{*this, owner.settings_, owner.client_id_, owner.seed_ + number,
-                                                                      {},    {&talk_, &talk_}} {}
+      : owner_{owner},
+        talk_{owner.core_, number, owner},
+        connection_{*this, owner.settings_, owner.client_id_, owner.seed_ + number, {}, {&talk_, &talk_}} {}
   ~line() {
     if (to_ != nullptr) to_->open = false;
   }
@@ -38,7 +39,9 @@ class sim_sentinels::line final : private sim_connection::shell {
   bool end_of_turn() { return connection_.end_of_turn(); }
 
  private:
-  void later(nanos delay, std::function<void(time_point)> what) override { owner_.shell_.later(delay, std::move(what)); }
+  void later(nanos delay, std::function<void(time_point)> what) override {
+    owner_.shell_.later(delay, std::move(what));
+  }
   nanos until(time_point t) override { return owner_.shell_.until(t); }
   void open(sim_connection&) override {
     to_ = std::make_shared<sentinel_line>();
@@ -51,16 +54,19 @@ class sim_sentinels::line final : private sim_connection::shell {
         if (l == to_) connection_.arrived(bytes, now);
       });
     };
-    later(owner_.outside_.sentinel_delay(*to_, true) + owner_.outside_.sentinel_delay(*to_, false), [this, l = to_](time_point now) {
-      if (l == to_) connection_.opened(now);
-    });
+    later(owner_.outside_.sentinel_delay(*to_, true) + owner_.outside_.sentinel_delay(*to_, false),
+          [this, l = to_](time_point now) {
+            if (l == to_) connection_.opened(now);
+          });
   }
   void write(sim_connection&, std::string bytes) override { owner_.outside_.to_sentinel(to_, std::move(bytes)); }
   void hang_up(sim_connection&) override {
     if (to_ != nullptr) to_->open = false;
     to_.reset();
   }
-  void note(sim_connection& c, log_level level, std::string_view words) override { owner_.shell_.note(c, level, words); }
+  void note(sim_connection& c, log_level level, std::string_view words) override {
+    owner_.shell_.note(c, level, words);
+  }
 
   sim_sentinels& owner_;
   redis::sentinel_talk talk_;
@@ -68,12 +74,17 @@ class sim_sentinels::line final : private sim_connection::shell {
   sentinel_line_ptr to_;
 };
 
-sim_sentinels::sim_sentinels(outside& o, sim_connection::shell& of, config const& settings, std::string const& client_id, int client, int listed,
-                             std::uint64_t seed)
-    : outside_{o}, shell_{of}, settings_{settings}, client_id_{client_id}, client_{client}, seed_{seed}, core_{listed_ones(listed),
-                                                                                                               {.refresh = settings.topology_refresh,
-                                                                                                                .patience = settings.command_timeout},
-                                                                                                               settings_.address_map} {}
+sim_sentinels::sim_sentinels(outside& o, sim_connection::shell& of, config const& settings,
+                             std::string const& client_id, int client, int listed, std::uint64_t seed)
+    : outside_{o},
+      shell_{of},
+      settings_{settings},
+      client_id_{client_id},
+      client_{client},
+      seed_{seed},
+      core_{listed_ones(listed),
+            {.refresh = settings.topology_refresh, .patience = settings.command_timeout},
+            settings_.address_map} {}
 
 sim_sentinels::~sim_sentinels() = default;
 

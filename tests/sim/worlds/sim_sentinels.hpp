@@ -1,5 +1,6 @@
-// What a simulated process knows of the master by what simulated Sentinels say: the real rules and the real dialogue over simulated connections. What
-// src/servers/redis/sentinel_transport does with Asio, this does with the simulated network.
+// What a simulated process knows of the master by what simulated Sentinels say: the real rules and the real dialogue
+// over simulated connections. What src/servers/redis/sentinel_transport does with Asio, this does with the simulated
+// network.
 #pragma once
 
 #include "servers/redis/topology/sentinel.hpp"
@@ -44,8 +45,8 @@ class sim_sentinels final : public redis::locator, private redis::sentinel_talk:
     ~outside() = default;
   };
 
-  sim_sentinels(outside& o, sim_connection::shell& of, config const& settings, std::string const& client_id, int client, int listed,
-                std::uint64_t seed);
+  sim_sentinels(outside& o, sim_connection::shell& of, config const& settings, std::string const& client_id, int client,
+                int listed, std::uint64_t seed);
   ~sim_sentinels();
 
   // The server whose address comes from here.

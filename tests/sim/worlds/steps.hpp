@@ -1,11 +1,14 @@
-// The seam between a world and its explorer. A world that is explored hands over what may happen in any order, instead of drawing a delay.
+// The seam between a world and its explorer. A world that is explored hands over what may happen in any order, instead
+// of drawing a delay.
 //
 // Time in such a world:
-// - A step may happen at any moment until its `latest`; steps of one stream keep their order, as bytes of a connection do.
-// - Time passes only from timer to timer. What happens between two timers happens at the moment of the earlier one, in every order. So the
-// exploration
+// - A step may happen at any moment until its `latest`; steps of one stream keep their order, as bytes of a connection
+// do.
+// - Time passes only from timer to timer. What happens between two timers happens at the moment of the earlier one, in
+// every order. So the exploration
 //   has every order that delays between nothing and `latest` allow, but not every duration.
-// - A timer goes off when it is due, before anything else of that moment. A late timer means that the process was paused, which is a fault.
+// - A timer goes off when it is due, before anything else of that moment. A late timer means that the process was
+// paused, which is a fault.
 // - What arrives for a paused process waits until it resumes. Then its timers and what has arrived come in any order.
 // - What a process has posted to itself runs before its next step: that order is the process' own.
 #pragma once

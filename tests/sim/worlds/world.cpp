@@ -19,7 +19,11 @@ std::int64_t drifted(nanos n, std::int64_t ppm) { return n + n / 1'000'000 * ppm
 
 }  // namespace
 
-world::world(plan const& p, bool traced, steps* order) : plan_{p}, explores_{order}, random_{p.seed ^ 0x5eedf00d}, replica_{p.epoch_us} {
+world::world(plan const& p, bool traced, steps* order)
+    : plan_{p},
+      explores_{order},
+      random_{p.seed ^ 0x5eedf00d},
+      replica_{p.epoch_us} {
   if (p.permits == engine::permit_kind::none && others_are_muted) {
     observer_ = std::make_unique<muted_observer>(*this, plan_);
   } else if (p.permits == engine::permit_kind::none) {
@@ -38,7 +42,8 @@ world::~world() = default;
 void world::say(std::string line) {
   if (!trace_.on) return;
   std::string const us = std::to_string(now_ / microsecond % 1000);
-  trace_.lines.push_back(std::to_string(now_ / millisecond) + "." + std::string(3 - us.size(), '0') + us + "  " + std::move(line));
+  trace_.lines.push_back(std::to_string(now_ / millisecond) + "." + std::string(3 - us.size(), '0') + us + "  " +
+                         std::move(line));
 }
 
 // ---------------------------------------------------------------------------------------- time
@@ -53,7 +58,8 @@ std::int64_t world::server_us(nanos true_time, node const& of) const {
 nanos world::true_time_of_server_ms(std::int64_t unix_ms) const {
   nanos const wanted = ((unix_ms + 1) * 1000 - plan_.epoch_us - stepped_us_ - nodes_[master()].ahead_us) * microsecond;
   nanos t = wanted;
-  for (int i = 0; i < 4; ++i) t += wanted - drifted(t, plan_.server_drift_ppm);  // each time the error is 200 times smaller
+  // each time the error is 200 times smaller
+  for (int i = 0; i < 4; ++i) t += wanted - drifted(t, plan_.server_drift_ppm);
   return t;
 }
 
@@ -91,7 +97,8 @@ void world::run() {
   nanos last_fault = 0;
   for (fault_plan const& f : plan_.faults) {
     at(f.at, [this, &f] { apply(f); });
-    last_fault = std::max(last_fault, f.at + f.length + f.length2 + (plan_.shards != 0 ? std::max<nanos>(f.told, 0) : 0));
+    last_fault =
+        std::max(last_fault, f.at + f.length + f.length2 + (plan_.shards != 0 ? std::max<nanos>(f.told, 0) : 0));
   }
   if (plan_.slow_until != 0) at(plan_.slow_until, [this] { quicken_replicas(); });
   // Faults come to an end: what was promised "as soon as the server can be reached" is then due.
@@ -104,7 +111,8 @@ void world::run() {
   for (client_plan const& c : plan_.clients) {
     for (actor_plan const& a : c.actors) {
       for (operation const& o : a.work)
-        limit += o.think + o.hold + o.after_loss + each + (o.detach ? o.adopt_after + o.adopt_too_after + o.adopted_hold + each : 0);
+        limit += o.think + o.hold + o.after_loss + each +
+                 (o.detach ? o.adopt_after + o.adopt_too_after + o.adopted_hold + each : 0);
     }
   }
   limit_ = limit;
@@ -129,7 +137,8 @@ bool world::all_done() const {
 }
 
 void world::send_detached(int to, nanos delay, detached_hold const& d) {
-  if (to < 0 || static_cast<std::size_t>(to) >= clients_.size()) return;  // a plan that is made smaller may have lost that client
+  // a plan that is made smaller may have lost that client
+  if (to < 0 || static_cast<std::size_t>(to) >= clients_.size()) return;
   ++letters_;
   after(delay, [this, to, d] {
     --letters_;
@@ -145,7 +154,9 @@ void world::settle_and_judge() {
     longest_timeout = std::max<nanos>(longest_timeout, c.settings.command_timeout.count());
   }
   nanos const patience = now_ + 4 * longest_timeout + 3 * second + 4 * plan_.spike + plan_.longest_lease();
-  auto const settled = [&] { return std::all_of(clients_.begin(), clients_.end(), [](auto const& c) { return c->settled(); }); };
+  auto const settled = [&] {
+    return std::all_of(clients_.begin(), clients_.end(), [](auto const& c) { return c->settled(); });
+  };
   while (!settled()) {
     if (now_ > patience) throw violation{6, "a clean-up is still owed long after everything was over"};
     pass_until(now_ + 20 * millisecond);
@@ -186,7 +197,8 @@ void world::push(link_ptr const& l, bool up, std::string bytes, bool end) {
 
 void world::pump(link_ptr const& l, bool up) {
   link::direction& way = up ? l->up : l->down;
-  nanos const stalled_until = up && l->accepted ? std::max(way.stalled_until, nodes_[l->node].frozen_until) : way.stalled_until;
+  nanos const stalled_until =
+      up && l->accepted ? std::max(way.stalled_until, nodes_[l->node].frozen_until) : way.stalled_until;
   if (now_ < stalled_until) {
     at(stalled_until, [this, l, up] { pump(l, up); });
     return;
@@ -359,7 +371,8 @@ void world::serve(link_ptr const& l, std::string const& bytes) {
 void world::read_on(link_ptr const& l) {
   std::string_view rest = l->received;
   std::vector<std::string_view> argv;
-  while (l->server_open && !rest.empty() && !nodes_[l->node].model.waits(l->id) && next_command(rest, argv)) execute(l, argv);
+  while (l->server_open && !rest.empty() && !nodes_[l->node].model.waits(l->id) && next_command(rest, argv))
+    execute(l, argv);
   l->received.erase(0, l->received.size() - rest.size());
 }
 
@@ -413,7 +426,8 @@ void world::execute(link_ptr const& l, std::span<std::string_view const> argv) {
     for (auto const& p : pushes) {
       if (p.after_reply != after_reply) continue;
       auto const to = n.by_id.find(p.to);
-      if (!p.message.items.empty() && p.message.items.back().text.starts_with('~')) observer_->told_end(p.message.items.back().text);
+      if (!p.message.items.empty() && p.message.items.back().text.starts_with('~'))
+        observer_->told_end(p.message.items.back().text);
       if (to != n.by_id.end()) append_resp(bytes_for(to->second), p.message);
     }
   };
@@ -430,7 +444,8 @@ void world::execute(link_ptr const& l, std::span<std::string_view const> argv) {
     push(to, false, std::move(bytes), false);
   }
   drop_killed(n);
-  if (plan_.synced && (its_name == "renew" || its_name == "permit_renew") && !reply.is_error()) observer_->renewed(*l, argv);
+  if (plan_.synced && (its_name == "renew" || its_name == "permit_renew") && !reply.is_error())
+    observer_->renewed(*l, argv);
   if (argv[0] == "WAIT" && reply.is(value::kind::integer)) observer_->waited(*l, reply.integer);
   if (n.model.waits(l->id)) {
     std::int64_t const timeout_ms = std::stoll(std::string{argv[2]});
@@ -461,7 +476,8 @@ void world::drop_killed(node& n) {
 void world::admin(std::initializer_list<std::string_view> argv) {
   std::vector<std::string_view> const words{argv};
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    bool const meant = slot_owners_.empty() ? i == master() : !words[1].starts_with("conch:") || i == master(shard_of_key(words[1]));
+    bool const meant =
+        slot_owners_.empty() ? i == master() : !words[1].starts_with("conch:") || i == master(shard_of_key(words[1]));
     if (meant) (void)ask_node(i, words);
   }
 }
@@ -479,7 +495,9 @@ void world::apply(fault_plan const& f) {
   if (!troubles_slots(f)) observer_->trouble(now_ + f.length + f.length2, f.concerns_one_client() ? f.client : -1);
   if (apply_to_servers(f) || static_cast<std::size_t>(f.client) >= clients_.size()) return;
   sim_client& c = *clients_[static_cast<std::size_t>(f.client)];
-  link_ptr const l = plan_.shards != 0 ? link_for(f) : plan_.synced && f.at % 2 != 0 ? c.sync_connection() : link_of(f.client);
+  link_ptr const l = plan_.shards != 0               ? link_for(f)
+                     : plan_.synced && f.at % 2 != 0 ? c.sync_connection()
+                                                     : link_of(f.client);
   switch (f.what) {
     case kind::cut:
       if (l != nullptr) {
@@ -493,7 +511,9 @@ void world::apply(fault_plan const& f) {
     case kind::cut_before:
     case kind::cut_after:
       if (l != nullptr) {
-        l->trap = f.what == kind::cut_after ? link::trap::after : (f.variant & 1) != 0 ? link::trap::late : link::trap::before;
+        l->trap = f.what == kind::cut_after ? link::trap::after
+                  : (f.variant & 1) != 0    ? link::trap::late
+                                            : link::trap::before;
         l->trap_notice = f.length;
         l->trap_latest = f.length2;
       }
@@ -515,7 +535,8 @@ void world::apply(fault_plan const& f) {
     case kind::close: c.close(); break;
     case kind::cut_sentinel:
       if (!sentinels_.empty()) {
-        cut_from_sentinels_[static_cast<std::size_t>(f.client)][static_cast<std::size_t>(f.name) % sentinels_.size()] = now_ + f.length;
+        cut_from_sentinels_[static_cast<std::size_t>(f.client)][static_cast<std::size_t>(f.name) % sentinels_.size()] =
+            now_ + f.length;
       }
       break;
     case kind::server_restart: stop_server(f, true); break;
@@ -544,7 +565,8 @@ void world::apply(fault_plan const& f) {
     case kind::clobber_lock: clobber(f); break;
     case kind::spoil_fence: {
       std::string const key = key_of(f.name) + ":f";
-      static constexpr std::string_view values[] = {"2251799813685247", "2251799813685245", "1e300", "inf", "nan", "-7", "none", "list"};
+      static constexpr std::string_view values[] = {
+          "2251799813685247", "2251799813685245", "1e300", "inf", "nan", "-7", "none", "list"};
       std::string_view const written = values[static_cast<std::size_t>(f.variant) % std::size(values)];
       admin({"DEL", key});
       if (written == "list") {
@@ -616,7 +638,8 @@ void world::inject(fault_plan const& f) {
     server().set_out_of_memory(true);
     memory_is_full_ = true;
   } else if (f.variant % 3 == 1) {
-    server().inject({"publish", "ERR something unforeseen", 0, static_cast<std::size_t>(f.variant / 16 + 1), redis_model::where::script});
+    server().inject({"publish", "ERR something unforeseen", 0, static_cast<std::size_t>(f.variant / 16 + 1),
+                     redis_model::where::script});
   } else {
     server().inject({"get", "ERR something unforeseen", 0, 1, redis_model::where::script});
   }
@@ -650,7 +673,8 @@ void world::heal() {
   for (int name = 0; name < plan_.names; ++name) {
     // A replica may have brought back what an operator wrote.
     std::string const key = key_of(name);
-    bool const is_lock = !keys_of(name).with(key).peek(key).is(plan_.permits == engine::permit_kind::none ? value::kind::map : value::kind::bulk);
+    bool const is_lock = !keys_of(name).with(key).peek(key).is(
+        plan_.permits == engine::permit_kind::none ? value::kind::map : value::kind::bulk);
     if (plan_.has(fault_plan::kind::spoil_fence, name)) {
       admin({"DEL", key + ":f"});
       observer_->lock_tampered(name);

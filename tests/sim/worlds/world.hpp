@@ -1,5 +1,5 @@
-// A simulated world: true time, one server with a clock of its own and, where roles change, its replicas, the network between
-// them and the clients, and the faults of the plan. Everything in it follows from the plan.
+// A simulated world: true time, one server with a clock of its own and, where roles change, its replicas, the network
+// between them and the clients, and the faults of the plan. Everything in it follows from the plan.
 #pragma once
 
 #include "cohort/admin_request.hpp"
@@ -59,7 +59,11 @@ struct link {
     nanos stalled_until = 0;
   };
 
-  link(int of, std::uint64_t of_process, std::uint64_t seed) : number{seed}, client{of}, process{of_process}, random{seed} {}
+  link(int of, std::uint64_t of_process, std::uint64_t seed)
+      : number{seed},
+        client{of},
+        process{of_process},
+        random{seed} {}
 
   std::uint64_t const number;  // no other has it
   int client;
@@ -217,7 +221,9 @@ class world {
   bool apply_to_servers(fault_plan const& f);
   bool troubles_slots(fault_plan const& f);
   void form_cluster();
-  std::size_t shard_of_key(std::string_view key) const { return slot_owners_[static_cast<std::size_t>(redis_model::slot_of(key))]; }
+  std::size_t shard_of_key(std::string_view key) const {
+    return slot_owners_[static_cast<std::size_t>(redis_model::slot_of(key))];
+  }
   bool may_decide(std::size_t at, std::string_view key) const;
   bool is_changing(std::size_t of_shard) const;
   void hears_news(std::size_t at);
@@ -283,7 +289,8 @@ class world {
   static void watch_channels(redis_model& model);
   static bool is_order(std::string_view script);
   order_in_hand take_order(std::string_view script, std::span<std::string_view const> argv, bool at_master);
-  void order_carried_out(order_in_hand const& o, link const& by, value const& reply, std::vector<redis_model::pushed> const& pushes);
+  void order_carried_out(order_in_hand const& o, link const& by, value const& reply,
+                         std::vector<redis_model::pushed> const& pushes);
   void deny(fault_plan const& f, link_ptr const& l);
   void refuse_greetings(fault_plan const& f, link_ptr const& l);
   void slow_down(fault_plan const& f);

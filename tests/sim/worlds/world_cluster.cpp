@@ -1,5 +1,5 @@
-// A Cluster: several masters, each with its slots. A slot moves from one to another, key by key or at once; a replica takes over the slots
-// of its master; and each node learns of that in its own time.
+// A Cluster: several masters, each with its slots. A slot moves from one to another, key by key or at once; a replica
+// takes over the slots of its master; and each node learns of that in its own time.
 #include "servers/redis/topology/slots.hpp"
 #include "sim/model/runs.hpp"
 #include "sim/worlds/sim_client.hpp"
@@ -19,7 +19,8 @@ constexpr int slots = redis_model::slot_count;
 /// The first digits, which go into the names of channels, differ.
 redis_model::node identity(std::size_t number) {
   char id[41];
-  std::snprintf(id, sizeof id, "%08x%032x", static_cast<unsigned>(0x9e3779b9U * (number + 1)), static_cast<unsigned>(number));
+  std::snprintf(id, sizeof id, "%08x%032x", static_cast<unsigned>(0x9e3779b9U * (number + 1)),
+                static_cast<unsigned>(number));
   return {id, world::host_of_node(number), world::port_of_nodes};
 }
 
@@ -40,7 +41,9 @@ keys_of_lock world::keys_of(int name) {
 
 int world::slot_of(int name) { return redis_model::slot_of(key_of(name)); }
 
-std::size_t world::shard_of(int name) const { return slot_owners_.empty() ? 0 : slot_owners_[static_cast<std::size_t>(slot_of(name))]; }
+std::size_t world::shard_of(int name) const {
+  return slot_owners_.empty() ? 0 : slot_owners_[static_cast<std::size_t>(slot_of(name))];
+}
 
 /// Two masters of the beginning, or their replicas. Wherever the slots go, they stay nodes.
 redis::cluster_url world::seeds_for(int client) const {
@@ -61,7 +64,8 @@ std::size_t world::listeners(int name, std::string_view client) const {
   if (slot_owners_.empty()) return nodes_[master()].model.subscriber_count("conch:" + std::string{client});
   std::size_t const at = decides(name);
   std::string const tag = std::to_string(redis::tag_of_slot(static_cast<unsigned>(slot_of(name))));
-  return nodes_[at].model.shard_subscriber_count("conch:{" + tag + "}:" + std::string{client} + ":" + identity(at).id.substr(0, 8));
+  return nodes_[at].model.shard_subscriber_count("conch:{" + tag + "}:" + std::string{client} + ":" +
+                                                 identity(at).id.substr(0, 8));
 }
 
 /// Whether this node may carry out a script with that key: it has its slot, or the slot is on its way to it.
@@ -74,11 +78,13 @@ bool world::may_decide(std::size_t at, std::string_view key) const {
 /// The slots of the locks are where the plan says, all others in equal parts.
 void world::form_cluster() {
   auto const parts = static_cast<std::size_t>(plan_.shards);
-  for (int slot = 0; slot < slots; ++slot) slot_owners_.push_back(static_cast<std::uint8_t>(static_cast<std::size_t>(slot) * parts / slots));
+  for (int slot = 0; slot < slots; ++slot)
+    slot_owners_.push_back(static_cast<std::uint8_t>(static_cast<std::size_t>(slot) * parts / slots));
   for (int name = 0; name < plan_.names; ++name) {
     auto& owner = slot_owners_[static_cast<std::size_t>(slot_of(name))];
     if (!plan_.first_shards.empty())
-      owner = static_cast<std::uint8_t>(plan_.first_shards[static_cast<std::size_t>(name) % plan_.first_shards.size()] % plan_.shards);
+      owner = static_cast<std::uint8_t>(plan_.first_shards[static_cast<std::size_t>(name) % plan_.first_shards.size()] %
+                                        plan_.shards);
   }
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     nodes_[i].model.join_cluster(identity(i));
@@ -87,7 +93,8 @@ void world::form_cluster() {
   }
 }
 
-/// What all others report, as it is now; and it may get a wrong answer. A former master that is not reached yet learns nothing.
+/// What all others report, as it is now; and it may get a wrong answer. A former master that is not reached yet learns
+/// nothing.
 void world::hears_news(std::size_t at) {
   node& n = nodes_[at];
   if (n.down || (n.takes_writes && at != master(n.shard))) return;
@@ -111,8 +118,9 @@ void world::spread_news(nanos within) {
 }
 
 bool world::is_changing(std::size_t of_shard) const {
-  return shards_[of_shard].switching ||
-         std::any_of(moves_.begin(), moves_.end(), [&](auto const& m) { return m.second.from == of_shard || m.second.to == of_shard; });
+  return shards_[of_shard].switching || std::any_of(moves_.begin(), moves_.end(), [&](auto const& m) {
+           return m.second.from == of_shard || m.second.to == of_shard;
+         });
 }
 
 /// One of the connections of that client: mostly the one to the master of the lock, and sometimes that for the map.
@@ -172,8 +180,8 @@ void world::move_slot(fault_plan const& f) {
   std::size_t const to = (from + 1 + static_cast<std::size_t>(f.variant) % (parts - 1)) % parts;
   if (is_changing(from) || is_changing(to) || nodes_[master(from)].down || nodes_[master(to)].down) return;
   moves_[slot] = {from, to};
-  say("slot " + std::to_string(slot) + " of lock " + std::to_string(f.name) + " moves from node " + std::to_string(master(from)) + " to node " +
-      std::to_string(master(to)));
+  say("slot " + std::to_string(slot) + " of lock " + std::to_string(f.name) + " moves from node " +
+      std::to_string(master(from)) + " to node " + std::to_string(master(to)));
   bool const at_once = f.what == fault_plan::kind::move_at_once;
   node &source = nodes_[master(from)], &target = nodes_[master(to)];
   if (at_once) {
@@ -230,7 +238,8 @@ void world::end_move(fault_plan const& f, int slot) {
 
 // ------------------------------------------------------------------------------------------ a replica takes over
 
-/// CLUSTER FAILOVER: the master carries out nothing until its replica has all that it has, and learns of it at once. Nothing is lost.
+/// CLUSTER FAILOVER: the master carries out nothing until its replica has all that it has, and learns of it at once.
+/// Nothing is lost.
 void world::fail_over(fault_plan const& f) {
   std::size_t const of = shard_of(f.name), old = master(of);
   if (nodes_.size() == shards_.size() || is_changing(of) || nodes_[old].down) return;
@@ -266,7 +275,8 @@ void world::becomes_replica(std::size_t old) {
   nodes_[old].model.set_master(identity(master(nodes_[old].shard)));
 }
 
-// ------------------------------------------------------------------------------------------ nodes that do not know, or say what is not so
+// ------------------------------------------------------------------------------------------ nodes that do not know, or
+// say what is not so
 
 /// A node names another one that has not got the slot either; or two name each other.
 void world::misdirect(fault_plan const& f) {

@@ -16,13 +16,16 @@ std::uint64_t stream_of(link const& l, bool up) { return l.number * 2 + (up ? 1 
 
 void world::explore() {
   pass_until(plan_.explored_from);
-  for (redis::script const& s : redis::all_scripts()) admin({"SCRIPT", "LOAD", mutated_source(s.name)});  // who forgets them is a fault
-  plan_.faults.reserve(plan_.possible.size() * 4);                                                        // apply() keeps references
+  // who forgets them is a fault
+  for (redis::script const& s : redis::all_scripts()) admin({"SCRIPT", "LOAD", mutated_source(s.name)});
+  // apply() keeps references
+  plan_.faults.reserve(plan_.possible.size() * 4);
   order_ = explores_;
   for (;;) {
     pass_until(now_);
     nobody_waits_for_ever();
-    // What is still under way then is left to the order of its time: it can only be the end of a connection, or its beginning.
+    // What is still under way then is left to the order of its time: it can only be the end of a connection, or its
+    // beginning.
     auto const is_through = [](auto const& c) { return !c->alive() || (c->finished() && c->owed() == 0); };
     if (order_->empty() ? all_done() : std::all_of(clients_.begin(), clients_.end(), is_through)) break;
     nanos const next = events_.empty() ? steps::never : events_.next();
@@ -82,7 +85,9 @@ std::vector<steps::fault> world::possible_faults() {
 bool world::is_possible(fault_plan const& f) const {
   sim_client const& c = *clients_[static_cast<std::size_t>(f.client)];
   switch (f.what) {
-    case kind::cut: return c.connection() != nullptr && c.connection()->accepted && !c.connection()->cut && c.connection()->server_open;
+    case kind::cut:
+      return c.connection() != nullptr && c.connection()->accepted && !c.connection()->cut &&
+             c.connection()->server_open;
     case kind::pause: return c.alive() && !c.paused() && !c.finished();
     case kind::die:
     case kind::vanish: return c.alive() && !c.finished();
@@ -113,7 +118,8 @@ void world::deliver_later(link_ptr const& l, bool up, std::string bytes, bool en
     pump(l, up);
   };
   auto is_void = [l, up] { return up ? !l->client_open && !l->server_open : !l->client_open; };
-  order_->add({stream_of(*l, up), up ? of_servers : of_client(l->client), now_ + plan_.jitter, content.value(), std::move(run), std::move(is_void)});
+  order_->add({stream_of(*l, up), up ? of_servers : of_client(l->client), now_ + plan_.jitter, content.value(),
+               std::move(run), std::move(is_void)});
 }
 
 /// An end of a connection comes to know something, soon (then in any order) or at that moment.

@@ -28,7 +28,8 @@ bool is_report(engine::lock_report const& r, std::vector<std::int64_t> const& n)
     auto const& o = r.owners[i];
     std::int64_t const* const at = n.data() + 6 + 9 * i;
     for (std::size_t word = 0; word < 4; ++word) same = same && o.client[word] == at[word];
-    same = same && o.fence == at[4] && o.left_ms == at[5] && o.permits == at[6] && o.segment == at[7] && o.confirmed == (at[8] != 0);
+    same = same && o.fence == at[4] && o.left_ms == at[5] && o.permits == at[6] && o.segment == at[7] &&
+           o.confirmed == (at[8] != 0);
     same = same && o.asked_us == asked_at[i] && o.asked_by[0] == asker[i];
   }
   return same;
@@ -51,11 +52,13 @@ observer::owner_fences asked_of(observer::owner_fences const& owners) {
 }  // namespace
 
 bool world::is_order(std::string_view script) {
-  return script == "force" || script == "inspect" || script == "permit_limit" || script == "request" || script == "watch";
+  return script == "force" || script == "inspect" || script == "permit_limit" || script == "request" ||
+         script == "watch";
 }
 
 /// Before it is carried out: the owners that it will concern. A replica only reports what it knows.
-world::order_in_hand world::take_order(std::string_view script, std::span<std::string_view const> argv, bool at_master) {
+world::order_in_hand world::take_order(std::string_view script, std::span<std::string_view const> argv,
+                                       bool at_master) {
   order_in_hand o{.script = std::string{script}, .name = 0, .number = 0, .owners = {}, .at_master = at_master};
   while (o.name < plan_.names && key_of(o.name) != argv[3]) ++o.name;
   if (script == "inspect" || script == "watch" || o.name == plan_.names || !at_master) return o;
@@ -79,13 +82,15 @@ world::order_in_hand world::take_order(std::string_view script, std::span<std::s
     if (!means_all) std::erase_if(o.owners, [&](auto const& owner) { return owner.second != o.number; });
     for (std::string_view const word : words.subspan(3)) o.goes_on_from.push_back(number(word));
     // Owners that were granted it since it began are not meant.
-    if (!o.goes_on_from.empty()) std::erase_if(o.owners, [&](auto const& owner) { return owner.second > o.goes_on_from.front(); });
+    if (!o.goes_on_from.empty())
+      std::erase_if(o.owners, [&](auto const& owner) { return owner.second > o.goes_on_from.front(); });
     if (!o.owners.empty()) observer_->lock_tampered(o.name);
   }
   return o;
 }
 
-void world::order_carried_out(order_in_hand const& o, link const& by, value const& reply, std::vector<redis_model::pushed> const& pushes) {
+void world::order_carried_out(order_in_hand const& o, link const& by, value const& reply,
+                              std::vector<redis_model::pushed> const& pushes) {
   if (reply.is_error()) {
     if (reply.error_code() == "NOSCRIPT") return;
     if (o.at_master) observer_->refused();
@@ -101,12 +106,13 @@ void world::order_carried_out(order_in_hand const& o, link const& by, value cons
   for (value const& item : reply.items) numbers.push_back(item.integer);
   std::int64_t const flags = numbers.size() > 2 ? numbers[2] : 0;
   auto const& c = *clients_[static_cast<std::size_t>(by.client)];
-  // The last answer that the client gets counts them all. On a new connection it begins with the first owner again, whatever became of the script
-  // before: any answer may have been the last one that it received.
+  // The last answer that the client gets counts them all. On a new connection it begins with the first owner again,
+  // whatever became of the script before: any answer may have been the last one that it received.
   std::set<std::int64_t> before;  // several orders at a time may say the same
   for (saying const& one : said_) {
     bool const same = one.client == c.id() && one.script == o.script && one.name == o.name && one.numbers.size() == 7;
-    if (same && !o.goes_on_from.empty() && one.numbers[5] == o.goes_on_from[0] && (o.goes_on_from[1] == 0 || one.numbers[6] == o.goes_on_from[1]))
+    if (same && !o.goes_on_from.empty() && one.numbers[5] == o.goes_on_from[0] &&
+        (o.goes_on_from[1] == 0 || one.numbers[6] == o.goes_on_from[1]))
       before.insert(one.numbers[0]);
   }
   if (before.empty()) before.insert(0);
@@ -141,15 +147,19 @@ void world::order_carried_out(order_in_hand const& o, link const& by, value cons
   }
   if (o.script == "permit_limit") {
     std::int64_t const limit = numbers.size() > 3 ? numbers[3] : o.number;
-    std::int64_t const changed = o.if_unset ? o.set_before : o.by != 0 ? std::max<std::int64_t>(o.set_before + o.by, 1) : o.number;
+    std::int64_t const changed = o.if_unset  ? o.set_before
+                                 : o.by != 0 ? std::max<std::int64_t>(o.set_before + o.by, 1)
+                                             : o.number;
     if (o.set_before != 0 && limit != changed) {
-      throw violation{8, "the limit of lock " + std::to_string(o.name) + " is " + std::to_string(limit) + " and not " + std::to_string(changed)};
+      throw violation{8, "the limit of lock " + std::to_string(o.name) + " is " + std::to_string(limit) + " and not " +
+                             std::to_string(changed)};
     }
     observer_->limit_set(o.name, limit, true, (flags & more_to_pass_on_after_limit) != 0);
   }
 }
 
-bool world::was_said(std::string_view client, std::string_view script, int name, engine::admin_result const& result) const {
+bool world::was_said(std::string_view client, std::string_view script, int name,
+                     engine::admin_result const& result) const {
   return std::any_of(said_.begin(), said_.end(), [&](saying const& s) {
     if (s.client != client || s.script != script || s.name != name) return false;
     if (result.status) return is_report(*result.status, s.numbers);
@@ -159,9 +169,11 @@ bool world::was_said(std::string_view client, std::string_view script, int name,
   });
 }
 
-// -------------------------------------------------------------------------------------- something else under the same name
+// -------------------------------------------------------------------------------------- something else under the same
+// name
 
-/// An operator writes something else, or another client uses the name for a lock of another kind: over what is there, or if it is free.
+/// An operator writes something else, or another client uses the name for a lock of another kind: over what is there,
+/// or if it is free.
 void world::clobber(fault_plan const& f) {
   std::string const key = key_of(f.name);
   int const how = f.variant % 3;
@@ -193,7 +205,8 @@ bool world::another_kind_takes(fault_plan const& f, std::string const& key) {
   auto const was = server().peek(key);
   bool const a_mutex = plan_.permits != engine::permit_kind::none;
   auto const script = mutated_source(a_mutex ? "acquire" : "permit_acquire");
-  std::vector<std::string_view> argv{"EVAL", script, "3", key, queue, fence, another, "try", lease, "100", "30000", "0", "0"};
+  std::vector<std::string_view> argv{"EVAL", script, "3",   key,     queue, fence, another,
+                                     "try",  lease,  "100", "30000", "0",   "0"};
   if (!a_mutex) argv.insert(argv.end(), {"r", "1000", "1", "-", "0"});
   auto const id = server().connect("10.0.9.9:4");
   value const reply = server().execute(id, argv);
@@ -204,11 +217,13 @@ bool world::another_kind_takes(fault_plan const& f, std::string const& key) {
   bool const taken = !reply.is_error() && (reply.items.empty() || reply.items[0].integer == 1);
   bool const there = was.is(a_mutex ? value::kind::map : value::kind::bulk);
   if (there && taken) throw violation{1, "a lock of another kind was granted over lock " + std::to_string(f.name)};
-  if (there && !(server().peek(key) == was)) throw violation{7, "a lock of another kind changed lock " + std::to_string(f.name)};
+  if (there && !(server().peek(key) == was))
+    throw violation{7, "a lock of another kind changed lock " + std::to_string(f.name)};
   return taken;
 }
 
-// ------------------------------------------------------------------------------------------ a user that may not, a slow server
+// ------------------------------------------------------------------------------------------ a user that may not, a
+// slow server
 
 /// The user may not do what the protocol needs, for a while; its connection ends, as when its rights are changed.
 void world::deny(fault_plan const& f, link_ptr const& l) {
@@ -234,8 +249,8 @@ void world::refuse_greetings(fault_plan const& f, link_ptr const& l) {
       "ERR max number of clients reached",
   };
   for (node& n : nodes_)
-    n.model.inject(
-        {"hello", std::string{errors[static_cast<std::size_t>(f.variant) % std::size(errors)]}, 0, redis_model::always, redis_model::where::client});
+    n.model.inject({"hello", std::string{errors[static_cast<std::size_t>(f.variant) % std::size(errors)]}, 0,
+                    redis_model::always, redis_model::where::client});
   observer_->denied(now_ + f.length + millisecond);
   if (l != nullptr) close_server_end(l, true);
   after(f.length + millisecond, [this] {

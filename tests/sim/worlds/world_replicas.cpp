@@ -1,5 +1,5 @@
-// A master and its replicas: what the master writes reaches them later, one of them takes over, with or without all of it, and
-// the former master learns of that late.
+// A master and its replicas: what the master writes reaches them later, one of them takes over, with or without all of
+// it, and the former master learns of that late.
 #include "sim/worlds/sim_client.hpp"
 #include "sim/worlds/world.hpp"
 
@@ -9,7 +9,9 @@ namespace conch::sim {
 
 void world::make_nodes() {
   using kind = fault_plan::kind;
-  int const replicas = plan_.replicas != 0 ? plan_.replicas : plan_.has({kind::role_change}) || plan_.may_change_roles() ? 1 : 0;
+  int const replicas = plan_.replicas != 0                                          ? plan_.replicas
+                       : plan_.has({kind::role_change}) || plan_.may_change_roles() ? 1
+                                                                                    : 0;
   for (int number = 0; number < std::max(plan_.shards, 1) * (1 + replicas); ++number) {
     int const i = number % (1 + replicas);
     nodes_.push_back({.model = redis_model{plan_.epoch_us}});
@@ -37,7 +39,8 @@ void world::make_nodes() {
   if (plan_.shards != 0) form_cluster();
 }
 
-/// What the master has changed reaches each replica a little later, in order. What a former master changes reaches nobody.
+/// What the master has changed reaches each replica a little later, in order. What a former master changes reaches
+/// nobody.
 void world::replicate(std::size_t from) {
   if (nodes_.size() == 1) return;
   if (plan_.shards != 0) spread(from);
@@ -107,7 +110,8 @@ void world::answer_waits(std::size_t at) {
 
 bool world::all_follow(std::size_t of_shard) const {
   node const& leader = nodes_[master(of_shard)];
-  return !leader.down && std::all_of(nodes_.begin(), nodes_.end(), [&](node const& n) { return n.shard != of_shard || n.follows || &n == &leader; });
+  return !leader.down && std::all_of(nodes_.begin(), nodes_.end(),
+                                     [&](node const& n) { return n.shard != of_shard || n.follows || &n == &leader; });
 }
 
 /// From here on it has what the master has.
@@ -143,8 +147,8 @@ std::size_t world::replica_for(fault_plan const& f, std::size_t old) const {
   return first + (old - first + 1 + static_cast<std::size_t>(f.name) % (in_shard - 1)) % in_shard;
 }
 
-/// In good order: the replica has everything before it takes over, and the clients of the other stay where they are, or are
-/// sent away. The address follows, sooner or later.
+/// In good order: the replica has everything before it takes over, and the clients of the other stay where they are, or
+/// are sent away. The address follows, sooner or later.
 void world::change_roles(fault_plan const& f) {
   if (nodes_[master()].down) return;
   std::size_t const old = master(), next = 1 - old;
@@ -177,7 +181,8 @@ void world::stop_node(std::size_t at, bool silent) {
   n.by_id.clear();
 }
 
-// ------------------------------------------------------------------------------- a replica takes over, and misses something
+// ------------------------------------------------------------------------------- a replica takes over, and misses
+// something
 
 /// The beginning of it: the replicas receive nothing more from the master, which goes on, is killed, or is paused.
 void world::lose_master(fault_plan const& f) {
@@ -206,7 +211,8 @@ void world::lose_master(fault_plan const& f) {
 
 void world::promote(fault_plan const& f, std::size_t old) {
   std::size_t const next = replica_for(f, old), of = nodes_[old].shard;
-  say("server " + std::to_string(next) + " is the master now, and server " + std::to_string(old) + " does not know yet");
+  say("server " + std::to_string(next) + " is the master now, and server " + std::to_string(old) +
+      " does not know yet");
   set_clock();
   take_over(next);
   shards_[of].promoted_at = now_;

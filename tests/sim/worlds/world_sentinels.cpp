@@ -9,7 +9,9 @@ namespace conch::sim {
 
 namespace {
 
-std::string bulk(std::string_view text) { return "$" + std::to_string(text.size()) + "\r\n" + std::string{text} + "\r\n"; }
+std::string bulk(std::string_view text) {
+  return "$" + std::to_string(text.size()) + "\r\n" + std::string{text} + "\r\n";
+}
 
 constexpr std::string_view port_of_servers = "6379";
 
@@ -46,13 +48,15 @@ void world::sentinel_hears(std::size_t number, std::size_t server, std::int64_t 
   sentinel_state& s = sentinels_[number];
   if (s.epoch >= epoch) return;
   say("Sentinel " + std::to_string(number) + " knows that server " + std::to_string(server) + " is the master");
-  std::string const event = "m " + sim_sentinels::host_of_server(s.server) + " 6379 " + sim_sentinels::host_of_server(server) + " 6379";
+  std::string const event =
+      "m " + sim_sentinels::host_of_server(s.server) + " 6379 " + sim_sentinels::host_of_server(server) + " 6379";
   s.epoch = epoch;
   s.server = s.address = server;
   observer_->sentinel_knows(number, server);
   for (auto const& weak : s.lines) {
     sentinel_line_ptr const l = weak.lock();
-    if (l != nullptr && l->open && l->subscribed) l->to_client(">3\r\n" + bulk("message") + bulk("+switch-master") + bulk(event));
+    if (l != nullptr && l->open && l->subscribed)
+      l->to_client(">3\r\n" + bulk("message") + bulk("+switch-master") + bulk(event));
   }
 }
 
@@ -88,14 +92,17 @@ std::string world::answer_of_sentinel(sentinel_line_ptr const& l, std::vector<st
   }
   if (argv[0] != "SENTINEL") throw violation{10, "a Sentinel is asked for " + std::string{argv[0]}};
   if (argv[1] == "MYID") return bulk("id" + std::to_string(l->sentinel));
-  if (argv[1] == "GET-MASTER-ADDR-BY-NAME") return "*2\r\n" + bulk(sim_sentinels::host_of_server(s.address)) + bulk(port_of_servers);
-  if (argv[1] == "MASTER") return "%2\r\n" + bulk("flags") + bulk("master") + bulk("config-epoch") + bulk(std::to_string(s.epoch));
+  if (argv[1] == "GET-MASTER-ADDR-BY-NAME")
+    return "*2\r\n" + bulk(sim_sentinels::host_of_server(s.address)) + bulk(port_of_servers);
+  if (argv[1] == "MASTER")
+    return "%2\r\n" + bulk("flags") + bulk("master") + bulk("config-epoch") + bulk(std::to_string(s.epoch));
   if (argv[1] != "SENTINELS") throw violation{10, "a Sentinel is asked for SENTINEL " + std::string{argv[1]}};
   std::string others = "*" + std::to_string(sentinels_.size() - 1) + "\r\n";
   for (std::size_t i = 0; i < sentinels_.size(); ++i) {
     if (i == l->sentinel) continue;
-    others += "%4\r\n" + bulk("runid") + bulk("id" + std::to_string(i)) + bulk("ip") + bulk(sim_sentinels::host_of_sentinel(i)) + bulk("port") +
-              bulk("26379") + bulk("flags") + bulk("sentinel");
+    others += "%4\r\n" + bulk("runid") + bulk("id" + std::to_string(i)) + bulk("ip") +
+              bulk(sim_sentinels::host_of_sentinel(i)) + bulk("port") + bulk("26379") + bulk("flags") +
+              bulk("sentinel");
   }
   return others;
 }

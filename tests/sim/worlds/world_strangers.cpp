@@ -22,7 +22,8 @@ void world::intrude(int name) {
   std::string const lock = key_of(name);
   std::string const queue = lock + ":q", fence = lock + ":f";
   auto const id = server().connect("10.0.9.9:2");
-  std::string_view const release[] = {"EVAL", mutated_source("release"), "3", lock, queue, fence, "stranger.1", "0", "1000", "100", "2000", ""};
+  std::string_view const release[] = {
+      "EVAL", mutated_source("release"), "3", lock, queue, fence, "stranger.1", "0", "1000", "100", "2000", ""};
   observer_->before(release, nullptr);
   auto const freeing = observer_->about_to_free(release);
   value const first = server().execute(id, release);
@@ -32,15 +33,17 @@ void world::intrude(int name) {
   observer_->before(renew, nullptr);
   value const second_reply = server().execute(id, renew);
   observer_->after(renew, second_reply);
-  if (!first.is_error() && first.items[0].integer != 0) throw violation{7, "a stranger's release was told that it was the owner"};
-  if (!second_reply.is_error() && second_reply.items[1].integer == 1) throw violation{7, "a stranger's renewal was told that it was the owner"};
+  if (!first.is_error() && first.items[0].integer != 0)
+    throw violation{7, "a stranger's release was told that it was the owner"};
+  if (!second_reply.is_error() && second_reply.items[1].integer == 1)
+    throw violation{7, "a stranger's renewal was told that it was the owner"};
   server().disconnect(id);
   distribute(master(), server().take_pushes());
   replicate(master());
 }
 
-// An operator's client, of which only the script matters here. `pushed`: what it published, in order.
-// Where the answer says that there is more to do he orders it again at once, and in the end sees to what is left to pass on.
+// An operator's client, of which only the script matters here. `pushed`: what it published, in order. Where the answer
+// says that there is more to do he orders it again at once, and in the end sees to what is left to pass on.
 value world::order(std::string_view script, int name, std::string_view number, std::vector<std::string>& pushed) {
   set_clock();
   std::string const lock = key_of(name);
@@ -61,7 +64,8 @@ value world::order(std::string_view script, int name, std::string_view number, s
   std::vector<std::string> cursor;
   std::int64_t flags = 0;
   do {
-    std::vector<std::string_view> argv{"EVAL", mutated_source(script), "4", lock, queue, fence, ends, "200", "2000", number};
+    std::vector<std::string_view> argv{"EVAL", mutated_source(script), "4", lock, queue, fence, ends, "200", "2000",
+                                       number};
     argv.insert(argv.end(), cursor.begin(), cursor.end());
     run(argv);
     if (reply.is_error()) break;
@@ -78,12 +82,13 @@ value world::order(std::string_view script, int name, std::string_view number, s
   while (more) {
     std::string const kind(1, static_cast<char>(plan_.permits));
     bool const permit = plan_.permits != engine::permit_kind::none;
-    std::vector<std::string_view> argv{"EVAL", mutated_source(permit ? "permit_release" : "release"), permit ? "4" : "3", lock, queue, fence};
+    std::vector<std::string_view> argv{
+        "EVAL", mutated_source(permit ? "permit_release" : "release"), permit ? "4" : "3", lock, queue, fence};
     if (permit) argv.push_back(ends);
     for (std::string_view const word : {"operator.1", "0", "1000", "200", "2000"}) argv.push_back(word);
     if (permit) {
-      for (std::string_view const word :
-           {std::string_view{kind}, std::string_view{limit}, std::string_view{"1"}, std::string_view{"-"}, std::string_view{"0"}})
+      for (std::string_view const word : {std::string_view{kind}, std::string_view{limit}, std::string_view{"1"},
+                                          std::string_view{"-"}, std::string_view{"0"}})
         argv.push_back(word);
     } else {
       argv.push_back("");
@@ -110,12 +115,13 @@ void world::force(int name, int variant) {
   if (!reply.is_error()) observer_->forced(name, owners, pushed, false);
 }
 
-// A stranger that guesses changes nothing. One that knows an id is believed for a claim at most, and not at all with verify_pushes, or when a
-// permit or a fence cannot be.
+// A stranger that guesses changes nothing. One that knows an id is believed for a claim at most, and not at all with
+// verify_pushes, or when a permit or a fence cannot be.
 void world::forge(int name, int variant) {
   if (nodes_[master()].down) return;
   set_clock();
-  bool const knows = (variant & 1) != 0, revokes = (variant & 2) != 0, permits = plan_.permits != engine::permit_kind::none;
+  bool const knows = (variant & 1) != 0, revokes = (variant & 2) != 0,
+             permits = plan_.permits != engine::permit_kind::none;
   std::string const key = key_of(name);
   std::vector<std::string> ids;
   if (!knows) {
@@ -125,7 +131,8 @@ void world::forge(int name, int variant) {
   } else if (revokes) {
     for (auto const& [id, fence] : observer_->owners_of(name)) ids.push_back(id);
   } else {
-    for (value const& item : server().peek(key + ":q").items) ids.push_back(item.items[0].text.substr(0, item.items[0].text.find(' ')));
+    for (value const& item : server().peek(key + ":q").items)
+      ids.push_back(item.items[0].text.substr(0, item.items[0].text.find(' ')));
   }
   std::int64_t const clock = server_us(now_) - protocol::fence_epoch_us;
   std::int64_t const fences[] = {clock, clock, clock + 3'600'000'000, protocol::fence_limit - 1};
@@ -133,11 +140,16 @@ void world::forge(int name, int variant) {
   std::string permit;
   if (permits) {
     char const other = plan_.permits == engine::permit_kind::semaphore ? 'r' : 's';
-    std::string const wrong =
-        plan_.permits == engine::permit_kind::segments && which % 8 < 4 ? which % 2 == 0 ? "g4000000000" : "g0" : std::string{other, '0'};
-    permit = (knows ? wrong : std::string{static_cast<char>(plan_.permits)} + (plan_.permits == engine::permit_kind::segments ? "1" : "0")) + " ";
+    std::string const wrong = plan_.permits == engine::permit_kind::segments && which % 8 < 4
+                                  ? which % 2 == 0 ? "g4000000000" : "g0"
+                                  : std::string{other, '0'};
+    permit = (knows ? wrong
+                    : std::string{static_cast<char>(plan_.permits)} +
+                          (plan_.permits == engine::permit_kind::segments ? "1" : "0")) +
+             " ";
   }
-  std::string const grant = " " + std::to_string(fences[which % 4]) + " " + std::to_string(server_us(now_)) + " 86400000 " + permit + key;
+  std::string const grant =
+      " " + std::to_string(fences[which % 4]) + " " + std::to_string(server_us(now_)) + " 86400000 " + permit + key;
   auto const connection = server().connect("10.0.9.9:4");
   for (std::string const& id : ids) {
     std::string const text = revokes ? "!" + id + " " + key : id + grant;
@@ -158,7 +170,8 @@ void world::send_guarded(guarded_write const& w, nanos delay) {
     if (nodes_[master()].down) return;
     set_clock();
     std::string const lock = key_of(w.name), resource = "resource:" + lock;
-    std::string const grant = w.id + ' ' + std::to_string(w.fence) + (w.least_share == 0 ? "" : ' ' + std::to_string(w.least_share));
+    std::string const grant =
+        w.id + ' ' + std::to_string(w.fence) + (w.least_share == 0 ? "" : ' ' + std::to_string(w.least_share));
     bool const owns = observer_->owns(w);
     auto const id = server().connect("10.0.9.9:6");
     std::string_view const argv[] = {"EVAL", mutated_source("guarded"), "2", lock, resource, grant, "DEL"};

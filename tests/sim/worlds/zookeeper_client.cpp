@@ -68,7 +68,8 @@ void zookeeper_client::start() {
   cohort = std::make_unique<engine::cohort>(settings, timers, *this, stats);
   std::uint64_t const draws = world.random().next();
   life_ = std::make_unique<zookeeper::life_in_test>(settings, draws, timers, *this);
-  backend = std::make_unique<zookeeper::queue>(settings, id, zookeeper::root_of("", "conch:"), "", draws, timers, *this, *cohort, stats);
+  backend = std::make_unique<zookeeper::queue>(settings, id, zookeeper::root_of("", "conch:"), "", draws, timers, *this,
+                                               *cohort, stats);
   cohort->use(*backend);
   world.say("client ", number, " starts as ", id);
   for (std::size_t i = 0; i < coroutines_.size(); ++i) think(static_cast<int>(i));
@@ -137,11 +138,14 @@ void zookeeper_client::pause(nanos length) {
   });
 }
 
-bool zookeeper_client::settled() const { return !alive || (!paused && backend->settled() && backend->connected() && cohort->idle()); }
+bool zookeeper_client::settled() const {
+  return !alive || (!paused && backend->settled() && backend->connected() && cohort->idle());
+}
 
 bool zookeeper_client::finished() const {
   if (!alive) return true;
-  return !paused && std::all_of(coroutines_.begin(), coroutines_.end(), [](coroutine const& c) { return c.left == 0 && !c.busy; });
+  return !paused &&
+         std::all_of(coroutines_.begin(), coroutines_.end(), [](coroutine const& c) { return c.left == 0 && !c.busy; });
 }
 
 std::string zookeeper_client::describe() const {
@@ -210,7 +214,8 @@ void zookeeper_client::rearm() {
   });
 }
 
-/// One after the other, which is more than an address_choice does: clients come to each server, whatever it was like before.
+/// One after the other, which is more than an address_choice does: clients come to each server, whatever it was like
+/// before.
 void zookeeper_client::dial() {
   next_server_ = (next_server_ + 1) % world.model_->size();
   to_send_.clear();
@@ -218,7 +223,8 @@ void zookeeper_client::dial() {
 }
 
 void zookeeper_client::greet(zookeeper::connect_request const& c) {
-  world.say("client ", number, " greets server ", next_server_, c.session == 0 ? " without a session" : " with its session");
+  world.say("client ", number, " greets server ", next_server_,
+            c.session == 0 ? " without a session" : " with its session");
   to_send_.emplace_back(c);
 }
 
@@ -255,7 +261,8 @@ void zookeeper_client::lost_line(zookeeper_world::line_ptr const& l) {
   });
 }
 
-void zookeeper_client::receive(zookeeper_world::line_ptr const& l, std::function<void(zookeeper::wire_events&, time_point)> const& what) {
+void zookeeper_client::receive(zookeeper_world::line_ptr const& l,
+                               std::function<void(zookeeper::wire_events&, time_point)> const& what) {
   input([this, l, what](time_point now) {
     if (line == l) what(backend->receiver(), now);
   });
@@ -298,7 +305,9 @@ void zookeeper_client::later(int which, nanos delay, void (zookeeper_client::*wh
 void zookeeper_client::think(int which) {
   random_source& r = world.random();
   coroutines_[static_cast<std::size_t>(which)].busy = true;
-  nanos const delay = r.chance(40) ? r.between(0, 300) * microsecond : r.chance(50) ? r.between(0, 100) * millisecond : r.between(0, world.lease / 2);
+  nanos const delay = r.chance(40)   ? r.between(0, 300) * microsecond
+                      : r.chance(50) ? r.between(0, 100) * millisecond
+                                     : r.between(0, world.lease / 2);
   later(which, delay, &zookeeper_client::ask);
 }
 
@@ -314,7 +323,8 @@ void zookeeper_client::ask(int which, time_point now) {
   if (world.of_all_kinds) h.permit = world.draw_permit(h.name, id);
   h.asked_at = world.now();
   h.waiting = true;
-  h.lease = std::chrono::milliseconds{(r.chance(80) ? world.lease : r.between(world.lease / 2, world.lease)) / millisecond};
+  h.lease =
+      std::chrono::milliseconds{(r.chance(80) ? world.lease : r.between(world.lease / 2, world.lease)) / millisecond};
   h.serial = world.new_serial();
   h.once = r.chance(12);
   h.fixed = r.chance(3);

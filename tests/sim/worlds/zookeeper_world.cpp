@@ -26,7 +26,11 @@ std::string as_bytes(zookeeper_world::message const& m) {
 }  // namespace
 
 zookeeper_world::zookeeper_world(std::uint64_t with_seed, zookeeper_locks locks, bool traced)
-    : seed{with_seed}, of_all_kinds{locks == zookeeper_locks::of_all_kinds}, traced_{traced}, random_{seed}, shares_{seed ^ 0x9a27'5f00} {
+    : seed{with_seed},
+      of_all_kinds{locks == zookeeper_locks::of_all_kinds},
+      traced_{traced},
+      random_{seed},
+      shares_{seed ^ 0x9a27'5f00} {
   random_source& r = random_;
   calm = r.chance(25);
   names = r.chance(75) ? 1 : 2;
@@ -54,7 +58,8 @@ zookeeper_world::zookeeper_world(std::uint64_t with_seed, zookeeper_locks locks,
   s.election = r.between(50, 500) * millisecond;
   s.check_containers = r.chance(70) ? 60 * second : r.between(100, 3000) * millisecond;
   if (r.chance(40))
-    s.first_sequence = static_cast<std::int32_t>(r.chance(50) ? std::numeric_limits<std::int32_t>::max() - r.between(0, 12) : r.between(0, 12));
+    s.first_sequence = static_cast<std::int32_t>(
+        r.chance(50) ? std::numeric_limits<std::int32_t>::max() - r.between(0, 12) : r.between(0, 12));
   s.epoch_ms += r.between(0, 1'000'000);
   s.seed = r.next();
   model_ = std::make_unique<zookeeper_model>(s, events_, now_, static_cast<zookeeper_model::outside&>(*this));
@@ -62,7 +67,8 @@ zookeeper_world::zookeeper_world(std::uint64_t with_seed, zookeeper_locks locks,
   auto const clients = r.between(2, 5);
   for (int i = 0; i < clients; ++i) clients_.push_back(std::make_unique<zookeeper_client>(*this, i));
   for (int i = 0; i < names; ++i) {
-    locks_.push_back({.plan = of_all_kinds ? draw_zookeeper_lock(shares_) : zookeeper_lock_plan{}, .line = zookeeper_line_judge{name_of(i)}});
+    locks_.push_back({.plan = of_all_kinds ? draw_zookeeper_lock(shares_) : zookeeper_lock_plan{},
+                      .line = zookeeper_line_judge{name_of(i)}});
   }
 }
 
@@ -92,7 +98,9 @@ void zookeeper_world::run() {
   slow_answers = false;
   for (auto const& [id, l] : by_id_) l->slow_by = 0;
   for (auto const& c : clients_) c->only_until = 0;
-  auto const every = [&](auto const& what) { return std::all_of(clients_.begin(), clients_.end(), [&](auto const& c) { return what(*c); }); };
+  auto const every = [&](auto const& what) {
+    return std::all_of(clients_.begin(), clients_.end(), [&](auto const& c) { return what(*c); });
+  };
   auto const tell = [&](int promise, std::string words, auto const& what) {
     for (auto const& c : clients_) {
       if (!what(*c)) words += c->describe();
@@ -101,12 +109,14 @@ void zookeeper_world::run() {
   };
   auto const finished = [](zookeeper_client const& c) { return c.finished(); };
   auto const settled = [](zookeeper_client const& c) { return c.settled(); };
-  nanos const patience_with_all = (of_all_kinds ? 150 : 40) * lease + 20 * second;  // more coroutines, and holds of up to three leases
+  // more coroutines, and holds of up to three leases
+  nanos const patience_with_all = (of_all_kinds ? 150 : 40) * lease + 20 * second;
   if (!pass_until(now_ + patience_with_all, [&] { return revivals_ == 0 && every(finished); }))
     tell(4, "somebody still waits long after all faults were over:", finished);
   if (!pass_until(now_ + 2 * lease + 2 * second, [&] { return every(settled); }))
     tell(6, "something is still owed to servers that are there:", settled);
-  (void)pass_until(now_ + lease / 2, never);  // a wait that was ended is left behind: nobody is told when its place is gone
+  // a wait that was ended is left behind: nobody is told when its place is gone
+  (void)pass_until(now_ + lease / 2, never);
   nothing_left(true);
   (void)pass_until(now_ + lease + 3 * tick, never);
   nothing_left(false);
@@ -117,13 +127,15 @@ void zookeeper_world::run() {
   }
 }
 
-/// B3: no node but those of sessions that are to be ended. (A leader that is cut off may say that a session has ended, and the next leader gives it
-/// its timeout once more.)
+/// B3: no node but those of sessions that are to be ended. (A leader that is cut off may say that a session has ended,
+/// and the next leader gives it its timeout once more.)
 void zookeeper_world::nothing_left(bool only_of_the_living) {
   for (auto const& [path, n] : model_->truth().nodes()) {
     if (n.owner == 0 || n.owner == zookeeper_tree::container || path.find("/.clients/") != std::string::npos) continue;
-    bool const of_the_living = std::any_of(clients_.begin(), clients_.end(), [&](auto const& c) { return c->alive && c->session == n.owner; });
-    if (!only_of_the_living || of_the_living) throw violation{6, "the node " + path + " is still there, and nobody waits or holds"};
+    bool const of_the_living =
+        std::any_of(clients_.begin(), clients_.end(), [&](auto const& c) { return c->alive && c->session == n.owner; });
+    if (!only_of_the_living || of_the_living)
+      throw violation{6, "the node " + path + " is still there, and nobody waits or holds"};
   }
 }
 
@@ -193,7 +205,8 @@ void zookeeper_world::arrive(line_ptr const& l) {
 void zookeeper_world::hang_up(line_ptr const& l, bool silently) {
   if (!l->client_open) return;
   l->client_open = false;
-  nanos const noticed = silently ? random_.between(0, 2 * lease / millisecond) * millisecond : std::max(l->last_up - now_, delay());
+  nanos const noticed =
+      silently ? random_.between(0, 2 * lease / millisecond) * millisecond : std::max(l->last_up - now_, delay());
   after(noticed, [this, l] {
     if (!std::exchange(l->server_open, false)) return;
     by_id_.erase(l->id);
@@ -225,20 +238,24 @@ void zookeeper_world::tell(zookeeper_model::connection_id id, delivery what) {
 }
 
 void zookeeper_world::greeted(zookeeper_model::connection_id c, zookeeper::connect_response const& r) {
-  if (auto const at = by_id_.find(c); at != by_id_.end()) clients_[static_cast<std::size_t>(at->second->client)]->session = r.session;
+  if (auto const at = by_id_.find(c); at != by_id_.end())
+    clients_[static_cast<std::size_t>(at->second->client)]->session = r.session;
   tell(c, [r](zookeeper::wire_events& e, time_point now) { e.greeted(r, now); });
 }
 
-void zookeeper_world::answered(zookeeper_model::connection_id c, zookeeper::request const& to, zookeeper::reply const& r) {
+void zookeeper_world::answered(zookeeper_model::connection_id c, zookeeper::request const& to,
+                               zookeeper::reply const& r) {
   tell(c, [r](zookeeper::wire_events& e, time_point now) { e.answered(r, now); });
   // B2: cut off at the moment at which a write is committed.
   if (calm || !zookeeper::is_write(to)) return;
   auto const at = by_id_.find(c);
   if (at == by_id_.end()) return;
   int const client = at->second->client;
-  bool const holds =
-      std::any_of(locks_.begin(), locks_.end(), [&](watch const& w) { return !w.active.empty() && w.active.front()->client->number == client; });
-  if (holds && std::holds_alternative<zookeeper::set_data>(to) && random_.chance(5)) isolate_with(*clients_[static_cast<std::size_t>(client)]);
+  bool const holds = std::any_of(locks_.begin(), locks_.end(), [&](watch const& w) {
+    return !w.active.empty() && w.active.front()->client->number == client;
+  });
+  if (holds && std::holds_alternative<zookeeper::set_data>(to) && random_.chance(5))
+    isolate_with(*clients_[static_cast<std::size_t>(client)]);
 }
 
 void zookeeper_world::answered_ping(zookeeper_model::connection_id c, std::int64_t zxid) {
@@ -269,8 +286,9 @@ void zookeeper_world::plan_faults() {
   plan_new_ensemble();
 }
 
-/// B16: in few schedules all servers lose their data, and start as a new ensemble. Not before all sessions have ended: an earlier hold would be
-/// believed in beside one of the new ensemble. (With numbers of its own, so that it changes no other schedule.)
+/// B16: in few schedules all servers lose their data, and start as a new ensemble. Not before all sessions have ended:
+/// an earlier hold would be believed in beside one of the new ensemble. (With numbers of its own, so that it changes no
+/// other schedule.)
 void zookeeper_world::plan_new_ensemble() {
   random_source r{seed ^ 0x6275'696c'7400};
   if (!r.chance(4)) return;
@@ -329,8 +347,8 @@ void zookeeper_world::break_line(zookeeper_client& c) {
   }
 }
 
-/// From all other servers. Whether it was the leader or not, what it has not received by the end of it it will not receive, unless clients reckon
-/// with pings that are so late.
+/// From all other servers. Whether it was the leader or not, what it has not received by the end of it it will not
+/// receive, unless clients reckon with pings that are so late.
 void zookeeper_world::isolate(std::size_t which) {
   if (model_->size() == 1 || frozen_until_ > now_ || healing_) return;
   nanos length = sync_limit * tick + 2 * tick + random_.between(0, 2 * lease);
@@ -361,7 +379,8 @@ void zookeeper_world::isolate_with(zookeeper_client& c) {
 void zookeeper_world::write_by_hand() {
   std::vector<std::string> all;
   for (auto const& [path, n] : model_->truth().nodes()) {
-    if (n.owner != 0 && n.owner != zookeeper_tree::container && path.find("/.clients/") == std::string::npos) all.push_back(path);
+    if (n.owner != 0 && n.owner != zookeeper_tree::container && path.find("/.clients/") == std::string::npos)
+      all.push_back(path);
   }
   if (all.empty()) return;
   std::string const& path = all[static_cast<std::size_t>(random_.below(std::ssize(all)))];

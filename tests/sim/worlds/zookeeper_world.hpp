@@ -1,5 +1,6 @@
-// A simulated world of an ensemble of ZooKeeper and clients that keep locks in it: the real engine, session and queue, a network that
-// delays and breaks, faults of servers and of what is between them, and a judge. Everything follows from the seed.
+// A simulated world of an ensemble of ZooKeeper and clients that keep locks in it: the real engine, session and queue,
+// a network that delays and breaks, faults of servers and of what is between them, and a judge. Everything follows from
+// the seed.
 #pragma once
 
 #include "cohort/cohort.hpp"
@@ -36,7 +37,8 @@ struct zookeeper_outcome {
 
 enum class zookeeper_locks : std::uint8_t { mutexes, of_all_kinds };
 
-zookeeper_outcome run_zookeeper(std::uint64_t seed, bool traced = false, zookeeper_locks locks = zookeeper_locks::mutexes);
+zookeeper_outcome run_zookeeper(std::uint64_t seed, bool traced = false,
+                                zookeeper_locks locks = zookeeper_locks::mutexes);
 
 class zookeeper_client;
 struct zookeeper_hold;
@@ -185,7 +187,9 @@ struct zookeeper_hold : engine::acquisition {
   std::string node;
 };
 
-class zookeeper_client final : public engine::acquisition_events, public zookeeper::wire, public zookeeper::life_in_test::outside {
+class zookeeper_client final : public engine::acquisition_events,
+                               public zookeeper::wire,
+                               public zookeeper::life_in_test::outside {
  public:
   friend class zookeeper_world;
 
@@ -218,7 +222,8 @@ class zookeeper_client final : public engine::acquisition_events, public zookeep
   }
   void accepted(zookeeper_world::line_ptr const& l);
   void lost_line(zookeeper_world::line_ptr const& l);
-  void receive(zookeeper_world::line_ptr const& l, std::function<void(zookeeper::wire_events&, time_point)> const& what);
+  void receive(zookeeper_world::line_ptr const& l,
+               std::function<void(zookeeper::wire_events&, time_point)> const& what);
 
   zookeeper_world& world;
   int const number;

@@ -1,5 +1,6 @@
-// Whether a short history of one lock has an order that explains it: by trying all orders. It shares nothing with the search that it checks but the
-// operations themselves, and goes by them one after the other instead of by the two ends of each hold.
+// Whether a short history of one lock has an order that explains it: by trying all orders. It shares nothing with the
+// search that it checks but the operations themselves, and goes by them one after the other instead of by the two ends
+// of each hold.
 #pragma once
 
 #include "support/history/linearizable.hpp"
@@ -12,7 +13,10 @@ namespace conch::history {
 
 class brute_force {
  public:
-  brute_force(operations const& of_one_lock, specification const& what) : all_{of_one_lock}, what_{what}, placed_(of_one_lock.size()) {
+  brute_force(operations const& of_one_lock, specification const& what)
+      : all_{of_one_lock},
+        what_{what},
+        placed_(of_one_lock.size()) {
     for (operation const& o : all_) deadlines_[o.hold] = std::max(deadlines_[o.hold], o.deadline);
   }
 
@@ -73,7 +77,8 @@ class brute_force {
       case action::acquire:
       case action::attempt:
         if (o.how == outcome::refused) return true;
-        if (o.how == outcome::busy) return what_.busy == specification::busy_rule::anything || now.in_use() + o.weight > what_.limit;
+        if (o.how == outcome::busy)
+          return what_.busy == specification::busy_rule::anything || now.in_use() + o.weight > what_.limit;
         if (now.in_use() + o.weight > what_.limit) return false;
         now.was_there[o.hold] = true;
         if (o.how == outcome::unknown) {
@@ -84,7 +89,8 @@ class brute_force {
         now.last_fence = o.fence;
         now.holds[o.hold] = {o.weight, std::min(deadlines_.at(o.hold), o.excused)};
         return true;
-      case action::extend: return o.how == outcome::unknown || (o.how == outcome::held ? is_there : was_there && !is_there);
+      case action::extend:
+        return o.how == outcome::unknown || (o.how == outcome::held ? is_there : was_there && !is_there);
       case action::release:
         if (o.how == outcome::held && o.invoked >= deadlines_.at(o.hold)) return false;
         if (o.how == outcome::held ? !is_there : o.how == outcome::not_held && (!was_there || is_there)) return false;
@@ -97,7 +103,9 @@ class brute_force {
   }
 
   /// Nobody heard of it: perhaps it was never carried out.
-  static bool is_optional(operation const& o) { return o.how == outcome::unknown && o.what != action::lost && o.what != action::forgotten; }
+  static bool is_optional(operation const& o) {
+    return o.how == outcome::unknown && o.what != action::lost && o.what != action::forgotten;
+  }
   static nanoseconds latest(operation const& o) { return is_optional(o) ? never : o.completed; }
 
   operations const& all_;

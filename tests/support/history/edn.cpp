@@ -40,7 +40,8 @@ std::vector<call> calls_in(operations const& all) {
   }
   for (operation const& o : all) {
     bool const asks = o.what == action::acquire || o.what == action::attempt;
-    if (asks && (o.how == outcome::busy || o.how == outcome::refused)) calls.push_back({":acquire", ":fail", {o.invoked, o.completed}, &o});
+    if (asks && (o.how == outcome::busy || o.how == outcome::refused))
+      calls.push_back({":acquire", ":fail", {o.invoked, o.completed}, &o});
   }
   return calls;
 }
@@ -61,7 +62,8 @@ std::vector<event> events_of(std::vector<call> const& calls) {
     events.push_back({calls[i].when.from, true, i});
     events.push_back({calls[i].when.to == never ? last : calls[i].when.to, false, i});
   }
-  std::stable_sort(events.begin(), events.end(), [](event const& a, event const& b) { return a.at != b.at ? a.at < b.at : a.begins && !b.begins; });
+  std::stable_sort(events.begin(), events.end(),
+                   [](event const& a, event const& b) { return a.at != b.at ? a.at < b.at : a.begins && !b.begins; });
   return events;
 }
 
@@ -70,7 +72,8 @@ std::vector<event> events_of(std::vector<call> const& calls) {
 std::string to_edn(operations const& of_one_lock) {
   std::vector<call> const calls = calls_in(of_one_lock);
   std::vector<std::size_t> process(calls.size());
-  std::set<std::size_t> idle;  // a process does one thing at a time; one that has not heard the end of it does nothing more
+  // a process does one thing at a time; one that has not heard the end of it does nothing more
+  std::set<std::size_t> idle;
   std::size_t processes = 0;
   std::string text;
   for (event const& e : events_of(calls)) {
@@ -82,9 +85,9 @@ std::string to_edn(operations const& of_one_lock) {
       idle.insert(process[e.call]);
     }
     bool const is_grant = !e.begins && std::string_view{c.what} == ":acquire" && std::string_view{c.end} == ":ok";
-    text += "{:process " + std::to_string(process[e.call]) + ", :type " + (e.begins ? ":invoke" : c.end) + ", :f " + c.what + ", :value " +
-            (is_grant ? std::to_string(c.of->fence) : "nil") + ", :time " + std::to_string(e.at) + ", :lock " + quoted(c.of->lock) + ", :client " +
-            quoted(c.of->process) + "}\n";
+    text += "{:process " + std::to_string(process[e.call]) + ", :type " + (e.begins ? ":invoke" : c.end) + ", :f " +
+            c.what + ", :value " + (is_grant ? std::to_string(c.of->fence) : "nil") + ", :time " +
+            std::to_string(e.at) + ", :lock " + quoted(c.of->lock) + ", :client " + quoted(c.of->process) + "}\n";
   }
   return text;
 }

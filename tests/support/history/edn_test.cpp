@@ -18,7 +18,8 @@ std::vector<std::string> lines_of(std::string const& text) {
   return lines;
 }
 
-operation acquire(std::uint64_t hold, outcome how, nanoseconds from, nanoseconds to, std::int64_t fence = 0, nanoseconds deadline = 0) {
+operation acquire(std::uint64_t hold, outcome how, nanoseconds from, nanoseconds to, std::int64_t fence = 0,
+                  nanoseconds deadline = 0) {
   operation o;
   o.how = how;
   o.lock = "stock";
@@ -38,7 +39,8 @@ operation release(std::uint64_t hold, outcome how, nanoseconds from, nanoseconds
 }
 
 TEST(Edn, AHoldIsAnAcquireAndARelease) {
-  auto const lines = lines_of(to_edn({acquire(1, outcome::granted, 10, 20, 7, 100), release(1, outcome::held, 30, 40)}));
+  auto const lines =
+      lines_of(to_edn({acquire(1, outcome::granted, 10, 20, 7, 100), release(1, outcome::held, 30, 40)}));
   ASSERT_EQ(lines.size(), 4u);
   EXPECT_EQ(lines[0], R"({:process 0, :type :invoke, :f :acquire, :value nil, :time 10, :lock "stock", :client "c1"})");
   EXPECT_EQ(lines[1], R"({:process 0, :type :ok, :f :acquire, :value 7, :time 20, :lock "stock", :client "c1"})");
@@ -47,16 +49,20 @@ TEST(Edn, AHoldIsAnAcquireAndARelease) {
 }
 
 TEST(Edn, AHoldThatNobodyReleasedMayEndFromItsDeadlineOn) {
-  auto const lines = lines_of(to_edn({acquire(1, outcome::granted, 10, 20, 7, 100), acquire(2, outcome::granted, 30, 150, 8, 200)}));
+  auto const lines =
+      lines_of(to_edn({acquire(1, outcome::granted, 10, 20, 7, 100), acquire(2, outcome::granted, 30, 150, 8, 200)}));
   ASSERT_EQ(lines.size(), 8u);
-  EXPECT_EQ(lines[3], R"({:process 1, :type :invoke, :f :release, :value nil, :time 100, :lock "stock", :client "c1"})");
+  EXPECT_EQ(lines[3],
+            R"({:process 1, :type :invoke, :f :release, :value nil, :time 100, :lock "stock", :client "c1"})");
   EXPECT_EQ(lines[6], R"({:process 1, :type :info, :f :release, :value nil, :time 200, :lock "stock", :client "c1"})");
 }
 
 TEST(Edn, WhatHadNoEffectFailsAndWhatNobodyHeardOfIsUnknown) {
-  std::string const text = to_edn({acquire(1, outcome::busy, 10, 20), acquire(2, outcome::refused, 10, 30), acquire(3, outcome::unknown, 15, never)});
+  std::string const text = to_edn({acquire(1, outcome::busy, 10, 20), acquire(2, outcome::refused, 10, 30),
+                                   acquire(3, outcome::unknown, 15, never)});
   auto const lines = lines_of(text);
-  EXPECT_EQ(lines[4], R"({:process 0, :type :fail, :f :acquire, :value nil, :time 20, :lock "stock", :client "c1"})") << text;
+  EXPECT_EQ(lines[4], R"({:process 0, :type :fail, :f :acquire, :value nil, :time 20, :lock "stock", :client "c1"})")
+      << text;
   EXPECT_NE(text.find(R"(:type :fail, :f :acquire, :value nil, :time 30)"), std::string::npos) << text;
   EXPECT_NE(text.find(R"(:type :info, :f :acquire)"), std::string::npos) << text;
 }

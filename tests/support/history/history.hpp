@@ -1,5 +1,5 @@
-// The history of a lock: what its users asked, what they were told, and when. It knows nothing of servers, scripts or clocks that drift: all
-// times are of one clock. linearizable.hpp judges it, edn.hpp writes it for Jepsen's checkers.
+// The history of a lock: what its users asked, what they were told, and when. It knows nothing of servers, scripts or
+// clocks that drift: all times are of one clock. linearizable.hpp judges it, edn.hpp writes it for Jepsen's checkers.
 #pragma once
 
 #include <cstdint>
@@ -39,9 +39,11 @@ struct operation {
   nanoseconds completed = never;  // never: nobody heard the answer
   std::int64_t fence = 0;         // of a grant
   std::uint32_t weight = 1;       // of what it asks for
-  // For what grants or extends: until then the holder believed in its hold, whatever else happened. Of several operations on a hold the latest counts.
+  // For what grants or extends: until then the holder believed in its hold, whatever else happened. Of several
+  // operations on a hold the latest counts.
   nanoseconds deadline = 0;
-  // For a grant: from then on the promise of exclusion does not cover it, since the server lost its data or an operator took the lock away.
+  // For a grant: from then on the promise of exclusion does not cover it, since the server lost its data or an operator
+  // took the lock away.
   nanoseconds excused = never;
 
   bool operator==(operation const&) const = default;

@@ -8,7 +8,8 @@ namespace conch::history {
 namespace {
 
 bool grants(operation const& o) {
-  return (o.what == action::acquire || o.what == action::attempt) && (o.how == outcome::granted || o.how == outcome::unknown);
+  return (o.what == action::acquire || o.what == action::attempt) &&
+         (o.how == outcome::granted || o.how == outcome::unknown);
 }
 
 class hold_reader {
@@ -39,7 +40,8 @@ class hold_reader {
   void read_release(operation const& o) {
     if (o.how == outcome::held) {
       // It was there when the release came, so it has not ended by itself.
-      if (o.invoked >= hold_.deadline) wrong_ = o.process + " released '" + o.lock + "' after its deadline and was told that it still held it";
+      if (o.invoked >= hold_.deadline)
+        wrong_ = o.process + " released '" + o.lock + "' after its deadline and was told that it still held it";
       hold_.ended = {std::max(hold_.granted.from, o.invoked), std::min(hold_.ended.to, o.completed)};
       hold_.end = &o;
     } else if (o.how == outcome::not_held) {
@@ -82,7 +84,8 @@ std::vector<hold_record> holds_in(operations const& of_one_lock, std::string& wr
   for (bool const releases : {false, true}) {
     for (operation const& o : of_one_lock) {
       auto const found = of_number.find(o.hold);
-      if (found != of_number.end() && !grants(o) && (o.what == action::release) == releases) readers[found->second].read(o);
+      if (found != of_number.end() && !grants(o) && (o.what == action::release) == releases)
+        readers[found->second].read(o);
     }
   }
   return all;

@@ -27,18 +27,21 @@ std::string in_ms(nanoseconds t) {
 }
 
 std::string words_of(interval const& i) {
-  return i.to == never ? "from " + in_ms(i.from) + " ms on" : "between " + in_ms(i.from) + " and " + in_ms(i.to) + " ms";
+  return i.to == never ? "from " + in_ms(i.from) + " ms on"
+                       : "between " + in_ms(i.from) + " and " + in_ms(i.to) + " ms";
 }
 
 std::string words_of(hold_record const& h) {
-  return h.acquire->process + " with fence " + std::to_string(h.acquire->fence) + ", granted " + words_of(h.granted) + " and ended " +
-         words_of(h.ended);
+  return h.acquire->process + " with fence " + std::to_string(h.acquire->fence) + ", granted " + words_of(h.granted) +
+         " and ended " + words_of(h.ended);
 }
 
 /// The steps of one lock, in the order of their begins.
 class problem {
  public:
-  problem(operations const& of_one_lock, specification const& what, std::string& wrong) : what_{what}, holds_{holds_in(of_one_lock, wrong)} {
+  problem(operations const& of_one_lock, specification const& what, std::string& wrong)
+      : what_{what},
+        holds_{holds_in(of_one_lock, wrong)} {
     bool const shows_room = what.busy == specification::busy_rule::held;
     for (std::size_t i = 0; i < holds_.size(); ++i) {
       hold_record const& h = holds_[i];
@@ -55,7 +58,8 @@ class problem {
       steps_.push_back({step::kind::busy, busy_.size(), {o.invoked, o.completed}});
       busy_.push_back(&o);
     }
-    std::stable_sort(steps_.begin(), steps_.end(), [](step const& a, step const& b) { return a.when.from < b.when.from; });
+    std::stable_sort(steps_.begin(), steps_.end(),
+                     [](step const& a, step const& b) { return a.when.from < b.when.from; });
   }
 
   std::vector<step> const& steps() const { return steps_; }
@@ -145,9 +149,14 @@ class state {
 /// Which steps are placed. By the order of their begins and by that of their ends it knows the first that is not.
 class placement {
  public:
-  explicit placement(std::vector<step> const& steps) : steps_{steps}, placed_(steps.size()), by_end_(steps.size()), rank_(steps.size()) {
+  explicit placement(std::vector<step> const& steps)
+      : steps_{steps},
+        placed_(steps.size()),
+        by_end_(steps.size()),
+        rank_(steps.size()) {
     for (std::size_t i = 0; i < steps.size(); ++i) by_end_[i] = i;
-    std::stable_sort(by_end_.begin(), by_end_.end(), [&](std::size_t a, std::size_t b) { return steps[a].when.to < steps[b].when.to; });
+    std::stable_sort(by_end_.begin(), by_end_.end(),
+                     [&](std::size_t a, std::size_t b) { return steps[a].when.to < steps[b].when.to; });
     for (std::size_t i = 0; i < by_end_.size(); ++i) rank_[by_end_[i]] = i;
     advance();
   }
@@ -201,7 +210,8 @@ class search {
       if (p.steps()[i].what == step::kind::forget) forgets_.push_back(i);
       if (has_fence(i)) by_fence_.push_back(i);
     }
-    std::stable_sort(by_fence_.begin(), by_fence_.end(), [&](std::size_t a, std::size_t b) { return fence(a) < fence(b); });
+    std::stable_sort(by_fence_.begin(), by_fence_.end(),
+                     [&](std::size_t a, std::size_t b) { return fence(a) < fence(b); });
     for (std::size_t i = 0; i < by_fence_.size(); ++i) rank_[by_fence_[i]] = i;
   }
 
@@ -239,7 +249,8 @@ class search {
 
   bool has_fence(std::size_t which) const {
     step const& s = problem_.steps()[which];
-    return problem_.what().fences_rise && s.what == step::kind::grant && problem_.hold(s.hold).acquire->how == outcome::granted;
+    return problem_.what().fences_rise && s.what == step::kind::grant &&
+           problem_.hold(s.hold).acquire->how == outcome::granted;
   }
 
   bool may_come_next(std::size_t which) const {
@@ -248,7 +259,8 @@ class search {
   }
   /// A grant with a smaller fence has to come before it, unless the last fence is forgotten in between.
   bool leaves_one_behind(std::size_t which) const {
-    nanoseconds const forgotten = next_forget_ < forgets_.size() ? problem_.steps()[forgets_[next_forget_]].when.from : never;
+    nanoseconds const forgotten =
+        next_forget_ < forgets_.size() ? problem_.steps()[forgets_[next_forget_]].when.from : never;
     for (std::size_t i = next_fence_; i < rank_[which]; ++i) {
       if (!placement_.is_placed(by_fence_[i]) && problem_.steps()[by_fence_[i]].when.to < forgotten) return true;
     }
@@ -264,7 +276,8 @@ class search {
   std::optional<choice> first_choice() const {
     for (std::size_t i = placement_.first(); i < problem_.steps().size() && !begins_too_late(i); ++i) {
       step::kind const what = problem_.steps()[i].what;
-      bool const is_free = what == step::kind::seen || what == step::kind::busy || (what == step::kind::end && problem_.ends_as_soon_as_possible());
+      bool const is_free = what == step::kind::seen || what == step::kind::busy ||
+                           (what == step::kind::end && problem_.ends_as_soon_as_possible());
       if (is_free && may_come_next(i)) return choice{i, true};
     }
     return next_choice(placement_.first());
@@ -272,7 +285,8 @@ class search {
 
   std::optional<choice> next_choice(std::size_t from) const {
     // Then only the grant with the next fence is left.
-    bool const is_only = problem_.what().fences_rise && next_forget_ == forgets_.size() && problem_.ends_as_soon_as_possible();
+    bool const is_only =
+        problem_.what().fences_rise && next_forget_ == forgets_.size() && problem_.ends_as_soon_as_possible();
     for (std::size_t i = from; i < problem_.steps().size() && !begins_too_late(i); ++i) {
       if (may_come_next(i)) return choice{i, is_only};
     }
@@ -317,13 +331,14 @@ class search {
     step const& s = problem_.steps()[*urgent];
     if (s.what == step::kind::busy) {
       operation const& o = problem_.busy(s.hold);
-      words_ = "'" + o.lock + "': " + o.process + " was told " + words_of(s.when) + " that it is busy, and there was room for it";
+      words_ = "'" + o.lock + "': " + o.process + " was told " + words_of(s.when) +
+               " that it is busy, and there was room for it";
       return;
     }
     hold_record const& h = problem_.hold(s.hold);
     static char const* const what_of[] = {"the grant", "the end", "a prolongation"};
-    words_ = "'" + h.acquire->lock + "': no order explains " + what_of[static_cast<int>(s.what)] + " of the hold of " + words_of(h) +
-             ", after fence " + std::to_string(state_.last_fence());
+    words_ = "'" + h.acquire->lock + "': no order explains " + what_of[static_cast<int>(s.what)] + " of the hold of " +
+             words_of(h) + ", after fence " + std::to_string(state_.last_fence());
     for (std::size_t i = 0; i < problem_.holds(); ++i) {
       if (i != s.hold && state_.is_there(i)) words_ += "; beside that of " + words_of(problem_.hold(i));
     }
@@ -393,7 +408,8 @@ verdict judge_lock(operations const& of_one_lock, specification const& what, std
   if (of_one_lock.empty()) return v;
   v.lock = of_one_lock.front().lock;
   problem const p{of_one_lock, what, v.words};
-  if (v.words.empty() && what.busy == specification::busy_rule::wanted) v.words = busy_without_a_reason(of_one_lock, what);
+  if (v.words.empty() && what.busy == specification::busy_rule::wanted)
+    v.words = busy_without_a_reason(of_one_lock, what);
   if (!v.words.empty()) {
     v.is = verdict::answer::broken;
     return v;
@@ -403,8 +419,8 @@ verdict judge_lock(operations const& of_one_lock, specification const& what, std
   v.tried = s.tried();
   v.is = !found ? verdict::answer::too_large : *found ? verdict::answer::linearizable : verdict::answer::broken;
   if (!found)
-    v.words =
-        "'" + v.lock + "': " + std::to_string(most) + " placements are not enough to judge " + std::to_string(of_one_lock.size()) + " operations";
+    v.words = "'" + v.lock + "': " + std::to_string(most) + " placements are not enough to judge " +
+              std::to_string(of_one_lock.size()) + " operations";
   if (v.broken()) v.words = s.words();
   return v;
 }
@@ -416,7 +432,8 @@ verdict judge(operations const& all, specification const& what, std::uint64_t mo
   for (auto const& [lock, of_one] : by_lock) {
     verdict v = judge_lock(of_one, what, most);
     v.tried += result.tried;
-    bool const is_worse = v.broken() || (v.is == verdict::answer::too_large && result.is == verdict::answer::linearizable);
+    bool const is_worse =
+        v.broken() || (v.is == verdict::answer::too_large && result.is == verdict::answer::linearizable);
     if (is_worse) result = v;
     result.tried = v.tried;
     if (v.broken()) return result;

@@ -1,8 +1,8 @@
-// A general judge: is there an order of all operations, each at one moment between its call and its answer, in which a lock that does one thing at
-// a time gives the same answers?
+// A general judge: is there an order of all operations, each at one moment between its call and its answer, in which a
+// lock that does one thing at a time gives the same answers?
 //
-// It is the search of Wing and Gong (1993) with the memory of Lowe (2017): a set of operations that has been placed before is not searched again.
-// Locks do not depend on each other, so each is judged by itself.
+// It is the search of Wing and Gong (1993) with the memory of Lowe (2017): a set of operations that has been placed
+// before is not searched again. Locks do not depend on each other, so each is judged by itself.
 #pragma once
 
 #include "support/history/history.hpp"
@@ -13,15 +13,16 @@
 
 namespace conch::history {
 
-/// What a lock does, one operation at a time. A hold is there from its grant until it is released. It may also end by itself: when it is lost, or at
-/// any moment from its deadline on.
+/// What a lock does, one operation at a time. A hold is there from its grant until it is released. It may also end by
+/// itself: when it is lost, or at any moment from its deadline on.
 struct specification {
   std::uint32_t limit = 1;  // the weights of the holds that are there at one moment; 1: a mutex
   bool fences_rise = true;  // from each grant to the next
   enum class busy_rule : std::uint8_t {
     anything,  // an attempt may always be told that the lock is busy
-    wanted,    // only if another acquire or hold of the same lock overlaps it, or ended no longer than `settling` before
-    held,      // only if the holds that are there leave no room for it
+    // only if another acquire or hold of the same lock overlaps it, or ended no longer than `settling` before
+    wanted,
+    held,  // only if the holds that are there leave no room for it
   };
   busy_rule busy = busy_rule::anything;
   nanoseconds settling = 0;

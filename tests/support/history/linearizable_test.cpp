@@ -1,5 +1,5 @@
-// The general judge: each rule of a lock broken by hand, what it must accept, and thousands of short histories of which another judge tries all
-// orders.
+// The general judge: each rule of a lock broken by hand, what it must accept, and thousands of short histories of which
+// another judge tries all orders.
 #include "support/history/linearizable.hpp"
 #include "support/history/brute_force.hpp"
 
@@ -16,7 +16,8 @@ using busy_rule = specification::busy_rule;
 /// A history of one lock, written in short words.
 class Linearizable : public testing::Test {
  protected:
-  std::uint64_t granted(nanoseconds from, nanoseconds to, std::int64_t fence, nanoseconds deadline, std::uint32_t weight = 1) {
+  std::uint64_t granted(nanoseconds from, nanoseconds to, std::int64_t fence, nanoseconds deadline,
+                        std::uint32_t weight = 1) {
     operation& o = add(action::acquire, outcome::granted, from, to);
     o.hold = ++holds_;
     o.fence = fence;
@@ -310,7 +311,9 @@ class random_history {
       std::uint64_t const number = all.size() + 1;
       operation o = drawn_operation(roll(4) == 0 ? action::attempt : action::acquire, number, now);
       o.weight = static_cast<std::uint32_t>(1 + roll(static_cast<int>(s.limit)));
-      o.how = roll(8) == 0 ? outcome::unknown : o.what == action::attempt && roll(2) == 0 ? outcome::busy : outcome::granted;
+      o.how = roll(8) == 0                                ? outcome::unknown
+              : o.what == action::attempt && roll(2) == 0 ? outcome::busy
+                                                          : outcome::granted;
       if (o.how == outcome::unknown) o.completed = never;
       if (o.how == outcome::granted) o.fence = roll(6) == 0 ? 1 + roll(5) : ++fences_;
       o.deadline = o.how == outcome::granted ? o.completed + roll(12) : 0;
@@ -345,7 +348,8 @@ class random_history {
     for (int i = 0; i < how_many; ++i) {
       constexpr action ends[] = {action::release, action::release, action::extend, action::lost};
       action const what = ends[roll(4)];
-      bool const again = std::any_of(all.begin(), all.end(), [&](operation const& o) { return o.hold == hold && o.what == what; });
+      bool const again =
+          std::any_of(all.begin(), all.end(), [&](operation const& o) { return o.hold == hold && o.what == what; });
       if (again) continue;
       operation o = drawn_operation(what, hold, from + roll(8));
       o.weight = weight;
@@ -365,9 +369,10 @@ class random_history {
 std::string words_of(operations const& all) {
   std::string text;
   for (operation const& o : all) {
-    text += "{" + std::to_string(static_cast<int>(o.what)) + ", " + std::to_string(static_cast<int>(o.how)) + ", hold " + std::to_string(o.hold) +
-            ", " + std::to_string(o.invoked) + " to " + (o.completed == never ? "-" : std::to_string(o.completed)) + ", fence " +
-            std::to_string(o.fence) + ", weight " + std::to_string(o.weight) + ", deadline " + std::to_string(o.deadline) +
+    text += "{" + std::to_string(static_cast<int>(o.what)) + ", " + std::to_string(static_cast<int>(o.how)) +
+            ", hold " + std::to_string(o.hold) + ", " + std::to_string(o.invoked) + " to " +
+            (o.completed == never ? "-" : std::to_string(o.completed)) + ", fence " + std::to_string(o.fence) +
+            ", weight " + std::to_string(o.weight) + ", deadline " + std::to_string(o.deadline) +
             (o.excused == never ? "" : ", excused " + std::to_string(o.excused)) + "}\n";
   }
   return text;
@@ -382,7 +387,8 @@ TEST(LinearizableOracle, AgreesWithAllOrdersOfShortHistories) {
     bool const expected = brute_force(all, what).is_linearizable();
     verdict const v = judge(all, what);
     ASSERT_NE(v.is, verdict::answer::too_large);
-    ASSERT_EQ(!v.broken(), expected) << "seed " << seed << ", limit " << what.limit << ", fences rise: " << what.fences_rise
+    ASSERT_EQ(!v.broken(), expected) << "seed " << seed << ", limit " << what.limit
+                                     << ", fences rise: " << what.fences_rise
                                      << ", busy: " << static_cast<int>(what.busy) << "\n"
                                      << words_of(all) << v.words;
     (expected ? fine : broken)++;

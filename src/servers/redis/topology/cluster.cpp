@@ -21,8 +21,11 @@ constexpr unsigned most_in_vain = 20;
 
 }  // namespace
 
-cluster::cluster(std::vector<address> seeds, slot_map::times t, std::map<std::string, std::string> const& address_map, address_choice::limits l)
-    : seeds_{std::move(seeds)}, limits_{l}, map_{t, address_map} {
+cluster::cluster(std::vector<address> seeds, slot_map::times t, std::map<std::string, std::string> const& address_map,
+                 address_choice::limits l)
+    : seeds_{std::move(seeds)},
+      limits_{l},
+      map_{t, address_map} {
   BOOST_ASSERT(!seeds_.empty());
 }
 
@@ -40,7 +43,8 @@ bool cluster::told(std::vector<named_slots> const& all, address const& by, time_
   if (!was_known) {
     std::size_t masters = 0;
     for (std::size_t i = 0; i < map_.nodes(); ++i) masters += map_.has_slots(i) ? 1 : 0;
-    actions_.log.emplace_back(log_level::info, "a Cluster of " + std::to_string(masters) + " masters with slots, says " + by.shown());
+    actions_.log.emplace_back(log_level::info,
+                              "a Cluster of " + std::to_string(masters) + " masters with slots, says " + by.shown());
   }
   return true;
 }
@@ -99,7 +103,8 @@ void cluster::due(time_point now) {
   actions_.ask = true;
 }
 
-/// The seeds, then the masters with slots that the map names: they may all have been replaced since the URL was written.
+/// The seeds, then the masters with slots that the map names: they may all have been replaced since the URL was
+/// written.
 std::vector<address> cluster::all_to_ask() const {
   std::vector<address> all;
   std::set<std::pair<std::string, std::uint16_t>> listed;

@@ -49,10 +49,12 @@ class cluster {
   };
 
   /// `address_map`: as in the config; outlives this. `l`: of an attempt to reach some node.
-  cluster(std::vector<address> seeds, slot_map::times t, std::map<std::string, std::string> const& address_map, address_choice::limits l);
+  cluster(std::vector<address> seeds, slot_map::times t, std::map<std::string, std::string> const& address_map,
+          address_choice::limits l);
 
   // ---- inputs; then take()
-  /// A node has answered with its map, which names some slots. The first answer of a connection shows that there is one.
+  /// A node has answered with its map, which names some slots. The first answer of a connection shows that there is
+  /// one.
   /// False: the map is not believed, and nothing has changed.
   bool told(std::vector<named_slots> const& all, address const& by, time_point now);
   /// The connection for the map has ended, or could not be made.
@@ -70,7 +72,8 @@ class cluster {
 
   // ---- outputs
   time_point next_due() const noexcept { return map_.next_due(); }
-  /// The node that is to be asked for the map next, and how long it may take to answer. To be called for each attempt to connect.
+  /// The node that is to be asked for the map next, and how long it may take to answer. To be called for each attempt
+  /// to connect.
   location locate_asked(address& to, time_point now);
   /// Sets host and port of the node.
   void locate(std::size_t number, address& to) const;
@@ -91,8 +94,9 @@ class cluster {
   slot_map map_;
   bool is_connected_ = false;  // for the map
   address_choice choice_;
-  std::vector<address> to_ask_;                                                                // what it chooses from
-  enum class turn : std::uint8_t { none, under_way, good, failed, ended } turn_ = turn::none;  // of the node that is asked
+  std::vector<address> to_ask_;  // what it chooses from
+  // of the node that is asked
+  enum class turn : std::uint8_t { none, under_way, good, failed, ended } turn_ = turn::none;
   unsigned in_vain_ = 0;      // so often in a row the map was asked for without an end of the doubt
   std::size_t failures_ = 0;  // in a row, of connections for the map
   struct node {

@@ -35,10 +35,12 @@ cluster_talk::progress cluster_talk::received(std::span<resp::node const> messag
   if (is_error(message)) return fail(classify(message[0].text), readable(message[0].text));
   auto const all = read_slots(message, where_);
   if (!all) return fail(protocol::fault::malformed, "the answer to CLUSTER SLOTS is not a slot map");
-  // One that was started a moment ago, or that the others have forgotten. Believed, it would take all locks from their masters.
+  // One that was started a moment ago, or that the others have forgotten. Believed, it would take all locks from their
+  // masters.
   if (all->empty()) return fail(protocol::fault::try_later, "the node knows of no slots");
   if (!core_.told(*all, where_, now)) {
-    return fail(protocol::fault::malformed, "the answer to CLUSTER SLOTS names more than " + std::to_string(slot_map::most_masters) + " masters");
+    return fail(protocol::fault::malformed,
+                "the answer to CLUSTER SLOTS names more than " + std::to_string(slot_map::most_masters) + " masters");
   }
   owner_.carry_out();
   return progress::good;
@@ -48,8 +50,10 @@ cluster_talk::progress cluster_talk::hello(std::span<resp::node const> message) 
   hello_reply const said = read_hello(message);
   if (said.what != protocol::fault::none) return fail(said.what, said.why);
   if (said.mode == "sentinel")
-    return fail(protocol::fault::not_supported, "the server is a Sentinel; the URL of its master begins with redis-sentinel://");
-  if (auto const why = why_no_node(said.version, said.mode); !why.empty()) return fail(protocol::fault::not_supported, why);
+    return fail(protocol::fault::not_supported,
+                "the server is a Sentinel; the URL of its master begins with redis-sentinel://");
+  if (auto const why = why_no_node(said.version, said.mode); !why.empty())
+    return fail(protocol::fault::not_supported, why);
   return progress::greeting;
 }
 

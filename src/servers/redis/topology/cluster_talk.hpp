@@ -11,8 +11,8 @@
 
 namespace conch::redis {
 
-/// The exchange with the node that is asked for the map: HELLO, and CLUSTER SLOTS again and again. And which node that is: both roles of the
-/// connection. No I/O.
+/// The exchange with the node that is asked for the map: HELLO, and CLUSTER SLOTS again and again. And which node that
+/// is: both roles of the connection. No I/O.
 class cluster_talk final : public dialogue, public locator {
  public:
   using owner = topology_owner;

@@ -17,12 +17,16 @@ using protocol::fault;
 constexpr duration between_doubts = std::chrono::milliseconds{500};
 
 /// "NAME OLD-HOST OLD-PORT NEW-HOST NEW-PORT": a name may not contain a blank.
-bool is_of(std::string_view event, std::string_view name) { return event.starts_with(name) && event.substr(name.size()).starts_with(' '); }
+bool is_of(std::string_view event, std::string_view name) {
+  return event.starts_with(name) && event.substr(name.size()).starts_with(' ');
+}
 
 }  // namespace
 
 sentinels::sentinels(sentinel_url const& url, times t, std::map<std::string, std::string> const& address_map)
-    : server_{url.server}, times_{t}, address_map_{address_map} {
+    : server_{url.server},
+      times_{t},
+      address_map_{address_map} {
   BOOST_ASSERT(!url.sentinels.empty());
   for (address const& where : url.sentinels) {
     if (all_.size() == most) break;
@@ -57,8 +61,9 @@ void sentinels::answered(std::size_t number, std::optional<named_master> const& 
   listen_to_others();
 }
 
-/// The report of one counts if no other has reported a greater config-epoch. Those that do not know the last failover yet, or have been cut off
-/// from the others, name the previous master: it may still be running, and consider itself the master.
+/// The report of one counts if no other has reported a greater config-epoch. Those that do not know the last failover
+/// yet, or have been cut off from the others, name the previous master: it may still be running, and consider itself
+/// the master.
 void sentinels::believe(std::size_t number, named_master const& m) {
   sentinel& s = all_[number];
   bool const same_place = master_ && master_->host == m.host && master_->port == m.port;
@@ -67,9 +72,11 @@ void sentinels::believe(std::size_t number, named_master const& m) {
   bool const corrected = master_ && m.epoch == master_->epoch && named_by_ == number;
   if (!newer && !corrected) {
     if (!same_place && !std::exchange(s.told_of_older, true)) {
-      log(log_level::warning, s.where.shown() + " says that the master '" + server_.master + "' is at " + host_and_port(m.host, m.port) + " (epoch " +
-                                  std::to_string(m.epoch) + "); ignored, since " + all_[named_by_].where.shown() + " has named " +
-                                  host_and_port(master_->host, master_->port) + " (epoch " + std::to_string(master_->epoch) + ")");
+      log(log_level::warning, s.where.shown() + " says that the master '" + server_.master + "' is at " +
+                                  host_and_port(m.host, m.port) + " (epoch " + std::to_string(m.epoch) +
+                                  "); ignored, since " + all_[named_by_].where.shown() + " has named " +
+                                  host_and_port(master_->host, master_->port) + " (epoch " +
+                                  std::to_string(master_->epoch) + ")");
     }
     return;
   }
@@ -86,7 +93,8 @@ void sentinels::believe(std::size_t number, named_master const& m) {
 void sentinels::told_of(std::vector<named_sentinel> const& others) {
   for (named_sentinel other : others) {
     map_address(address_map_, other.host, other.port);
-    auto const known = std::find_if(others_.begin(), others_.end(), [&](named_sentinel const& o) { return o.id == other.id; });
+    auto const known =
+        std::find_if(others_.begin(), others_.end(), [&](named_sentinel const& o) { return o.id == other.id; });
     if (known != others_.end()) *known = std::move(other);
     else others_.push_back(std::move(other));
     if (others_.size() > most_known) others_.pop_front();
@@ -117,7 +125,8 @@ void sentinels::listen_to_others() {
   }
 }
 
-/// A new one, or that of a Sentinel which is not in the URL and cannot be reached: its next attempt to connect goes to the other one.
+/// A new one, or that of a Sentinel which is not in the URL and cannot be reached: its next attempt to connect goes to
+/// the other one.
 sentinels::sentinel* sentinels::place_for_another() {
   if (all_.size() < most) return &all_.emplace_back();
   auto const gone = std::find_if(all_.begin() + static_cast<std::ptrdiff_t>(of_url_), all_.end(),
@@ -142,8 +151,8 @@ void sentinels::failed(std::size_t number, fault what, std::string_view why) {
   listen_to_others();
   bool const none = std::none_of(all_.begin(), all_.end(), [](sentinel const& one) { return one.is_connected; });
   if (none && master_ && !is_pending() && !std::exchange(told_of_silence_, true)) {
-    log(log_level::warning,
-        "no Sentinel can be reached; still using the master '" + server_.master + "' at " + host_and_port(master_->host, master_->port));
+    log(log_level::warning, "no Sentinel can be reached; still using the master '" + server_.master + "' at " +
+                                host_and_port(master_->host, master_->port));
   }
 }
 
@@ -191,7 +200,8 @@ bool sentinels::is_pending() const noexcept {
 }
 
 void sentinels::verdict_may_have_changed(bool was_pending) {
-  if (was_pending && !master_) actions_.moved = true;  // also if it has not: an error shows what they have answered until then
+  // also if it has not: an error shows what they have answered until then
+  if (was_pending && !master_) actions_.moved = true;
 }
 
 location sentinels::locate(address& to) const {
@@ -202,8 +212,10 @@ location sentinels::locate(address& to) const {
     return {kind::here, fault::none};
   }
   if (is_pending()) return {kind::wait, fault::none, what_they_said()};
-  // A name that none of the reachable ones knows is most likely wrong. Otherwise one that may be reached later may know it.
-  bool const nobody_knows = std::any_of(all_.begin(), all_.end(), [](sentinel const& s) { return s.last == outcome::unknown_name; });
+  // A name that none of the reachable ones knows is most likely wrong. Otherwise one that may be reached later may know
+  // it.
+  bool const nobody_knows =
+      std::any_of(all_.begin(), all_.end(), [](sentinel const& s) { return s.last == outcome::unknown_name; });
   if (nobody_knows) return {kind::nowhere, fault::refused, what_they_said()};
   bool const for_good = std::all_of(all_.begin(), all_.end(), [](sentinel const& s) { return is_final(s.fault); });
   return {kind::nowhere, for_good ? all_.front().fault : fault::try_later, what_they_said()};
@@ -216,8 +228,8 @@ void sentinels::locate(std::size_t number, address& to) const {
 
 std::string sentinels::present() const {
   if (!master_) return {};
-  return "the master '" + server_.master + "' is at " + host_and_port(master_->host, master_->port) + " (epoch " + std::to_string(master_->epoch) +
-         "), says " + all_[named_by_].where.shown();
+  return "the master '" + server_.master + "' is at " + host_and_port(master_->host, master_->port) + " (epoch " +
+         std::to_string(master_->epoch) + "), says " + all_[named_by_].where.shown();
 }
 
 std::string sentinels::what_they_said() const {
@@ -227,7 +239,8 @@ std::string sentinels::what_they_said() const {
     switch (s.last) {
       case outcome::none: text += s.where.shown() + ": no answer yet"; break;
       case outcome::named:
-        text += s.where.shown() + ": at " + host_and_port(s.named.host, s.named.port) + ", epoch " + std::to_string(s.named.epoch);
+        text += s.where.shown() + ": at " + host_and_port(s.named.host, s.named.port) + ", epoch " +
+                std::to_string(s.named.epoch);
         break;
       case outcome::unknown_name: text += s.where.shown() + ": does not know this name"; break;
       case outcome::failed: text += s.why; break;  // it begins with the address

@@ -35,7 +35,8 @@ struct named_sentinel {
   std::uint16_t port = 0;
 };
 
-/// Where the master is, according to all Sentinels: a report with a greater config-epoch than all before is true. No I/O, no clock.
+/// Where the master is, according to all Sentinels: a report with a greater config-epoch than all before is true. No
+/// I/O, no clock.
 class sentinels {
  public:
   /// The most that are listened to; those of the URL come first.

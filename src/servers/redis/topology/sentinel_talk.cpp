@@ -87,8 +87,8 @@ std::string sentinel_talk::question() {
   return out;
 }
 
-/// The epoch first. The one that leads a failover names the new master in the second answer before it does in the first, and the epoch of the first
-/// answer must not be greater than that of the address.
+/// The epoch first. The one that leads a failover names the new master in the second answer before it does in the
+/// first, and the epoch of the first answer must not be greater than that of the address.
 void sentinel_talk::ask(std::string& out) {
   resp::append_command(out, {"SENTINEL", "MASTER", core_.master_name()});
   resp::append_command(out, {"SENTINEL", "GET-MASTER-ADDR-BY-NAME", core_.master_name()});
@@ -112,7 +112,8 @@ sentinel_talk::progress sentinel_talk::understood(message_nodes message, bool is
   if (is_push) {
     bool const is_event = message.size() == 4 && message[1].text == "message" && message[2].text == "+switch-master";
     if (is_event) core_.switched(number_, message[3].text, now);
-    bool const subscribed = message.size() > 1 && message[1].text == "subscribe" && !expected_.empty() && expected_.front() == reply::subscribed;
+    bool const subscribed = message.size() > 1 && message[1].text == "subscribe" && !expected_.empty() &&
+                            expected_.front() == reply::subscribed;
     if (subscribed) expected_.pop_front();
     return unchanged;
   }
@@ -126,7 +127,8 @@ sentinel_talk::progress sentinel_talk::answer(reply what, message_nodes message)
   bool const is_wrong = is_error(message);
   switch (what) {
     case reply::hello: return hello(message);
-    // Without these it is only slower: a Sentinel may be listened to twice, a switch is seen at the next question, others are not known.
+    // Without these it is only slower: a Sentinel may be listened to twice, a switch is seen at the next question,
+    // others are not known.
     case reply::id:
       if (!is_wrong && message[0].text.size() <= longest_id) id_ = message[0].text;
       break;
@@ -135,7 +137,8 @@ sentinel_talk::progress sentinel_talk::answer(reply what, message_nodes message)
       if (!is_wrong) read_others(message);
       break;
     case reply::epoch: {
-      auto const epoch = !is_wrong && is_map(message[0]) ? not_negative(field(message, 0, "config-epoch")) : std::nullopt;
+      auto const epoch =
+          !is_wrong && is_map(message[0]) ? not_negative(field(message, 0, "config-epoch")) : std::nullopt;
       epoch_ = epoch.value_or(named_master::no_epoch);
       break;
     }
@@ -159,8 +162,10 @@ void sentinel_talk::read_others(message_nodes message) {
   std::vector<named_sentinel> others;
   for (std::size_t i = 1; i < message.size() && others.size() < sentinels::most_known; ++i) {
     if (message[i].depth != 1 || !is_map(message[i])) continue;
-    if (field(message, i, "flags").find("s_down") != std::string_view::npos) continue;  // it would stay in the list forever
-    named_sentinel one{std::string{field(message, i, "runid")}, std::string{field(message, i, "ip")}, port_of(field(message, i, "port"))};
+    // it would stay in the list forever
+    if (field(message, i, "flags").find("s_down") != std::string_view::npos) continue;
+    named_sentinel one{std::string{field(message, i, "runid")}, std::string{field(message, i, "ip")},
+                       port_of(field(message, i, "port"))};
     if (can_be_host(one.host) && one.port != 0 && one.id.size() <= longest_id) others.push_back(std::move(one));
   }
   core_.told_of(others);

@@ -21,8 +21,9 @@ config settings_of_sentinels(config c);
 /// The master in an answer to SENTINEL GET-MASTER-ADDR-BY-NAME that is not null. None: the answer is not an address.
 std::optional<named_master> read_named_master(std::span<resp::node const> message);
 
-/// The exchange with one Sentinel: HELLO, its id, a subscription to +switch-master, the other Sentinels, and the master, for which it is asked again
-/// and again. And where that Sentinel is: both roles of the connection to it. No I/O.
+/// The exchange with one Sentinel: HELLO, its id, a subscription to +switch-master, the other Sentinels, and the
+/// master, for which it is asked again and again. And where that Sentinel is: both roles of the connection to it. No
+/// I/O.
 class sentinel_talk final : public dialogue, public locator {
  public:
   using owner = topology_owner;

@@ -16,7 +16,9 @@ namespace {
 /// Where a node does not know its own name, or is configured not to announce it.
 bool is_of_the_asked(std::string_view host) { return host.empty() || host == "?"; }
 
-bool is_slot(resp::node const& n) { return n.what == resp::kind::integer && n.integer >= 0 && n.integer < std::int64_t{slot_count}; }
+bool is_slot(resp::node const& n) {
+  return n.what == resp::kind::integer && n.integer >= 0 && n.integer < std::int64_t{slot_count};
+}
 
 /// "SLOT HOST:PORT" behind that word.
 std::optional<redirection> read_redirection(std::string_view words, std::string_view word) {
@@ -45,16 +47,18 @@ std::optional<std::vector<named_slots>> read_slots(std::span<resp::node const> m
   std::size_t named = 0;
   for (std::size_t i = 1; i < message.size(); ++i) {
     if (message[i].depth != 1) continue;
-    bool const whole = message[i].what == resp::kind::array && i + 6 < message.size() && is_slot(message[i + 1]) && is_slot(message[i + 2]) &&
-                       message[i + 3].what == resp::kind::array && message[i + 3].count >= 3;
+    bool const whole = message[i].what == resp::kind::array && i + 6 < message.size() && is_slot(message[i + 1]) &&
+                       is_slot(message[i + 2]) && message[i + 3].what == resp::kind::array && message[i + 3].count >= 3;
     if (!whole) return std::nullopt;
     resp::node const &host = message[i + 4], &port = message[i + 5], &id = message[i + 6];
-    named_slots one{static_cast<unsigned>(message[i + 1].integer), static_cast<unsigned>(message[i + 2].integer), std::string{id.text},
+    named_slots one{static_cast<unsigned>(message[i + 1].integer), static_cast<unsigned>(message[i + 2].integer),
+                    std::string{id.text},
                     std::string{is_of_the_asked(host.text) ? std::string_view{asked.host} : host.text}, 0};
     constexpr std::size_t digits_of_id = 8;  // as many go into the names of channels
     constexpr std::size_t longest_id = 64;   // of Redis: 40
     bool const has_id = one.id.size() >= digits_of_id && one.id.size() <= longest_id;
-    bool const names_a_node = port.what == resp::kind::integer && port.integer > 0 && port.integer <= 65535 && has_id && can_be_host(one.host);
+    bool const names_a_node = port.what == resp::kind::integer && port.integer > 0 && port.integer <= 65535 && has_id &&
+                              can_be_host(one.host);
     if (one.first > one.last || !names_a_node) return std::nullopt;
     named += one.last - one.first + 1;
     if (named > slot_count) return std::nullopt;  // some slot twice
@@ -109,7 +113,8 @@ std::size_t slot_map::number_of(named_slots const& named) {
   if (auto const known = by_id_.find(named.id); known != by_id_.end()) {
     number = known->second;
   } else if (unnamed_ != 0) {
-    auto const at = std::find_if(nodes_.begin(), nodes_.end(), [&](master const& n) { return n.id.empty() && n.host == host && n.port == port; });
+    auto const at = std::find_if(nodes_.begin(), nodes_.end(),
+                                 [&](master const& n) { return n.id.empty() && n.host == host && n.port == port; });
     if (at != nodes_.end()) number = static_cast<std::size_t>(at - nodes_.begin());
   }
   if (number == nobody) number = number_for_another();
@@ -125,7 +130,8 @@ std::size_t slot_map::number_of(named_slots const& named) {
   return number;
 }
 
-/// For a node that was not known; it has no id yet. Where there are too many, the number of one without slots that the last map has not named.
+/// For a node that was not known; it has no id yet. Where there are too many, the number of one without slots that the
+/// last map has not named.
 std::size_t slot_map::number_for_another() {
   ++unnamed_;
   for (std::size_t tried = 0; nodes_.size() >= most_nodes && tried < nodes_.size(); ++tried) {
@@ -156,12 +162,13 @@ std::size_t slot_map::at(redirection const& to, std::size_t by, std::string& hos
   host = to.host.empty() ? nodes_[by].host : to.host;
   port = to.port;
   if (!to.host.empty()) map_address(address_map_, host, port);
-  auto const known = std::find_if(nodes_.begin(), nodes_.end(), [&](master const& n) { return n.host == host && n.port == port; });
+  auto const known =
+      std::find_if(nodes_.begin(), nodes_.end(), [&](master const& n) { return n.host == host && n.port == port; });
   return known == nodes_.end() ? nobody : static_cast<std::size_t>(known - nodes_.begin());
 }
 
-/// If the address is of none that has been seen, or whose id is not known, the whole map will show it: soon, since no node has the slot until
-/// then. The node that was asked for it a moment ago may not know yet.
+/// If the address is of none that has been seen, or whose id is not known, the whole map will show it: soon, since no
+/// node has the slot until then. The node that was asked for it a moment ago may not know yet.
 void slot_map::redirected(redirection const& to, std::size_t by, time_point now) {
   bool const answers_for_another = owner(to.slot) != by;  // it was asked before the slot was known to be elsewhere
   std::string host;
@@ -201,7 +208,9 @@ bool slot_map::one_is_lost() const noexcept {
 
 bool slot_map::is_urgent() const noexcept { return somebody_waits_ || is_unknown_ || one_is_lost(); }
 
-void slot_map::want(time_point now, duration between) noexcept { ask_at_ = std::min(ask_at_, std::max(now, detail::later_by(asked_, between))); }
+void slot_map::want(time_point now, duration between) noexcept {
+  ask_at_ = std::min(ask_at_, std::max(now, detail::later_by(asked_, between)));
+}
 
 bool slot_map::ask_is_due(time_point now) {
   if (!is_connected_ || is_asked_ || now < ask_at_) return false;

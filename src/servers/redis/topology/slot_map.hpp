@@ -28,7 +28,8 @@ struct named_slots {
   std::uint16_t port = 0;
 };
 
-/// The answer to CLUSTER SLOTS of the node at `asked`: an empty or unknown host is that of this node. None: that is no such answer.
+/// The answer to CLUSTER SLOTS of the node at `asked`: an empty or unknown host is that of this node. None: that is no
+/// such answer.
 std::optional<std::vector<named_slots>> read_slots(std::span<resp::node const> message, address const& asked);
 
 /// What a node answers for a slot that is another's: "MOVED 3999 127.0.0.1:6381".
@@ -41,8 +42,9 @@ std::optional<redirection> read_moved(std::string_view words);
 /// The same for a slot that is on its way: "ASK 3999 127.0.0.1:6381".
 std::optional<redirection> read_ask(std::string_view words);
 
-/// Which master has each slot, according to the nodes of a Cluster: all of it by CLUSTER SLOTS, which is asked for when something shows that it has
-/// changed, and of one slot by MOVED. An ASK changes nothing: the slot is still where it was. No I/O, no clock.
+/// Which master has each slot, according to the nodes of a Cluster: all of it by CLUSTER SLOTS, which is asked for when
+/// something shows that it has changed, and of one slot by MOVED. An ASK changes nothing: the slot is still where it
+/// was. No I/O, no clock.
 class slot_map {
  public:
   static constexpr std::size_t nobody = static_cast<std::size_t>(-1);
@@ -51,15 +53,19 @@ class slot_map {
     duration refresh;   // how often the map is asked for without a reason
     duration patience;  // how long an answer may take
   };
-  /// Between two requests, however many slots move; and while some slot has no node to ask: its master cannot be reached, or is not known.
-  static constexpr duration between_requests = std::chrono::seconds{1}, between_urgent_requests = std::chrono::milliseconds{100};
+  /// Between two requests, however many slots move; and while some slot has no node to ask: its master cannot be
+  /// reached, or is not known.
+  static constexpr duration between_requests = std::chrono::seconds{1},
+                            between_urgent_requests = std::chrono::milliseconds{100};
   /// So often MOVED is believed of one slot before the next whole map: two nodes may name each other.
   static constexpr unsigned most_patches = 4;
   /// Redis' own recommendation is not more than 1000 nodes. All of them may be replaced at once.
   static constexpr std::size_t most_masters = 1000, most_nodes = 2 * most_masters;
 
   /// `address_map`: as in the config; outlives this.
-  slot_map(times t, std::map<std::string, std::string> const& address_map) : times_{t}, address_map_{address_map} { owners_.fill(no_owner); }
+  slot_map(times t, std::map<std::string, std::string> const& address_map) : times_{t}, address_map_{address_map} {
+    owners_.fill(no_owner);
+  }
 
   // ---- inputs; after each, check ask_is_due() and take_changes()
   /// A node can be asked now, and was asked when the connection began.
@@ -76,21 +82,25 @@ class slot_map {
   void wait_for_owner(bool somebody, time_point now) noexcept;
   /// Something but a MOVED shows that the map may be wrong.
   void doubt(time_point now) noexcept { want(now, between_urgent_requests); }
-  /// The master cannot be reached, or can be again. While one cannot that has slots, the map is asked for again and again.
+  /// The master cannot be reached, or can be again. While one cannot that has slots, the map is asked for again and
+  /// again.
   void reached(std::size_t number, bool is_reached, time_point now) noexcept;
 
   // ---- outputs
   /// True once: CLUSTER SLOTS is to be sent now.
   [[nodiscard]] bool ask_is_due(time_point now);
   /// The node that was asked does not answer: its connection is to be closed.
-  bool answer_is_late(time_point now) const noexcept { return is_asked_ && now >= detail::later_by(asked_, times_.patience); }
+  bool answer_is_late(time_point now) const noexcept {
+    return is_asked_ && now >= detail::later_by(asked_, times_.patience);
+  }
   time_point next_due() const noexcept;
   /// True once: some slot has another owner than before.
   [[nodiscard]] bool take_changes() noexcept { return std::exchange(changed_, false); }
 
   /// The number of the master; `nobody`: it is not known.
   std::size_t owner(unsigned slot) const noexcept { return owners_[slot] == no_owner ? nobody : owners_[slot]; }
-  /// Present and former masters, at most `most_nodes`. Their numbers stay; beyond that, a new one gets the number of one that has gone.
+  /// Present and former masters, at most `most_nodes`. Their numbers stay; beyond that, a new one gets the number of
+  /// one that has gone.
   std::size_t nodes() const noexcept { return nodes_.size(); }
   std::string const& id(std::size_t number) const noexcept { return nodes_[number].id; }
   std::string const& host(std::size_t number) const noexcept { return nodes_[number].host; }
@@ -99,8 +109,8 @@ class slot_map {
   std::optional<unsigned> some_slot(std::size_t number) const noexcept;
   bool has_slots(std::size_t number) const noexcept { return nodes_[number].slots != 0; }
   bool is_known() const noexcept { return is_known_; }
-  /// It is asked for again and again: a master with slots cannot be reached, a slot is waited for of which no owner is known, or a MOVED since the
-  /// last answer has named a node that is not known.
+  /// It is asked for again and again: a master with slots cannot be reached, a slot is waited for of which no owner is
+  /// known, or a MOVED since the last answer has named a node that is not known.
   bool is_urgent() const noexcept;
   std::uint64_t requests() const noexcept { return requests_; }
 

@@ -61,7 +61,8 @@ void arrivals::proved(time_point now) {
   });
   for (standing* s : to_look_at) {
     if (s->has_turn && (s->waits() || s->at == at::leaving)) line_.take_turn(*s, s->by_push, now);
-    else if (s->at == at::owned && s->wants_renewal && s->may_renew(now) && held_.prolong(*s, now)) on_.env.up.extended(*s, now);
+    else if (s->at == at::owned && s->wants_renewal && s->may_renew(now) && held_.prolong(*s, now))
+      on_.env.up.extended(*s, now);
     on_.all.drop(*s);
   }
 }
@@ -136,7 +137,8 @@ void arrivals::rights_answer(in_flight const& r, reply const& a, time_point now)
   line_.fail(s,
              make_error_code(errc::access_denied, on_.session.server() + ": others may change " + s.folder +
                                                       ", so that this lock is not safe behind user and " +
-                                                      "password of the URL: restrict it (setAcl), or remove it (lock " + readable(s.name) + ')'),
+                                                      "password of the URL: restrict it (setAcl), or remove it (lock " +
+                                                      readable(s.name) + ')'),
              now);
 }
 

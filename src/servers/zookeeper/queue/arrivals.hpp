@@ -12,12 +12,17 @@
 
 namespace conch::zookeeper {
 
-/// Takes what the session reports: what has become of it, and the answers. session::drop() reports the end of the connection before it returns, so it
-/// is the last that a function does.
+/// Takes what the session reports: what has become of it, and the answers. session::drop() reports the end of the
+/// connection before it returns, so it is the last that a function does.
 class arrivals final : public session_events {
  public:
   arrivals(common_parts& on, cleanups& owed, riders& shares, holds& held, line& in_line, catch_up& rest) noexcept
-      : on_{on}, owed_{owed}, shares_{shares}, held_{held}, line_{in_line}, rest_{rest} {}
+      : on_{on},
+        owed_{owed},
+        shares_{shares},
+        held_{held},
+        line_{in_line},
+        rest_{rest} {}
   arrivals(arrivals const&) = delete;
   arrivals& operator=(arrivals const&) = delete;
 

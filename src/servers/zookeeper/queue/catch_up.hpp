@@ -13,7 +13,11 @@ namespace conch::zookeeper {
 class catch_up final : public standing_keeper {
  public:
   catch_up(common_parts& on, cleanups& owed, riders& shares, holds& held, line& in_line) noexcept
-      : on_{on}, owed_{owed}, shares_{shares}, held_{held}, line_{in_line} {}
+      : on_{on},
+        owed_{owed},
+        shares_{shares},
+        held_{held},
+        line_{in_line} {}
   catch_up(catch_up const&) = delete;
   catch_up& operator=(catch_up const&) = delete;
 

@@ -54,13 +54,14 @@ void cleanups::answered(in_flight const& r, reply const& a, time_point now) {
   }
 }
 
-/// The caller is told. But the node would stay for as long as the session lasts, and keep others out: it is removed as soon as the server lets this
-/// client do so.
+/// The caller is told. But the node would stay for as long as the session lasts, and keep others out: it is removed as
+/// soon as the server lets this client do so.
 void cleanups::refused(cleanup& c, error_code why, time_point now) {
   receipt* const whom = c.whom;
   if (whom != nullptr) forget(*whom);
   send_later(c, now);
-  if (whom != nullptr) on_.env.up.released(*whom, c.was_valid, explained(why, {failed_task::kind::releasing, c.at.name}), now);
+  if (whom != nullptr)
+    on_.env.up.released(*whom, c.was_valid, explained(why, {failed_task::kind::releasing, c.at.name}), now);
 }
 
 /// The server could not do it now.
@@ -95,7 +96,8 @@ void cleanups::finish(cleanup& c, bool was_mine, error_code why, time_point now)
 
 time_point cleanups::late_after(receipt const& r) const {
   auto const* const c = static_cast<cleanup const*>(r.pending);
-  return c != nullptr && c->sent && on_.session.is_open() ? on_.sent.last_answer() + on_.env.settings.command_timeout : time_point::min();
+  return c != nullptr && c->sent && on_.session.is_open() ? on_.sent.last_answer() + on_.env.settings.command_timeout
+                                                          : time_point::min();
 }
 
 error_code cleanups::why_not_done(receipt const& r) const {
@@ -104,7 +106,8 @@ error_code cleanups::why_not_done(receipt const& r) const {
 }
 
 error_code cleanups::no_answer() const {
-  return make_error_code(errc::unreachable, on_.session.is_open() ? "the server has not answered" : on_.session.why_not_open());
+  return make_error_code(errc::unreachable,
+                         on_.session.is_open() ? "the server has not answered" : on_.session.why_not_open());
 }
 
 cleanup* cleanups::find(std::uint64_t number) const {

@@ -15,8 +15,11 @@ namespace conch::zookeeper {
 struct common_parts {
   /// `resume`: checks those that rest.
   common_parts(environment given, std::uint64_t seed, wire& out, session_events& events, engine::callback resume)
-      : env{std::move(given)}, session{env.settings, env.root, env.secret, env.timers, out, events, env.stats}, sent{env, session},
-        all{env, sent, resume}, pause{env.settings, ~seed} {}
+      : env{std::move(given)},
+        session{env.settings, env.root, env.secret, env.timers, out, events, env.stats},
+        sent{env, session},
+        all{env, sent, resume},
+        pause{env.settings, ~seed} {}
   common_parts(common_parts const&) = delete;
   common_parts& operator=(common_parts const&) = delete;
 

@@ -12,7 +12,8 @@ namespace conch::zookeeper {
 using at = engine::place::state;
 using engine::milliseconds;
 
-/// A hold lasts as long as the session does, and not longer than the lease that was asked for. No message: the heartbeat is for all holds.
+/// A hold lasts as long as the session does, and not longer than the lease that was asked for. No message: the
+/// heartbeat is for all holds.
 void holds::renew(std::span<engine::place* const> places, time_point now) {
   bool any_waits = false;
   for (engine::place* p : places) {
@@ -65,6 +66,8 @@ void holds::removed(standing& s, time_point now) {
   }
 }
 
-milliseconds holds::lease_of(standing const& s) const { return std::min(s.lease, engine::whole_ms(on_.session.timeout())); }
+milliseconds holds::lease_of(standing const& s) const {
+  return std::min(s.lease, engine::whole_ms(on_.session.timeout()));
+}
 
 }  // namespace conch::zookeeper

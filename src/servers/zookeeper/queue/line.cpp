@@ -27,25 +27,31 @@ void line::make_node(standing& s, time_point now) {
   s.check.cancel();
   ask_for_rights(s, now);
   on_.sent.send(about::node,
-                create{s.path_of(node_prefix(on_.env.client_id, s.asks, s.number)), {}, node_kind::ephemeral_sequential, on_.session.who()}, s,
-                nullptr, now);
+                create{s.path_of(node_prefix(on_.env.client_id, s.asks, s.number)),
+                       {},
+                       node_kind::ephemeral_sequential,
+                       on_.session.who()},
+                s, nullptr, now);
   list(s, now);
 }
 
 /// What is as long as config::lease, which asks for the session, is as long as the session that the servers give.
-bool line::is_too_long(standing const& s) const { return s.lease > on_.session.timeout() && s.lease > on_.env.settings.lease; }
+bool line::is_too_long(standing const& s) const {
+  return s.lease > on_.session.timeout() && s.lease > on_.env.settings.lease;
+}
 
 error_code line::lease_too_long(standing const& s) const {
   std::string const asked = std::to_string(engine::whole_ms(on_.env.settings.lease).count());
-  return make_error_code(errc::invalid_config, "a lease of " + std::to_string(s.lease.count()) + " ms is longer than the session of " +
-                                                   std::to_string(engine::whole_ms(on_.session.timeout()).count()) + " ms: raise config::lease (" +
-                                                   asked +
-                                                   " ms), which asks for the session, and maxSessionTimeout at the servers if that is less (lock " +
-                                                   readable(s.name) + ')');
+  return make_error_code(
+      errc::invalid_config,
+      "a lease of " + std::to_string(s.lease.count()) + " ms is longer than the session of " +
+          std::to_string(engine::whole_ms(on_.session.timeout()).count()) + " ms: raise config::lease (" + asked +
+          " ms), which asks for the session, and maxSessionTimeout at the servers if that is less (lock " +
+          readable(s.name) + ')');
 }
 
-/// A folder may be older than the rights to the root are strict. Its rights are read once, before the node is created, so that nothing is granted in
-/// one that others may change.
+/// A folder may be older than the rights to the root are strict. Its rights are read once, before the node is created,
+/// so that nothing is granted in one that others may change.
 void line::ask_for_rights(standing& s, time_point now) {
   if (on_.session.has_user() && std::exchange(s.checked_in, on_.sent.session_number()) != on_.sent.session_number()) {
     on_.sent.send(about::rights, get_acl{s.folder}, s, nullptr, now);
@@ -79,7 +85,8 @@ void line::look(standing& s, children const& all, time_point now) {
     on_.env.up.busy(s, now);
     return look(next, all, now);
   }
-  if (s.at == at::leaving && s.lists > 0 && !is_refused) return;  // a later answer shows whether the lock has become free before it was to leave
+  // a later answer shows whether the lock has become free before it was to leave
+  if (s.at == at::leaving && s.lists > 0 && !is_refused) return;
   // Only then does a try report that the lock is busy: otherwise a later one could find its node, and no holder.
   if (is_refused || s.at == at::leaving || !s.wait) return leave(s, now);
   if (!s.wait) {
@@ -102,8 +109,9 @@ void line::remove_strays(standing& s, children const& all, time_point now) {
   }
 }
 
-/// One of those before the place is gone. None comes in before it, so if all that are left are known, they show whether it has its turn. Otherwise
-/// the folder tells which are left; it has done so before the turn of this place comes, for more are watched than block it.
+/// One of those before the place is gone. None comes in before it, so if all that are left are known, they show whether
+/// it has its turn. Otherwise the folder tells which are left; it has done so before the turn of this place comes, for
+/// more are watched than block it.
 void line::gone(standing& s, std::string const& path, time_point now) {
   ++on_.env.stats.pushes;
   view::step const next = s.ahead.gone(last_of(path), share_of(s.asks));
@@ -122,11 +130,13 @@ void line::take_turn(standing& s, bool pushed, time_point now) {
 
 void line::own(standing& s, time_point now) {
   // Clamped, so that the sum cannot overflow whatever the server sends.
-  std::int64_t const created = std::clamp<std::int64_t>(s.created, -2 * protocol::fence_limit, 2 * protocol::fence_limit);
+  std::int64_t const created =
+      std::clamp<std::int64_t>(s.created, -2 * protocol::fence_limit, 2 * protocol::fence_limit);
   s.fence = on_.session.birth() + created;
   if (!is_usable(s.fence)) {
     return fail(s,
-                make_error_code(errc::protocol, "the fence " + std::to_string(s.fence) + " is not possible: the clock with which " + on_.env.root +
+                make_error_code(errc::protocol, "the fence " + std::to_string(s.fence) +
+                                                    " is not possible: the clock with which " + on_.env.root +
                                                     " was made is wrong"),
                 now);
   }
@@ -201,22 +211,30 @@ void line::ask_later(standing& s, status what, std::string const& asked, time_po
   on_.env.timers.arm(s.check, now + on_.pause.next());
 }
 
-error_code line::error_of(status what, std::string const& asked) const { return to_error(what, asked, on_.session.server()); }
+error_code line::error_of(status what, std::string const& asked) const {
+  return to_error(what, asked, on_.session.server());
+}
 
 /// The lock is not what was asked for.
 error_code line::error_of(verdict const& v, standing const& s) const {
   if (v.is == verdict::kind::has_no_place) {
-    return make_error_code(errc::server_refused, "the node numbers of " + s.folder +
-                                                     " are used up, so the order of its nodes is lost: remove the folder when no client holds "
-                                                     "this lock; then the numbers start again");
+    return make_error_code(
+        errc::server_refused,
+        "the node numbers of " + s.folder +
+            " are used up, so the order of its nodes is lost: remove the folder when no client holds "
+            "this lock; then the numbers start again");
   }
   if (v.is == verdict::kind::owner_is_away) {
-    return make_error_code(errc::not_supported,
-                           "in ZooKeeper an owner nests within one client only, and this one belongs to another client: " + std::string{v.whose});
+    return make_error_code(
+        errc::not_supported,
+        "in ZooKeeper an owner nests within one client only, and this one belongs to another client: " +
+            std::string{v.whose});
   }
   auto const other = read_node_name(v.whose);
-  return make_error_code(errc::wrong_type, "the name is that of " + std::string{other ? kind_in_words(other->terms) : "another kind of lock"} +
-                                               ", and " + std::string{kind_in_words(s.asks)} + " was asked for");
+  return make_error_code(errc::wrong_type,
+                         "the name is that of " +
+                             std::string{other ? kind_in_words(other->terms) : "another kind of lock"} + ", and " +
+                             std::string{kind_in_words(s.asks)} + " was asked for");
 }
 
 }  // namespace conch::zookeeper

@@ -15,7 +15,11 @@ namespace conch::zookeeper {
 /// A place that asks, is queued, or leaves: its node, the nodes before it, its turn.
 class line {
  public:
-  line(common_parts& on, cleanups& owed, riders& shares, holds& held) noexcept : on_{on}, owed_{owed}, shares_{shares}, held_{held} {}
+  line(common_parts& on, cleanups& owed, riders& shares, holds& held) noexcept
+      : on_{on},
+        owed_{owed},
+        shares_{shares},
+        held_{held} {}
   line(line const&) = delete;
   line& operator=(line const&) = delete;
 

@@ -22,8 +22,8 @@ void requests::send(about what, request const& r, standing& s, cleanup* c, time_
   session_.send(r, now);
 }
 
-/// Was a node made under that number? The server first learns all that the leader knows. What an earlier connection had under way for this session
-/// the leader has carried out by then, or refuses: the session has moved.
+/// Was a node made under that number? The server first learns all that the leader knows. What an earlier connection had
+/// under way for this session the leader has carried out by then, or refuses: the session has moved.
 void requests::search(standing& s, std::uint64_t number, cleanup* c, time_point now) {
   send(about::nothing, sync{s.folder}, s, c, now);
   if (c != nullptr) c->sent = true;

@@ -51,8 +51,8 @@ void riders::carry_no_more(standing& s) {
   if (found != carriers_.end() && found->second == &s) carriers_.erase(found);
 }
 
-/// A place with a node was granted: others of its owner have it, too. One queued behind it, because it asked while this one was leaving, mounts
-/// now.
+/// A place with a node was granted: others of its owner have it, too. One queued behind it, because it asked while this
+/// one was leaving, mounts now.
 void riders::granted_to_owner(standing& s, time_point now) {
   if (!is_reentrant(s)) return;
   standing*& carrier = carriers_[owner_and_lock(s)];
@@ -110,7 +110,8 @@ standing& riders::succeed(standing& from) {
   for (standing* one : all) {
     if (one != &to) mount(*one, to);
   }
-  if (auto const found = carriers_.find(owner_and_lock(from)); found != carriers_.end() && found->second == &from) found->second = &to;
+  if (auto const found = carriers_.find(owner_and_lock(from)); found != carriers_.end() && found->second == &from)
+    found->second = &to;
   return to;
 }
 

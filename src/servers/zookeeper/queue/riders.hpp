@@ -10,8 +10,9 @@
 
 namespace conch::zookeeper {
 
-/// Several places of one owner at one reentrant lock have one node in this client. The carrier is the one that is queued with it; the others
-/// ride: they have what it has, and one of them takes the node over when it goes. The last one that goes takes the node with it.
+/// Several places of one owner at one reentrant lock have one node in this client. The carrier is the one that is
+/// queued with it; the others ride: they have what it has, and one of them takes the node over when it goes. The last
+/// one that goes takes the node with it.
 class riders {
  public:
   riders(common_parts& on, cleanups& owed) noexcept : on_{on}, owed_{owed} {}
@@ -36,7 +37,8 @@ class riders {
 
   common_parts& on_;
   cleanups& owed_;
-  std::unordered_map<std::string, standing*> carriers_;  // by owner and lock: the place on which others of that owner ride
+  // by owner and lock: the place on which others of that owner ride
+  std::unordered_map<std::string, standing*> carriers_;
 };
 
 }  // namespace conch::zookeeper

@@ -45,8 +45,8 @@ class standing_keeper {
   ~standing_keeper() = default;
 };
 
-/// The place of a client at a lock: an ephemeral sequential node in the folder of the lock. The nodes before it determine whether it has the lock
-/// (order.hpp).
+/// The place of a client at a lock: an ephemeral sequential node in the folder of the lock. The nodes before it
+/// determine whether it has the lock (order.hpp).
 struct standing final : engine::place, engine::list_hook<standing>, own_node {
   standing(standing_keeper& mine, std::string_view lock_name, engine::permit const& share, std::string folder);
 

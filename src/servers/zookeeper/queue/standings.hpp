@@ -19,7 +19,10 @@ namespace conch::zookeeper {
 class standings {
  public:
   /// `resume`: checks those that rest.
-  standings(environment const& env, requests& sent, engine::callback resume) noexcept : env_{env}, sent_{sent}, rest_{resume} {}
+  standings(environment const& env, requests& sent, engine::callback resume) noexcept
+      : env_{env},
+        sent_{sent},
+        rest_{resume} {}
   standings(standings const&) = delete;
   standings& operator=(standings const&) = delete;
 
@@ -65,8 +68,9 @@ class standings {
  private:
   environment const& env_;
   requests& sent_;
-  std::uint64_t numbers_ = 0;                // of nodes
-  engine::list<standing> active_, resting_;  // all that are not idle; resting: the present connection has not come to them, or there is no room
+  std::uint64_t numbers_ = 0;  // of nodes
+  // all that are not idle; resting: the present connection has not come to them, or there is no room
+  engine::list<standing> active_, resting_;
   std::unordered_map<std::uint64_t, standing*> standing_;  // by number: all that are not idle
   watches watched_;
   engine::timer rest_;
