@@ -64,7 +64,7 @@ recorder must have refused the one with the smaller fence.
                  paused for long: then no hold may be lost, whatever moves
   --sabotage     delete locks that are held, which must be noticed: succeeds if it was
   --client PATH  the client program (default: conch-chaos-client beside this one)
-  --edn DIR      write what the tasks asked of each mutex and were told, for Jepsen's checkers (docs/proof.md)
+  --edn DIR      write and judge what the tasks asked of each mutex and were told (docs/proof.md)
   --quiet        no line of progress
 )";
 
@@ -208,7 +208,8 @@ class judge {
   /// All that the tasks were told. What a failover excuses is judged by failover_judge alone.
   void histories(std::string const& directory) {
     history_.heard(witness_.take_operations());
-    if (!directory.empty()) history_.write(directory);
+    if (directory.empty()) return;
+    history_.write(directory);
     if (failovers_) return;
     for (std::string const& what :
          history_.judge(server_ != nullptr ? server_->data_losses() : std::vector<data_loss>{}))

@@ -711,12 +711,6 @@ void observer::nothing_owned_by_the_living() {
   }
 }
 
-/// All that the users were told, put in some order, is what a lock would answer that does one thing at a time.
-void observer::history_is_explained() const {
-  history::verdict const v = history_.judged();
-  if (v.broken()) throw violation{of_the_history, v.words};
-}
-
 void observer::nothing_left() {
   std::vector<redis_model::key_info> keys;
   for (std::size_t i = 0; i < world_.nodes(); ++i) {

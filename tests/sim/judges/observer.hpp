@@ -164,7 +164,6 @@ class observer {
   virtual void nothing_owned_by_the_living();
   void nothing_left();
   virtual void cost();
-  void history_is_explained() const;
   lock_history const& what_users_saw() const { return history_; }
 
  protected:

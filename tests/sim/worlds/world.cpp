@@ -170,7 +170,6 @@ void world::settle_and_judge() {
   pass_until(now_ + plan_.set_back() + 3 * plan_.longest_lease() + 2 * plan_.longest_claim() + second);
   set_clock();
   observer_->nothing_left();
-  observer_->history_is_explained();
 }
 
 // ------------------------------------------------------------------------------------- network
