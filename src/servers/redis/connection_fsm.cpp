@@ -20,7 +20,7 @@ namespace conch::redis {
 namespace {
 
 /// The longest message is a grant for a name of 512 bytes, or an answer of 906 numbers. A peer that sends more than
-/// this is no lock server.
+/// this is not a lock server.
 constexpr resp::limits wire_limits{.max_depth = 8, .max_elements = 4096, .max_text = 64 << 10, .max_message = 1 << 20};
 /// A whole map of a Cluster of which every slot has moved by itself.
 constexpr resp::limits talk_limits{
