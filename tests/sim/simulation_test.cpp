@@ -28,6 +28,12 @@ TEST(Simulation, P6WhatARenewalDoesNotFindIsNotOwed) {
   EXPECT_FALSE(o.failed()) << o.words;
 }
 
+/// A request to let go was for a grant that an operator then took away; the same id was granted the lock again.
+TEST(Simulation, ARequestIsForTheGrantThatItNamesAlsoIfItsIdIsGrantedAgain) {
+  outcome const o = run_plan(make_plan(17525507930806948636U));
+  EXPECT_FALSE(o.failed()) << o.words;
+}
+
 TEST(Simulation, TheSameSeedGivesTheSameWorld) {
   for (std::uint64_t i = 0; i < 50; ++i) {
     plan const p = make_plan(seed_at(7, i));

@@ -30,7 +30,8 @@ nanos settling(plan const& p) {
 
 lock_history::lock_history(plan const& p) : plan_{p}, locks_(static_cast<std::size_t>(p.names)) {
   specified_ = history::specification::mutex();
-  specified_.busy = history::specification::busy_rule::wanted;
+  // Among faults a client may be told so by its own process, which does not know yet what has ended elsewhere.
+  specified_.busy = p.calm() ? history::specification::busy_rule::wanted : history::specification::busy_rule::anything;
   specified_.settling = settling(p);
 }
 

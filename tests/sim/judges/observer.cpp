@@ -4,6 +4,7 @@
 #include "sim/worlds/world.hpp"
 
 #include <algorithm>
+#include <limits>
 
 // What the clients are told and what they believe; observer_server.cpp has what the server does.
 namespace conch::sim {
@@ -111,7 +112,7 @@ void observer::lock_tampered(int name) {
   watch(name).disowned = std::max(watch(name).disowned, watch(name).highest_written);
   watch(name).disowned_at = world_.now();
   watch(name).passed = {};
-  history_.disowned(name, watch(name).disowned, world_.now());
+  history_.disowned(name, std::numeric_limits<std::int64_t>::max(), world_.now());  // whatever was in its key
 }
 
 void observer::clock_forward() {

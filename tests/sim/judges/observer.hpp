@@ -193,8 +193,12 @@ class observer {
   void not_handed_on_though_asked(sim_acquisition const& a) const;
   void heard_of_requests(sim_acquisition const& a) const;
   bool knows_request(sim_acquisition const& a) const;
-  std::map<std::string, nanos> requests_;  // by the id of the owner: when it was last asked to let go
-  std::unordered_set<std::string> heard_;  // the owners that were told
+  struct request_seen {
+    nanos at;
+    std::int64_t fence;  // of the grant: the same id may be granted the lock again
+  };
+  std::map<std::string, request_seen> requests_;  // by the id of the owner: when it was last asked to let go
+  std::unordered_set<std::string> heard_;         // the owners that were told
   std::uint64_t requests_told_ = 0;
   // observer_watchers.cpp
   bool alerted(int name) const;

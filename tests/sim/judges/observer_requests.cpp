@@ -19,9 +19,8 @@ using phase = engine::acquisition::phase;
 void observer::requested(owner_fences const& owners, bool surely) {
   constexpr nanos perhaps = std::numeric_limits<nanos>::max();
   for (auto const& [id, fence] : owners) {
-    auto const [known, is_new] = requests_.emplace(id, perhaps);
-    if (surely) known->second = world_.now();
-    else if (is_new) known->second = perhaps;
+    request_seen& known = requests_.try_emplace(id, request_seen{perhaps, fence}).first->second;
+    if (surely) known = {world_.now(), fence};
   }
 }
 
@@ -46,13 +45,14 @@ void observer::not_handed_on_though_asked(sim_acquisition const& a) const {
 void observer::heard_of_requests(sim_acquisition const& a) const {
   if (a.listens_since < 0 || a.told_of_request || a.at != phase::holding) return;
   auto const asked = requests_.find(owner_id(a));
-  if (asked == requests_.end() || asked->second > world_.now()) return;
+  if (asked == requests_.end() || asked->second.at > world_.now()) return;
+  if (asked->second.fence != a.fence / engine::hand_offs_per_grant) return;
   if (plan_.has({fault_plan::kind::deny})) return;  // it may be connected and receive nothing
   sim_client const& c = *a.client;
   auto const well = well_since(c, a.lock_number);
   if (!well) return;
-  if (*well > asked->second && !knows_request(a)) return;
-  nanos const since = std::max({*well, asked->second, a.listens_since, a.granted_at});
+  if (*well > asked->second.at && !knows_request(a)) return;
+  nanos const since = std::max({*well, asked->second.at, a.listens_since, a.granted_at});
   nanos const needed = 10 * (plan_.latency + plan_.jitter + plan_.timer_lateness) + 5 * millisecond;
   if (world_.now() - since > needed) {
     throw violation{4, holder_words(a) + " was asked for it " + std::to_string((world_.now() - since) / millisecond) +
