@@ -142,12 +142,6 @@ void lock_history::left_out(sim_acquisition const& a) {
   if (record* const r = of(a)) r->is_left_out = true;
 }
 
-std::size_t lock_history::size() const {
-  std::size_t sum = 0;
-  for (lock const& l : locks_) sum += l.records.size();
-  return sum;
-}
-
 history::operations lock_history::of_lock(int name) const {
   lock const& l = locks_[static_cast<std::size_t>(name)];
   history::operations all;

@@ -41,8 +41,6 @@ class lock_history {
   /// No promise covers it: somebody forged it, or another server granted it than the one that decides.
   void left_out(sim_acquisition const& a);
 
-  /// The number of its holds and attempts.
-  std::size_t size() const;
   history::operations all() const;
   /// Also when it is not over yet.
   history::verdict judged() const;
