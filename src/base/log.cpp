@@ -37,7 +37,7 @@ std::string shown_time() {
 
 }  // namespace
 
-std::string log_line(log_level level, std::string_view words) {
+std::string formatted_log_line(log_level level, std::string_view words) {
   std::string line = shown_time();
   line.append(" conch ").append(name_of(level)).append(": ").append(words).append("\n");
   return line;
@@ -46,7 +46,7 @@ std::string log_line(log_level level, std::string_view words) {
 log_hook log_to_stderr(log_level from) {
   return [from](log_level level, std::string_view words) {
     if (level < from) return;
-    std::string const line = log_line(level, words);
+    std::string const line = formatted_log_line(level, words);
     std::fwrite(line.data(), 1, line.size(), stderr);  // one call: lines of threads do not mix
   };
 }

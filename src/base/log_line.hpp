@@ -9,6 +9,6 @@
 namespace conch {
 
 /// What log_to_stderr writes: "2026-11-24T20:05:44.123Z conch info: connected\n".
-std::string log_line(log_level level, std::string_view words);
+std::string formatted_log_line(log_level level, std::string_view words);
 
 }  // namespace conch
