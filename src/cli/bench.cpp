@@ -60,13 +60,14 @@ std::string one_digit(double d) {
   return text;
 }
 
-/// How many round trips these take. With replicas: a confirmation of its own, and what the replicas need.
+/// How long these take, as a multiple of a round trip. With replicas: a confirmation of its own, and what the replicas
+/// need.
 std::string in_trips(std::vector<duration> const& all, std::vector<duration> const& trips, int minimum,
                      std::size_t replicas) {
   std::string const more = replicas == 0 ? ""
                                          : " and the acknowledgement of " + std::to_string(replicas) +
                                                (replicas == 1 ? " replica" : " replicas");
-  return one_digit(in_us(quantile(all, 0.5)) / in_us(quantile(trips, 0.5))) + " round trips each (minimum " +
+  return one_digit(in_us(quantile(all, 0.5)) / in_us(quantile(trips, 0.5))) + " times the round trip (minimum " +
          std::to_string(minimum) + more + ')';
 }
 

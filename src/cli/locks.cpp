@@ -65,7 +65,9 @@ config settings_of(arguments const& given, connection const& servers, std::share
   if (given.grace) c.stop_margin = *given.grace;
   // As log_to_stderr, but a reader that has stopped must not keep the client from renewing.
   if (given.verbose)
-    c.log = [](log_level level, std::string_view words) { print_error_if_there_is_room(formatted_log_line(level, words)); };
+    c.log = [](log_level level, std::string_view words) {
+      print_error_if_there_is_room(formatted_log_line(level, words));
+    };
   c.observer = std::move(looks_on);
   return c;
 }

@@ -34,6 +34,12 @@ TEST(Simulation, ARequestIsForTheGrantThatItNamesAlsoIfItsIdIsGrantedAgain) {
   EXPECT_FALSE(o.failed()) << o.words;
 }
 
+/// A process was paused with half a write behind it, and the rest of it, with new credentials, came after the pause.
+TEST(Simulation, P10NewCredentialsMayWaitForAProcessThatIsPaused) {
+  outcome const o = run_plan(make_permits_plan(12631693414298635089U, engine::permit_kind::segments));
+  EXPECT_FALSE(o.failed()) << o.words;
+}
+
 TEST(Simulation, TheSameSeedGivesTheSameWorld) {
   for (std::uint64_t i = 0; i < 50; ++i) {
     plan const p = make_plan(seed_at(7, i));

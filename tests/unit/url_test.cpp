@@ -290,6 +290,7 @@ TEST(Url, OfSentinelsThatMeansNothingIsRefusedWithTheReason) {
            {"redis-sentinel://a,b,a:26379", "two of the Sentinels are the same: redis-sentinel://a:26379"},
            {"redis-sentinel://a,b,c,d,e,f,g,h,i,j", "more than 9"},
            {"redis-sentinel://a?", "sentinelMasterId="},
+           {"redis-sentinel://a/m", "?sentinelMasterId=NAME at the end"},
            {"redis-sentinel://a?master=m", "sentinelMasterId="},
            {"redis-sentinel://a?cacert=x", "sentinelMasterId="},
            {"redis-sentinel://a?sentinelMasterId=", "empty"},

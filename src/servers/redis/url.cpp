@@ -17,19 +17,21 @@ constexpr auto npos = std::string_view::npos;
 /// rediss, valkeys, rediss-sentinel, ...
 bool is_over_tls(std::string_view of_url) { return of_url.starts_with("rediss") || of_url.starts_with("valkeys"); }
 
-void read_database(std::string_view text, address& to) {
+constexpr char no_database[] = "the database must be a number, 0 or greater";
+
+void read_database(std::string_view text, address& to, char const* otherwise = no_database) {
   auto const number = whole_number<int>(text);
-  if (!number || *number < 0 || *number > 1'000'000) refuse("the database must be a number, 0 or greater");
+  if (!number || *number < 0 || *number > 1'000'000) refuse(otherwise);
   to.database = *number;
 }
 
 /// Takes `/db` away.
-void take_database(std::string_view& rest, address& to) {
+void take_database(std::string_view& rest, address& to, char const* otherwise = no_database) {
   auto const slash = rest.find('/');
   if (slash == npos) return;
   std::string_view const database = rest.substr(slash + 1);
   if (database.starts_with('/')) refuse("a scheme is allowed only once, at the beginning");
-  if (!database.empty()) read_database(database, to);
+  if (!database.empty()) read_database(database, to, otherwise);
   rest = rest.substr(0, slash);
 }
 
@@ -128,7 +130,9 @@ sentinel_url parse_sentinels(std::string_view of_url) {
   std::string_view rest = url::behind_scheme(of_url);
   if (auto const query = url::take_query(rest)) read_sentinel_query(*query, server);
   url::refuse_login_inside(rest);
-  take_database(rest, server);
+  // Other clients' URLs have the name of the master there.
+  take_database(rest, server,
+                "the path must be the number of a database: name the master by ?sentinelMasterId=NAME at the end");
   url::take_login(rest, server);
   address common;
   common.port = 26379;

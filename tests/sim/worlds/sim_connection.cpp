@@ -197,7 +197,7 @@ void sim_connection::carry_out(time_point now) {
     reading_ = reading_ || todo.read;
     if (todo.call_due_later) shell_.later(0, [this](time_point at) { input(at, [&] { fsm_.life().due(at); }); });
   }
-  credentials_checked();
+  credentials_checked(now);
 }
 
 // --------------------------------------------------------------------------------------------------- credentials
@@ -243,21 +243,26 @@ void sim_connection::give_new_credentials(time_point now) {
   c.password = password_;
   c.refresh_after = good_for_;
   fsm_.credentials_found(std::move(c), now);
-  if (of_live) renewals_are_due(std::chrono::milliseconds{50}, "new credentials are not written to the server");
+  if (of_live) renewals_are_due(std::chrono::milliseconds{50}, "new credentials are not written to the server", now);
 }
 
 /// Something must have become of the credentials by then, unless the connection has ended.
-void sim_connection::renewals_are_due(duration within, std::string_view words) {
+void sim_connection::renewals_are_due(duration within, std::string_view words, time_point now) {
   // What the clock, the timer or a slow stream may add.
   constexpr nanos slack = 100 * millisecond;
-  shell_.later(within.count() * 102 / 100 + slack, [this, mine = ++watch_, asked = asked_, words](time_point) {
+  duration const allowed{within.count() * 102 / 100 + slack};
+  shell_.later(allowed.count(), [=, this, mine = ++watch_, asked = asked_](time_point at) {
     bool const done = words.starts_with("new") ? shown_ : asked != asked_;
-    if (mine == watch_ && fsm_.life().is_up() && !done) throw violation{10, std::string{words}};
+    if (mine != watch_ || !fsm_.life().is_up() || done) return;
+    // A process that was paused still has to write what it began before.
+    bool const was_paused = at - now > allowed + allowed * 3 / 100;
+    if (was_paused) return renewals_are_due(within, words, at);
+    throw violation{10, std::string{words}};
   });
 }
 
 /// The provider is asked again when the credentials that the server knows have expired, and a while after it had none.
-void sim_connection::credentials_checked() {
+void sim_connection::credentials_checked(time_point now) {
   if (!settings_.credentials_provider || talks_) return;
   bool const is_up = fsm_.life().is_up();
   std::uint64_t const answered = fsm_.renewal().successes() + fsm_.renewal().failures();
@@ -269,7 +274,8 @@ void sim_connection::credentials_checked() {
   if (!is_up || failed) gives_ = giving::nothing;  // too late
   if (!is_up) ++watch_;
   if (!is_news || (!failed && good_for_ == duration::max())) return;
-  renewals_are_due(failed ? settings_.reconnect_max : good_for_, "the provider is not asked for other credentials");
+  renewals_are_due(failed ? settings_.reconnect_max : good_for_, "the provider is not asked for other credentials",
+                   now);
 }
 
 /// The greeting of a connection, and the next write of one that is up.

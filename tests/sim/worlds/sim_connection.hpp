@@ -91,8 +91,8 @@ class sim_connection {
   void give_credentials(time_point now);
   void give_while_busy(time_point now);
   void give_new_credentials(time_point now);
-  void renewals_are_due(duration within, std::string_view words);
-  void credentials_checked();
+  void renewals_are_due(duration within, std::string_view words, time_point now);
+  void credentials_checked(time_point now);
   void written_with_credentials();
 
   shell& shell_;
