@@ -55,24 +55,60 @@ void let_go(hold_node* n) noexcept {
 
 // ------------------------------------------------------------------------------------------------------------- core
 
+/// One input: the client is locked from the start to close().
+class client_core::locked_input {
+ public:
+  explicit locked_input(client_core& core) : core_{core} {
+    if (!core.is_here()) return;
+    core.mutex_.lock();
+    if (core.gone_) {
+      core.mutex_.unlock();
+      return;
+    }
+    is_locked_ = true;
+    completed_.swap(spare_);
+    now_ = clock::now();
+  }
+  locked_input(locked_input const&) = delete;
+  locked_input& operator=(locked_input const&) = delete;
+  ~locked_input() {
+    if (is_locked_) core_.mutex_.unlock();
+    completed_.clear();
+    spare_.swap(completed_);
+  }
+
+  /// False: there is nothing to be done in a child of a fork, or when the io_context is gone.
+  explicit operator bool() const noexcept { return is_locked_; }
+  time_point time() const noexcept { return now_; }
+  /// What is to be completed with the client unlocked.
+  std::vector<ready>& close() {
+    if (!is_locked_) return completed_;
+    core_.settle(now_, completed_);
+    core_.own_executor_.give_up_work(no_more_work_);
+    is_locked_ = false;
+    core_.mutex_.unlock();
+    return completed_;
+  }
+
+ private:
+  static std::vector<ready>& spare_of_thread() {
+    thread_local std::vector<ready> memory;  // is used again
+    return memory;
+  }
+
+  client_core& core_;
+  std::vector<ready>& spare_ = spare_of_thread();
+  asio::any_io_executor no_more_work_;
+  std::vector<ready> completed_;
+  time_point now_{};
+  bool is_locked_ = false;
+};
+
 template <class F>
 void client_core::enter(F&& f) {
-  if (!is_here()) return;
-  thread_local std::vector<ready> spare;  // its memory is used again
-  std::vector<ready> batch;
-  batch.swap(spare);
-  asio::any_io_executor no_more_work;
-  {
-    std::lock_guard const guard{mutex_};
-    if (gone_) return;
-    time_point const now = clock::now();
-    f(now);
-    settle(now, batch);
-    own_executor_.give_up_work(no_more_work);
-  }
-  for (ready& r : batch) complete(r);
-  batch.clear();
-  spare.swap(batch);
+  locked_input now{*this};
+  if (now) f(now.time());
+  for (ready& r : now.close()) complete(r);
 }
 
 /// The same for other source files.
@@ -384,7 +420,9 @@ void client_core::run(input&& i) {
   try {
     begin_turn();
     try {
-      enter([&](time_point now) { i.apply(now); });
+      locked_input now{*this};
+      if (now) i.apply(now.time());
+      for (ready& r : now.close()) complete(r);
     } catch (...) {
       leave_turn();
       throw;

@@ -117,6 +117,8 @@ class client_core final : public std::enable_shared_from_this<client_core>,
     std::shared_ptr<pending_call> call = nullptr;
   };
 
+  class locked_input;
+
   /// Runs f(now) with the client locked, then carries out what came of it.
   template <class F>
   void enter(F&& f);

@@ -205,34 +205,32 @@ net::role::retry connection_fsm::ended(end const& e, time_point now) {
 
 std::span<char> connection_fsm::room() { return decoder_.prepare(good_read); }
 
-void connection_fsm::received(std::size_t size, time_point now) {
-  decoder_.commit(size);
-  life_.received();
-  if (life_.is_up()) hand_over(now);
-  else read_greeting(now);
-}
-
-void connection_fsm::read_greeting(time_point now) {
+/// True: the server has greeted.
+bool connection_fsm::read_greeting(time_point now) {
+  auto const failed = [&](protocol::fault what, std::string_view words) {
+    life_.failed(what, words, now);
+    return false;
+  };
   for (;;) {
     switch (decoder_.next()) {
-      case resp::decoder::progress::need_more: life_.todo.read = true; return;
+      case resp::decoder::progress::need_more: life_.todo.read = true; return false;
       case resp::decoder::progress::failed:
-        return life_.failed(protocol::fault::malformed,
-                            std::string{decoder_.error()}.append(stranger(decoder_.rejected())), now);
+        return failed(protocol::fault::malformed,
+                      std::string{decoder_.error()}.append(stranger(decoder_.rejected())));
       case resp::decoder::progress::message: break;
     }
     if (roles_.talk != nullptr) {
       switch (roles_.talk->received(decoder_.message(), decoder_.is_push(), now)) {
         case dialogue::progress::greeting: continue;
-        case dialogue::progress::failed: return life_.failed(roles_.talk->fault(), roles_.talk->why(), now);
-        case dialogue::progress::good: return greeted(now);
+        case dialogue::progress::failed: return failed(roles_.talk->fault(), roles_.talk->why());
+        case dialogue::progress::good: return true;
       }
     }
     if (decoder_.is_push()) continue;
     switch (greeting_.next(decoder_.message())) {
       case greeting::progress::more: break;
-      case greeting::progress::failed: return life_.failed(greeting_.fault(), greeting_.why(), now);
-      case greeting::progress::done: return greeted(now);
+      case greeting::progress::failed: return failed(greeting_.fault(), greeting_.why());
+      case greeting::progress::done: return true;
     }
   }
 }
@@ -258,17 +256,22 @@ void connection_fsm::greeted(time_point now) {
   session.at = there;
   life_.todo.flush = out_.claim();
   if (!talks) events_->connected_as(session, now);
-  hand_over(now);
 }
 
 /// What the last turn has left.
 void connection_fsm::resume(time_point now) {
-  if (std::exchange(unfinished_, false)) hand_over(now);
+  if (std::exchange(unfinished_, false)) received(0, now);
 }
 
-/// Reports received messages to the protocol: a limited number at a time, since a buffer has room for thousands of
-/// short answers.
-void connection_fsm::hand_over(time_point now) {
+/// Reports messages to the protocol: a limited number at a time, since a buffer has room for thousands of short
+/// answers.
+void connection_fsm::received(std::size_t size, time_point now) {
+  decoder_.commit(size);
+  life_.received();
+  if (!life_.is_up()) {
+    if (!read_greeting(now)) return;
+    greeted(now);
+  }
   // The commands that this causes go out together, also those of the handlers that it completes.
   if (out_.claim()) life_.todo.flush = true;
   std::int64_t const before = answered_;

@@ -112,8 +112,7 @@ class connection_fsm final : net::role {
   void refresh_failed(std::string_view why, time_point now);
   void authenticated(time_point now);
   void greeted(time_point now);
-  void read_greeting(time_point now);
-  void hand_over(time_point now);
+  bool read_greeting(time_point now);
   void noticed(notice what, time_point now);
   void subscribe_to_slot(protocol::command const& c, std::string& out);
   void deal_out(shared_scripts::script const& script, time_point now);
