@@ -215,8 +215,7 @@ bool connection_fsm::read_greeting(time_point now) {
     switch (decoder_.next()) {
       case resp::decoder::progress::need_more: life_.todo.read = true; return false;
       case resp::decoder::progress::failed:
-        return failed(protocol::fault::malformed,
-                      std::string{decoder_.error()}.append(stranger(decoder_.rejected())));
+        return failed(protocol::fault::malformed, std::string{decoder_.error()}.append(stranger(decoder_.rejected())));
       case resp::decoder::progress::message: break;
     }
     if (roles_.talk != nullptr) {
