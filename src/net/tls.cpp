@@ -143,7 +143,7 @@ class stream_over_tls final : public tls_stream, public std::enable_shared_from_
     long const verdict = SSL_get_verify_result(native());
     if (verdict != X509_V_OK) text.append(": ").append(X509_verify_cert_error_string(verdict));
     if (verdict == X509_V_ERR_HOSTNAME_MISMATCH || verdict == X509_V_ERR_IP_ADDRESS_MISMATCH)
-      text += " (it is not for '" + peer_.name + "')";
+      text += " (it has no subjectAltName '" + peer_.name + "')";
     int const reason = ERR_GET_REASON(static_cast<unsigned long>(ec.value()));
     if (reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_PACKET_LENGTH_TOO_LONG ||
         reason == SSL_R_RECORD_LENGTH_MISMATCH) {

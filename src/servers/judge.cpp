@@ -32,6 +32,22 @@ finding judge_exposure(exposure const& e) {
           e.remedy + ", and a user for conch"};
 }
 
+namespace {
+
+std::string advice_about_tls(std::string_view words) {
+  auto const says = [&](std::string_view part) { return words.find(part) != std::string_view::npos; };
+  if (says("has expired") || says("not yet valid"))
+    return "renew the certificate, the server's or its authority's; or correct the clock that is wrong";
+  if (says("no subjectAltName"))
+    return "give the server a certificate with this name, or set tls-server-name to a name that its certificate has";
+  if (says("tls.ca_file '") || says("tls.ca_path '") || says("tls.cert_file '") || says("tls.key_file:"))
+    return "name files in PEM format that exist and that this user can read";
+  if (says("certificate")) return "set tls-ca-file to the authority that signed the server's certificate";
+  return "if that port does not speak TLS, begin the URL with redis://";
+}
+
+}  // namespace
+
 finding judge_failure(std::string what, error_code why, std::string const& server) {
   std::string words = why.message();
   if (!server.empty() && words.find(server) == std::string::npos) words = server + ": " + words;
@@ -59,11 +75,8 @@ finding judge_failure(std::string what, error_code why, std::string const& serve
     // The text says what to do.
   } else if (says("max number of clients")) {
     advice = "raise maxclients, or find out who has opened so many connections (CLIENT LIST)";
-  } else if (why == errc::tls_failed && says("certificate")) {
-    advice =
-        "set tls-ca-file to the authority that signed the server's certificate, and tls-server-name to the name in it";
   } else if (why == errc::tls_failed || says("is this a TLS port?")) {
-    advice = "if that port does not speak TLS, begin the URL with redis://";
+    advice = advice_about_tls(words);
   } else if (why == errc::access_denied) {
     advice = "set user and password (conch doctor --help), and give that user the rights of the guide";
   } else if (says("no answer to the greeting")) {

@@ -89,6 +89,11 @@ TEST_F(CommandAtPostgresql, SaysThatAServerIsAStandby) {
   at_server there{standby.url()};
   EXPECT_EQ(there.result_of({"doctor"}), 2);
   EXPECT_TRUE(there.says("bad      role: standby")) << there.output;
+  for (std::vector<std::string> const& words :
+       std::vector<std::vector<std::string>>{{"list"}, {"watch"}, {"status", "a"}}) {
+    EXPECT_EQ(there.result_of(words), 69) << words[0] << ": " << there.output;
+    EXPECT_TRUE(there.says("the server is a standby")) << words[0] << ": " << there.output;
+  }
 }
 
 TEST_F(CommandAtPostgresql, SaysThatNobodyIsThere) {

@@ -134,6 +134,10 @@ std::vector<seen_lock> probe::locks(std::vector<std::string> const& patterns) {
   constexpr std::size_t a_page = 100;
   servers::found_locks all;
   try {
+    if (server().is_standby()) {
+      throw boost::system::system_error{make_error_code(
+          errc::unreachable, server().shown() + ": the server is a standby; add the primary's host to the URL")};
+    }
     if (only_row(server().ask("select to_regclass('conch.lock') is not null"), 1)[0] != "t") return {};
     std::string const head = settings_.key_prefix + '{';
     for (std::string after;;) {
