@@ -66,7 +66,6 @@ class client_core::locked_input {
       return;
     }
     is_locked_ = true;
-    completed_.swap(spare_);
     now_ = clock::now();
   }
   locked_input(locked_input const&) = delete;
@@ -74,7 +73,7 @@ class client_core::locked_input {
   ~locked_input() {
     if (is_locked_) core_.mutex_.unlock();
     completed_.clear();
-    spare_.swap(completed_);
+    if (!is_nested_) memory_.is_used = false;
   }
 
   /// False: there is nothing to be done in a child of a fork, or when the io_context is gone.
@@ -91,15 +90,22 @@ class client_core::locked_input {
   }
 
  private:
-  static std::vector<ready>& spare_of_thread() {
-    thread_local std::vector<ready> memory;  // is used again
-    return memory;
+  /// Its memory is used again and again.
+  struct memory {
+    std::vector<ready> batch;
+    bool is_used = false;
+  };
+  static memory& of_this_thread() {
+    thread_local memory one;
+    return one;
   }
 
   client_core& core_;
-  std::vector<ready>& spare_ = spare_of_thread();
-  asio::any_io_executor no_more_work_;
-  std::vector<ready> completed_;
+  memory& memory_ = of_this_thread();
+  bool const is_nested_ = std::exchange(memory_.is_used, true);  // in a completion of another input
+  std::vector<ready> own_;
+  std::vector<ready>& completed_ = is_nested_ ? own_ : memory_.batch;
+  std::optional<asio::any_io_executor> no_more_work_;
   time_point now_{};
   bool is_locked_ = false;
 };

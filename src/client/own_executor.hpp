@@ -11,6 +11,7 @@
 #include <boost/asio/require.hpp>
 
 #include <cstddef>
+#include <optional>
 #include <utility>
 
 namespace conch::detail {
@@ -46,8 +47,8 @@ class own_executor {
 
   /// If no operation needs the shared work any more, puts it into `to` (empty before), to be destroyed with the client
   /// unlocked.
-  void give_up_work(asio::any_io_executor& to) noexcept {
-    if (operations_ == 0 && work_) to.swap(work_);
+  void give_up_work(std::optional<asio::any_io_executor>& to) noexcept {
+    if (operations_ == 0 && work_) to.emplace().swap(work_);
   }
 
   /// The context goes away. No other thread may use this then.
