@@ -40,6 +40,18 @@ TEST(Simulation, P10NewCredentialsMayWaitForAProcessThatIsPaused) {
   EXPECT_FALSE(o.failed()) << o.words;
 }
 
+/// The provider answered when the process had been paused for longer than the client waits for an answer.
+TEST(Simulation, P10CredentialsThatComeTooLateAreNotWritten) {
+  outcome const o = run_plan(make_replicas_plan(17331173266197117024U));
+  EXPECT_FALSE(o.failed()) << o.words;
+}
+
+/// A WAIT told of the renewal of one permit, and another one of the same client was refused.
+TEST(Simulation, P11AWaitTellsOfThePermitsThatWereRenewedBefore) {
+  outcome const o = run_plan(make_synced_permits_plan(10802239535596303253U, engine::permit_kind::semaphore));
+  EXPECT_FALSE(o.failed()) << o.words;
+}
+
 TEST(Simulation, TheSameSeedGivesTheSameWorld) {
   for (std::uint64_t i = 0; i < 50; ++i) {
     plan const p = make_plan(seed_at(7, i));

@@ -232,6 +232,7 @@ void sim_connection::give_while_busy(time_point now) {
 
 void sim_connection::give_new_credentials(time_point now) {
   bool const of_live = fsm_.life().is_up();
+  if (of_live && !fsm_.renewal().is_asking()) return;  // too late: after a pause the client has given up waiting
   bool const refused = of_live && credentials_.chance(10);
   password_ = std::string{password_begins} + std::to_string(++given_) + '.';
   good_for_ = credentials_.chance(30)
