@@ -42,6 +42,7 @@ std::string advice_about_tls(std::string_view words) {
     return "give the server a certificate with this name, or set tls-server-name to a name that its certificate has";
   if (says("tls.ca_file '") || says("tls.ca_path '") || says("tls.cert_file '") || says("tls.key_file:"))
     return "name files in PEM format that exist and that this user can read";
+  if (says("certificate of the client")) return "set tls-cert-file, and tls-key-file if the key is in another file";
   if (says("certificate")) return "set tls-ca-file to the authority that signed the server's certificate";
   return "if that port does not speak TLS, begin the URL with redis://";
 }

@@ -31,6 +31,7 @@ TEST(Judge, SaysWhatToDoAboutEachFailure) {
            {errc::server_refused, "ERR max number of clients reached", "maxclients"},
            {errc::tls_failed, "certificate verify failed", "tls-ca-file"},
            {errc::tls_failed, "certificate verify failed (SSL routines): certificate has expired", "renew"},
+           {errc::tls_failed, "the server wants a certificate of the client: tls.cert_file", "tls-cert-file"},
            {errc::tls_failed, "hostname mismatch (it has no subjectAltName 'a')", "tls-server-name"},
            {errc::tls_failed, "tls.ca_file '/nope': No such file or directory", "that exist"},
            {errc::tls_failed, "wrong version number", "begin the URL with redis://"},
