@@ -55,7 +55,7 @@ void let_go(hold_node* n) noexcept {
 
 // ------------------------------------------------------------------------------------------------------------- core
 
-/// One input: the client is locked from the start to close().
+/// One input: the client is locked from the start to finish().
 class client_core::locked_input {
  public:
   explicit locked_input(client_core& core) : core_{core} {
@@ -79,14 +79,14 @@ class client_core::locked_input {
   /// False: there is nothing to be done in a child of a fork, or when the io_context is gone.
   explicit operator bool() const noexcept { return is_locked_; }
   time_point time() const noexcept { return now_; }
-  /// What is to be completed with the client unlocked.
-  std::vector<ready>& close() {
-    if (!is_locked_) return completed_;
+  /// Unlocks the client, and carries out what came of the input.
+  void finish() {
+    if (!is_locked_) return;
     core_.settle(now_, completed_);
     core_.own_executor_.give_up_work(no_more_work_);
     is_locked_ = false;
     core_.mutex_.unlock();
-    return completed_;
+    for (ready& r : completed_) core_.complete(r);
   }
 
  private:
@@ -114,7 +114,7 @@ template <class F>
 void client_core::enter(F&& f) {
   locked_input now{*this};
   if (now) f(now.time());
-  for (ready& r : now.close()) complete(r);
+  now.finish();
 }
 
 /// The same for other source files.
@@ -428,7 +428,7 @@ void client_core::run(input&& i) {
     try {
       locked_input now{*this};
       if (now) i.apply(now.time());
-      for (ready& r : now.close()) complete(r);
+      now.finish();
     } catch (...) {
       leave_turn();
       throw;

@@ -9,6 +9,11 @@
 namespace conch::sim {
 namespace {
 
+void breaks_no_promise(plan const& p) {
+  outcome const o = run_plan(p);
+  EXPECT_FALSE(o.failed()) << o.words;
+}
+
 // Four tests, so that they run side by side.
 class Schedules : public testing::TestWithParam<std::uint64_t> {};
 
@@ -23,33 +28,26 @@ TEST_P(Schedules, BreakNoPromise) {
 INSTANTIATE_TEST_SUITE_P(Seed, Schedules, testing::Values(1, 2, 3, 4));
 
 /// It was given back while its renewal was under way, and deleted by an operator before that arrived.
-TEST(Simulation, P6WhatARenewalDoesNotFindIsNotOwed) {
-  outcome const o = run_plan(make_plan(13471663808489923765U));
-  EXPECT_FALSE(o.failed()) << o.words;
-}
+TEST(Simulation, P6WhatARenewalDoesNotFindIsNotOwed) { breaks_no_promise(make_plan(13471663808489923765U)); }
 
 /// A request to let go was for a grant that an operator then took away; the same id was granted the lock again.
 TEST(Simulation, ARequestIsForTheGrantThatItNamesAlsoIfItsIdIsGrantedAgain) {
-  outcome const o = run_plan(make_plan(17525507930806948636U));
-  EXPECT_FALSE(o.failed()) << o.words;
+  breaks_no_promise(make_plan(17525507930806948636U));
 }
 
 /// A process was paused with half a write behind it, and the rest of it, with new credentials, came after the pause.
 TEST(Simulation, P10NewCredentialsMayWaitForAProcessThatIsPaused) {
-  outcome const o = run_plan(make_permits_plan(12631693414298635089U, engine::permit_kind::segments));
-  EXPECT_FALSE(o.failed()) << o.words;
+  breaks_no_promise(make_permits_plan(12631693414298635089U, engine::permit_kind::segments));
 }
 
 /// The provider answered when the process had been paused for longer than the client waits for an answer.
 TEST(Simulation, P10CredentialsThatComeTooLateAreNotWritten) {
-  outcome const o = run_plan(make_replicas_plan(17331173266197117024U));
-  EXPECT_FALSE(o.failed()) << o.words;
+  breaks_no_promise(make_replicas_plan(17331173266197117024U));
 }
 
 /// A WAIT told of the renewal of one permit, and another one of the same client was refused.
 TEST(Simulation, P11AWaitTellsOfThePermitsThatWereRenewedBefore) {
-  outcome const o = run_plan(make_synced_permits_plan(10802239535596303253U, engine::permit_kind::semaphore));
-  EXPECT_FALSE(o.failed()) << o.words;
+  breaks_no_promise(make_synced_permits_plan(10802239535596303253U, engine::permit_kind::semaphore));
 }
 
 TEST(Simulation, TheSameSeedGivesTheSameWorld) {
