@@ -29,6 +29,11 @@ zookeeper_line_hold in_line(zookeeper_hold const& h) {
   return l;
 }
 
+/// Its client has withdrawn its node, or was told that it never gets the lock.
+bool is_leaving(zookeeper::standing const& place) {
+  return (place.at == place_state::asking && !place.wait) || place.leave_sent || place.refusal;
+}
+
 bool waits_on(zookeeper_hold const& h) { return h.waiting && !h.once && !h.cancelled && h.until == time_point::max(); }
 
 }  // namespace
@@ -94,16 +99,18 @@ void zookeeper_world::granted(zookeeper_hold& h) {
 }
 
 /// P5 within one client: what has asked earlier for a place of its own stands earlier. Unless it had to ask once more:
-/// because its connection ended, or because the folder had to be made, which was there for the one behind it.
+/// because its connection ended, or because the folder had to be made, which was there for the one behind it. What is
+/// refused waits for nothing but the end of its node.
 std::vector<zookeeper_line_hold> zookeeper_world::asked_before(zookeeper_hold const& h) const {
   std::vector<zookeeper_line_hold> found;
   bool const has_own_place =
       h.permit.kind == engine::permit_kind::semaphore || h.permit.kind == engine::permit_kind::shared;
   if (!calm || !has_own_place) return found;
   for (zookeeper_hold const* one : locks_[static_cast<std::size_t>(h.name)].waiting) {
-    bool const asked_once = place_of(*one) != nullptr && place_of(*one)->folders_made == 0;
+    auto const* const place = place_of(*one);
+    bool const stays_in_line = place != nullptr && place->folders_made == 0 && !is_leaving(*place);
     if (one->client == h.client && one->serial < h.serial && waits_on(*one) && one->permit.kind == h.permit.kind &&
-        asked_once)
+        stays_in_line)
       found.push_back(in_line(*one));
   }
   return found;
@@ -128,8 +135,7 @@ bool zookeeper_world::is_wanted(zookeeper_line_node const& n) const {
       bool const knows =
           place != nullptr && (place->number == n.number || zookeeper_tree::name_of(place->node) == n.name);
       if (!knows) continue;
-      bool const is_leaving = (place->at == place_state::asking && !place->wait) || place->leave_sent || place->refusal;
-      if (!is_leaving &&
+      if (!is_leaving(*place) &&
           (place->at == place_state::asking || place->at == place_state::in_line || place->at == place_state::owned))
         return true;
     }
