@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "cohort/cohort.hpp"
+#include "engine/cohort.hpp"
 #include "memory/allocations.hpp"
 #include "protocol/server.hpp"
 

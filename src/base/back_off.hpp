@@ -32,7 +32,7 @@ class back_off {
 
  private:
   unsigned attempts_ = 0;  // in a row without success
-  engine::random_numbers random_;
+  random_numbers random_;
 };
 
 }  // namespace conch

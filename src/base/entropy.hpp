@@ -11,7 +11,7 @@ namespace conch::detail {
 
 /// The operating system's generator. It is asked for many numbers at once, so that an acquire does not cost one more
 /// system call.
-class system_entropy final : public engine::entropy {
+class system_entropy final : public entropy {
  public:
   /// Throws if the system has no generator: then there is no client.
   system_entropy() { refill(); }
@@ -27,7 +27,7 @@ class system_entropy final : public engine::entropy {
 };
 
 /// No nonces: for locks in memory, where only this process can send a push.
-class no_entropy final : public engine::entropy {
+class no_entropy final : public entropy {
  public:
   std::uint64_t next() override { return 0; }
 };

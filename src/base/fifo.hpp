@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <deque>
 
-namespace conch::engine {
+namespace conch {
 
 /// First in, first out. Up to `warm` items reuse the same memory. The items that a burst adds beyond that have memory
 /// of their own, which is freed with them. The items are never all moved at once.
@@ -61,4 +61,4 @@ class fifo {
   std::deque<T> more_;  // after the ring, which is full then
 };
 
-}  // namespace conch::engine
+}  // namespace conch

@@ -22,22 +22,22 @@ struct one_byte {
 /// `pattern` begins with '['.
 inline one_byte match_set(std::string_view pattern, char c) {
   auto const byte = [](char b) { return static_cast<unsigned char>(b); };
-  std::size_t at = 1;
-  bool const negated = pattern.substr(at, 1) == "^";
-  if (negated) ++at;
+  std::size_t position = 1;
+  bool const negated = pattern.substr(position, 1) == "^";
+  if (negated) ++position;
   bool found = false;
-  for (; at < pattern.size() && pattern[at] != ']'; ++at) {
-    if (pattern[at] == '\\' && at + 1 < pattern.size()) {
-      found = found || pattern[++at] == c;
-    } else if (at + 2 < pattern.size() && pattern[at + 1] == '-') {
-      auto const [least, most] = std::minmax({byte(pattern[at]), byte(pattern[at + 2])});
+  for (; position < pattern.size() && pattern[position] != ']'; ++position) {
+    if (pattern[position] == '\\' && position + 1 < pattern.size()) {
+      found = found || pattern[++position] == c;
+    } else if (position + 2 < pattern.size() && pattern[position + 1] == '-') {
+      auto const [least, most] = std::minmax({byte(pattern[position]), byte(pattern[position + 2])});
       found = found || (least <= byte(c) && byte(c) <= most);
-      at += 2;
+      position += 2;
     } else {
-      found = found || pattern[at] == c;
+      found = found || pattern[position] == c;
     }
   }
-  return {std::min(at + 1, pattern.size()), found != negated};
+  return {std::min(position + 1, pattern.size()), found != negated};
 }
 
 /// `pattern` is not empty, and does not begin with '*'.
@@ -57,26 +57,26 @@ inline one_byte match_one(std::string_view pattern, char c) {
 
 /// Does the whole name match the pattern? Takes time in proportion to the product of their sizes at most.
 inline bool matches(std::string_view pattern, std::string_view name) {
-  std::size_t at = 0, in_name = 0, behind_star = std::string_view::npos, tried = 0;
+  std::size_t position = 0, in_name = 0, behind_star = std::string_view::npos, tried = 0;
   while (in_name < name.size()) {
-    if (at < pattern.size() && pattern[at] == '*') {
-      behind_star = ++at;
+    if (position < pattern.size() && pattern[position] == '*') {
+      behind_star = ++position;
       tried = in_name;
       continue;
     }
     glob::one_byte const one =
-        at < pattern.size() ? glob::match_one(pattern.substr(at), name[in_name]) : glob::one_byte{};
+        position < pattern.size() ? glob::match_one(pattern.substr(position), name[in_name]) : glob::one_byte{};
     if (one.fits) {
-      at += one.size;
+      position += one.size;
       ++in_name;
     } else if (behind_star != std::string_view::npos) {
-      at = behind_star;
+      position = behind_star;
       in_name = ++tried;
     } else {
       return false;
     }
   }
-  return pattern.find_first_not_of('*', at) == std::string_view::npos;
+  return pattern.find_first_not_of('*', position) == std::string_view::npos;
 }
 
 /// One of the patterns, or there is none.

@@ -3,7 +3,7 @@
 
 #include <cassert>
 
-namespace conch::engine {
+namespace conch {
 
 /// A place in an intrusive list. T derives from list_hook<T>. An item leaves its list when it is destroyed.
 template <class T>
@@ -72,10 +72,10 @@ class list {
   /// Calls f for each item. f may unlink the item that it is given, and no other.
   template <class F>
   void for_each(F f) {
-    for (list_hook<T>* at = head_.next_; at != &head_;) {
-      list_hook<T>* const following = at->next_;
-      f(static_cast<T&>(*at));
-      at = following;
+    for (list_hook<T>* it = head_.next_; it != &head_;) {
+      list_hook<T>* const following = it->next_;
+      f(static_cast<T&>(*it));
+      it = following;
     }
   }
 
@@ -83,4 +83,4 @@ class list {
   list_hook<T> head_;
 };
 
-}  // namespace conch::engine
+}  // namespace conch

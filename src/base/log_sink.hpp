@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-namespace conch::engine {
+namespace conch {
 
 /// Takes lines for the log hook. A line is built only when something noteworthy happens.
 class log_sink {
@@ -16,4 +16,4 @@ class log_sink {
   ~log_sink() = default;
 };
 
-}  // namespace conch::engine
+}  // namespace conch

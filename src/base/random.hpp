@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace conch::engine {
+namespace conch {
 
 /// splitmix64 (Steele, Lea, Flood 2014): only for jitter.
 class random_numbers {
@@ -29,4 +29,4 @@ class entropy {
   virtual std::uint64_t next() = 0;
 };
 
-}  // namespace conch::engine
+}  // namespace conch

@@ -103,18 +103,18 @@ std::string escaped(std::string_view text, std::size_t most, std::string_view en
   std::string out;
   out.reserve(std::min(text.size(), most));
   std::size_t whole = 0;  // after this many bytes `cut` still fits
-  for (std::size_t at = 0; at < text.size();) {
-    character const next = first_of(text.substr(at));
+  for (std::size_t begin = 0; begin < text.size();) {
+    character const next = first_of(text.substr(begin));
     std::size_t const size = std::max<std::size_t>(next.size, 1);
-    std::string_view const bytes = text.substr(at, size);
-    if (next.size != 0 && is_plain(next.value, at)) {
+    std::string_view const bytes = text.substr(begin, size);
+    if (next.size != 0 && is_plain(next.value, begin)) {
       out += bytes;
     } else if (bytes == "\\" || bytes == "\"") {
       out.append("\\").append(bytes);
     } else {
       for (char const c : bytes) append_escaped(c, out);
     }
-    at += size;
+    begin += size;
     if (out.size() > most) {
       out.resize(whole);
       return out.append(cut);
@@ -143,8 +143,8 @@ std::string readable(std::string_view words, std::size_t most) { return readable
 std::string readable_line(std::string_view line) { return readable_by(told_by::us, line, longest_line); }
 
 std::string printable(std::string_view name, std::size_t most) {
-  return escaped(name, most, "", "\\...", [&](char32_t c, std::size_t at) {
-    bool const at_an_end = c == ' ' && (at == 0 || at + 1 == name.size());
+  return escaped(name, most, "", "\\...", [&](char32_t c, std::size_t position) {
+    bool const at_an_end = c == ' ' && (position == 0 || position + 1 == name.size());
     return harmless(c) && !is_in(c, like_a_space) && c != '\\' && !at_an_end;
   });
 }

@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-namespace conch::engine {
+namespace conch {
 
 /// A timer that finds a server silent may come late itself: the process was paused, or a handler ran long. What the
 /// server has sent meanwhile is read first, so the judgement waits once. One place decides this for all servers.
@@ -32,4 +32,4 @@ class reprieve {
   bool given_ = false;
 };
 
-}  // namespace conch::engine
+}  // namespace conch

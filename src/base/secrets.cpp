@@ -168,10 +168,10 @@ plain_text as_it_is(std::string_view text) {
 plain_text without_escapes(plain_text now, dialect d) {
   for (int round = 0; round < 3; ++round) {
     plain_text next;
-    for (std::size_t at = 0; at < now.characters.size();) {
-      spelling const s = decoded(std::string_view{now.characters}.substr(at), d);
-      for (char const c : s.bytes) next.add(c, now.begin[at], now.end[at + s.size - 1]);
-      at += s.size;
+    for (std::size_t position = 0; position < now.characters.size();) {
+      spelling const s = decoded(std::string_view{now.characters}.substr(position), d);
+      for (char const c : s.bytes) next.add(c, now.begin[position], now.end[position + s.size - 1]);
+      position += s.size;
     }
     bool const is_last = next.characters.size() == now.characters.size();
     now = std::move(next);
@@ -181,9 +181,9 @@ plain_text without_escapes(plain_text now, dialect d) {
 }
 
 /// What does not belong to a code. A quotation mark stays one: it shows where an argument was cut.
-void add_border(plain_text& to, plain_text const& from, std::size_t at) {
-  char const c = is_quotation_mark(from.characters[at]) ? from.characters[at] : ' ';
-  if (c != ' ' || !to.characters.ends_with(' ')) to.add(c, from.begin[at], from.end[at]);
+void add_border(plain_text& to, plain_text const& from, std::size_t position) {
+  char const c = is_quotation_mark(from.characters[position]) ? from.characters[position] : ' ';
+  if (c != ' ' || !to.characters.ends_with(' ')) to.add(c, from.begin[position], from.end[position]);
 }
 
 /// What separates or precedes the numbers of a row of bytes.
@@ -201,16 +201,16 @@ std::size_t size_of_prefix(std::string_view text) noexcept {
 plain_text hexadecimal(plain_text const& text, std::size_t skipped) {
   std::string_view const all = text.characters;
   plain_text out;
-  for (std::size_t at = 0; at < all.size();) {
-    std::size_t const first = at + size_of_prefix(all.substr(at));
+  for (std::size_t position = 0; position < all.size();) {
+    std::size_t const first = position + size_of_prefix(all.substr(position));
     std::size_t end = first;
     while (end < all.size() && digit(all[end]) >= 0 && size_of_prefix(all.substr(end, 2)) == 0) ++end;
     for (std::size_t i = first + skipped; i + 1 < end; i += 2) {
-      out.add(static_cast<char>(digit(all[i]) * 16 + digit(all[i + 1])), text.begin[i == first ? at : i],
+      out.add(static_cast<char>(digit(all[i]) * 16 + digit(all[i + 1])), text.begin[i == first ? position : i],
               text.end[i + 1]);
     }
-    if (end - at < 2 && !separates(all[at])) add_border(out, text, at);
-    at = std::max(end, at + 1);
+    if (end - position < 2 && !separates(all[position])) add_border(out, text, position);
+    position = std::max(end, position + 1);
   }
   return out;
 }
@@ -219,11 +219,12 @@ plain_text hexadecimal(plain_text const& text, std::size_t skipped) {
 plain_text list_of_numbers(plain_text const& text, int base) {
   std::string_view const all = text.characters;
   plain_text out;
-  for (std::size_t at = 0; at < all.size();) {
-    number const n = number_in(all.substr(at), base, 1, 4);
-    if (n.size != 0 && n.value < 0x100) out.add(static_cast<char>(n.value), text.begin[at], text.end[at + n.size - 1]);
-    else if (!separates(all[at])) add_border(out, text, at);
-    at += std::max<std::size_t>(n.size, 1);
+  for (std::size_t position = 0; position < all.size();) {
+    number const n = number_in(all.substr(position), base, 1, 4);
+    if (n.size != 0 && n.value < 0x100)
+      out.add(static_cast<char>(n.value), text.begin[position], text.end[position + n.size - 1]);
+    else if (!separates(all[position])) add_border(out, text, position);
+    position += std::max<std::size_t>(n.size, 1);
   }
   return out;
 }
@@ -239,20 +240,20 @@ int digit_of_base64(char c) noexcept {
 plain_text base64(plain_text const& text, std::size_t skipped) {
   std::string_view const all = text.characters;
   plain_text out;
-  for (std::size_t at = 0; at < all.size();) {
-    std::size_t end = at;
+  for (std::size_t position = 0; position < all.size();) {
+    std::size_t end = position;
     while (end < all.size() && digit_of_base64(all[end]) >= 0) ++end;
-    if (end - at >= 4) {
+    if (end - position >= 4) {
       std::uint32_t bits = 0;
-      std::size_t const first = at + skipped;
+      std::size_t const first = position + skipped;
       for (std::size_t i = first; i < end; ++i) {
         bits = bits << 6U | static_cast<std::uint32_t>(digit_of_base64(all[i]));
         std::size_t const place = (i - first) % 4;
         if (place != 0) out.add(static_cast<char>(bits >> (6 - 2 * place) & 0xffU), text.begin[i - 1], text.end[i]);
       }
     }
-    if (end - at < 4 || end < all.size()) add_border(out, text, std::min(end, all.size() - 1));
-    at = std::max(end, at + 1);
+    if (end - position < 4 || end < all.size()) add_border(out, text, std::min(end, all.size() - 1));
+    position = std::max(end, position + 1);
   }
   return out;
 }
@@ -353,10 +354,10 @@ class known_secrets {
     return k;
   }
   void forget(std::string const& bytes) {
-    auto const at = counts_.find(bytes);
-    if (--at->second != 0) return;
+    auto const found = counts_.find(bytes);
+    if (--found->second != 0) return;
     for (std::string const& one : spellings_of(bytes)) index(one, -1);
-    counts_.erase(at);
+    counts_.erase(found);
   }
 
   static std::size_t need_of(std::size_t size, bool unmistakable) {
@@ -379,8 +380,8 @@ class known_secrets {
   }
 
   void count(key k, int by) {
-    auto const at = grams_.try_emplace(k, 0).first;
-    if ((at->second += by) == 0) grams_.erase(at);
+    auto const found = grams_.try_emplace(k, 0).first;
+    if ((found->second += by) == 0) grams_.erase(found);
   }
 
   /// Runs of characters each four of which are in a secret.

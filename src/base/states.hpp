@@ -9,7 +9,7 @@
 
 // A table defines which states may follow each state. enter() is the only function that changes a state, and asserts
 // the table. The assertions are on in debug builds, in the simulator and in the fuzzers.
-namespace conch::engine {
+namespace conch {
 
 /// For each state the states that may follow it, as bits.
 template <class State, std::size_t N>
@@ -37,4 +37,4 @@ constexpr std::uint32_t any_of(States... states) noexcept {
   return (0u | ... | (1u << static_cast<unsigned>(states)));
 }
 
-}  // namespace conch::engine
+}  // namespace conch

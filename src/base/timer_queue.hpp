@@ -12,7 +12,7 @@
 #include <limits>
 #include <vector>
 
-namespace conch::engine {
+namespace conch {
 
 class timer_queue;
 
@@ -88,10 +88,10 @@ class timer_queue {
   time_point next_urgent() const noexcept { return std::min(heaps_[0].next(), heaps_[1].next()); }
 
   /// Arms a timer, or moves an armed one.
-  void arm(timer& t, time_point at) {
+  void arm(timer& t, time_point when) {
     bool const armed = t.queue_ != nullptr;
     t.queue_ = this;
-    t.at_ = at;
+    t.at_ = when;
     armed ? heap_of(t).settle(t.place_) : heap_of(t).add(t);
   }
 
@@ -187,4 +187,4 @@ inline void timer::cancel() noexcept {
   if (queue_ != nullptr) queue_->remove(*this);
 }
 
-}  // namespace conch::engine
+}  // namespace conch

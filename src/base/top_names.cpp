@@ -49,7 +49,7 @@ std::vector<lock_statistics> top_names::report() const {
     return std::tie(ranks_[b], rows_[a].name) < std::tie(ranks_[a], rows_[b].name);
   });
   std::vector<lock_statistics> top;
-  for (auto at = order.begin(); at != end; ++at) top.push_back(rows_[*at]);
+  for (auto it = order.begin(); it != end; ++it) top.push_back(rows_[*it]);
   return top;
 }
 

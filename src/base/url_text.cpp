@@ -88,15 +88,16 @@ void refuse_ambiguous(std::string_view rest, shape of) {
   if (of == shape::name || (of == shape::socket && rest.starts_with('/'))) return;
   if (rest.find('#') != npos) ambiguous();
   if (of == shape::socket) {
-    auto const at = rest.find('@');
-    if (at != npos && (rest.substr(0, at).find_first_of("/?") != npos || rest.find('@', at + 1) != npos)) ambiguous();
+    auto const found = rest.find('@');
+    if (found != npos && (rest.substr(0, found).find_first_of("/?") != npos || rest.find('@', found + 1) != npos))
+      ambiguous();
     return;
   }
   for (std::string_view left = rest;;) {
     auto const comma = of == shape::list_of_servers ? left.find(',') : npos;
     std::string_view const one = left.substr(0, comma);
-    auto const at = one.rfind('@');
-    if (at != npos && one.substr(0, at).find_first_of("@/?") != npos) ambiguous();
+    auto const found = one.rfind('@');
+    if (found != npos && one.substr(0, found).find_first_of("@/?") != npos) ambiguous();
     if (comma == npos) return;
     left.remove_prefix(comma + 1);
   }
@@ -184,15 +185,15 @@ void read_tls(std::string_view query, tls_config& to) {
 }
 
 void take_login(std::string_view& rest, login_endpoint& to) {
-  auto const at = rest.rfind('@');
-  if (at == npos) return;
-  read_login(rest.substr(0, at), to);
-  rest.remove_prefix(at + 1);
+  auto const found = rest.rfind('@');
+  if (found == npos) return;
+  read_login(rest.substr(0, found), to);
+  rest.remove_prefix(found + 1);
 }
 
 void refuse_login_inside(std::string_view hosts) {
-  auto const at = hosts.rfind('@');
-  if (at != npos && hosts.find(',') < at)
+  auto const found = hosts.rfind('@');
+  if (found != npos && hosts.find(',') < found)
     refuse("user and password are allowed once, before the first host; percent-encode a ',' in them");
 }
 

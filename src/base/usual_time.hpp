@@ -7,7 +7,7 @@
 #include <chrono>
 #include <utility>
 
-namespace conch::engine {
+namespace conch {
 
 /// How long an answer usually takes. It decides how long the client still waits for an answer that is under way when
 /// the wait of its caller is over, and after which silence a server counts as one that cannot be reached then. One
@@ -32,4 +32,4 @@ class usual_time {
   bool is_known_ = false;
 };
 
-}  // namespace conch::engine
+}  // namespace conch

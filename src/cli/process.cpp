@@ -65,13 +65,13 @@ bool for_each_open(F const& f) noexcept {
       ::close(folder);
       return size == 0;
     }
-    for (long at = 0; at < size;) {
+    for (long begin = 0; begin < size;) {
       dirent64 entry{};
-      std::size_t const most = std::min(sizeof entry, static_cast<std::size_t>(size - at));
-      std::memcpy(&entry, buffer + at, most);
+      std::size_t const most = std::min(sizeof entry, static_cast<std::size_t>(size - begin));
+      std::memcpy(&entry, buffer + begin, most);
       int const fd = std::atoi(entry.d_name);  // 0 of "." and ".."
       if (fd > 0 && fd != folder) f(fd);
-      at += entry.d_reclen;
+      begin += entry.d_reclen;
     }
   }
 }
@@ -184,16 +184,16 @@ template <class Shared>
   for (;;) {
     duration const until{page.deadline.load()};
     if (conch::clock::now().time_since_epoch() >= until) kill_group(page.group.load());
-    itimerspec at{};
+    itimerspec when{};
     bool const passed = conch::clock::now().time_since_epoch() >= until;
     if (!passed) {
-      at.it_value.tv_sec = until.count() / 1'000'000'000;
-      at.it_value.tv_nsec = until.count() % 1'000'000'000;
+      when.it_value.tv_sec = until.count() / 1'000'000'000;
+      when.it_value.tv_nsec = until.count() % 1'000'000'000;
     }
     // look again
     if (passed)
-      at.it_value.tv_sec = static_cast<time_t>(conch::clock::now().time_since_epoch().count() / 1'000'000'000) + 1;
-    ::timerfd_settime(timer, TFD_TIMER_ABSTIME, &at, nullptr);
+      when.it_value.tv_sec = static_cast<time_t>(conch::clock::now().time_since_epoch().count() / 1'000'000'000) + 1;
+    ::timerfd_settime(timer, TFD_TIMER_ABSTIME, &when, nullptr);
     pollfd wait[2]{{pipe, POLLIN, 0}, {timer, POLLIN, 0}};
     if (::poll(wait, 2, -1) < 0) continue;
     if (wait[0].revents != 0) {  // conch has ended

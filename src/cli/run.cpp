@@ -115,7 +115,7 @@ class runner {
         reap();
       } else if (number == SIGCONT) {
         continued();
-      } else if (number == SIGTSTP && plan_.at() == run_plan::state::waiting) {
+      } else if (number == SIGTSTP && plan_.state() == run_state::waiting) {
         stop_here(false, false);
       } else {
         carry_out(plan_.signalled(number, means_an_end(number), clock::now()));
@@ -124,7 +124,7 @@ class runner {
   }
 
   void continued() {
-    if (plan_.at() == run_plan::state::running && tty_.is_mine()) give_terminal();
+    if (plan_.state() == run_state::running && tty_.is_mine()) give_terminal();
     carry_out(plan_.resumed());
   }
 
@@ -156,7 +156,7 @@ class runner {
 
   /// Others of the group may not be children of this process: it asks from time to time.
   void look_for_group() {
-    bool const leaving = plan_.at() == run_plan::state::ending || plan_.at() == run_plan::state::killed;
+    bool const leaving = plan_.state() == run_state::ending || plan_.state() == run_state::killed;
     if (child_ == 0 || !leaving) return;
     if (!group_is_there(child_)) {
       carry_out(plan_.group_gone());

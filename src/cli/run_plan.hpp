@@ -8,22 +8,22 @@
 
 namespace conch::cli {
 
+enum class run_state : std::uint8_t {
+  waiting,    // for the lock
+  running,    // the child runs
+  suspended,  // the child is stopped, and conch with it
+  checking,   // conch continues: does it still hold the lock? The child is stopped still
+  ending,     // the group has got TERM; KILL follows when the grace period has passed
+  killed,     // the group has got KILL
+  releasing,  // the group is gone
+  over,
+};
+
 /// What `conch run` does next. Events go in, orders come out; it knows neither processes nor locks, and has no clock.
 ///
 /// The lock is released when the child and all others of its process group have ended, and not before.
 class run_plan {
  public:
-  enum class state : std::uint8_t {
-    waiting,    // for the lock
-    running,    // the child runs
-    suspended,  // the child is stopped, and conch with it
-    checking,   // conch continues: does it still hold the lock? The child is stopped still
-    ending,     // the group has got TERM; KILL follows when the grace period has passed
-    killed,     // the group has got KILL
-    releasing,  // the group is gone
-    over,
-  };
-
   struct order {
     enum class kind : std::uint8_t {
       stop_waiting,  // give up the acquire; end() follows
@@ -51,7 +51,7 @@ class run_plan {
   };
   run_plan(duration grace, numbers const& n) noexcept : grace_{grace}, n_{n} {}
 
-  state at() const noexcept { return at_; }
+  run_state state() const noexcept { return state_; }
   /// That of the whole command, once at() is releasing or over.
   int exit_code() const noexcept { return lost_ ? n_.lost_code : code_; }
   bool lost() const noexcept { return lost_; }
@@ -82,7 +82,7 @@ class run_plan {
 
   duration const grace_;
   numbers const n_;
-  state at_ = state::waiting;
+  run_state state_ = run_state::waiting;
   int code_ = 0;
   int wishes_ = 0;           // signals that mean an end
   bool child_gone_ = false;  // its exit code is known

@@ -99,7 +99,7 @@ struct layout {
 }  // namespace
 
 std::vector<std::string> watch_view::screen(std::size_t rows, std::size_t columns,
-                                            std::chrono::system_clock::time_point at) const {
+                                            std::chrono::system_clock::time_point when) const {
   std::vector<decltype(locks_)::value_type const*> all;
   std::size_t widest = 0;
   std::uint64_t waiting = 0;
@@ -125,7 +125,7 @@ std::vector<std::string> watch_view::screen(std::size_t rows, std::size_t column
                        padded(rate == rates_.end() ? "" : with_one_digit(rate->second), l.rate);
     if (!s.holders.empty()) {
       lock_holder const& h = s.holders.front();
-      line += padded(readable(at - h.since), l.held) + padded(readable(h.lease_left), l.left) + l.holder_of(s);
+      line += padded(readable(when - h.since), l.held) + padded(readable(h.lease_left), l.left) + l.holder_of(s);
     }
     lines.push_back(std::move(line));
   }

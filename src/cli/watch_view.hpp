@@ -31,7 +31,7 @@ class watch_view {
   /// Lines for a screen of that size, with a heading: the locks with most waiters first. `at`: to show how long they
   /// have been held.
   std::vector<std::string> screen(std::size_t rows, std::size_t columns,
-                                  std::chrono::system_clock::time_point at) const;
+                                  std::chrono::system_clock::time_point when) const;
 
   /// New grants per second between the last two samples. If several come between two samples only one is seen: it is a
   /// lower bound.

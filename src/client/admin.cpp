@@ -4,7 +4,7 @@
 #include "base/failure.hpp"
 #include "client/checked.hpp"
 #include "client/completion.hpp"
-#include "cohort/levels.hpp"
+#include "engine/levels.hpp"
 #include "protocol/wire.hpp"
 
 #include <conch/named_lock.hpp>
@@ -252,10 +252,11 @@ bool client_core::answered_here(client_request& q) {
   if (closing_.begun()) {
     q.why = make_error_code(errc::closed);
   } else if (hold_node* const n = q.of_hold.get()) {
-    using phase = engine::acquisition::phase;
-    if (n->at == phase::lost) {
+    using phase = engine::acquisition_phase;
+    if (n->phase == phase::lost) {
       q.why = make_error_code(errc::lost);
-    } else if (n->at != phase::holding || n->core != q.core || n->permit.kind != q.of_kind || n->lock->name != q.name) {
+    } else if (n->phase != phase::holding || n->core != q.core || n->permit.kind != q.of_kind ||
+               n->lock->name != q.name) {
       q.why = make_error_code(errc::not_held);
     } else if (q.given_back >= n->permit.weight) {
       q.why = make_error_code(errc::invalid_config,

@@ -3,7 +3,7 @@
 
 #include "base/asio_compat.hpp"
 #include "client/core.hpp"
-#include "cohort/admin_request.hpp"
+#include "engine/admin_request.hpp"
 
 #include <list>
 #include <memory>

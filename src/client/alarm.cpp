@@ -39,8 +39,8 @@ alarm::alarm(asio::any_io_executor on) : descriptor_{std::move(on), make_timer()
   own_.is(descriptor_.native_handle());
 }
 
-void alarm::arm(time_point at) {
-  auto const since = std::max<duration>(at.time_since_epoch(), duration{1});  // 0 would disarm
+void alarm::arm(time_point moment) {
+  auto const since = std::max<duration>(moment.time_since_epoch(), duration{1});  // 0 would disarm
   itimerspec when{};
   when.it_value.tv_sec = static_cast<std::time_t>(since.count() / 1'000'000'000);
   when.it_value.tv_nsec = static_cast<long>(since.count() % 1'000'000'000);
@@ -67,10 +67,10 @@ void alarm::wait() {
 
 alarm::alarm(asio::any_io_executor on) : on_{on}, timer_{std::move(on)} {}
 
-void alarm::arm(time_point at) {
-  asio::post(on_, [this, keep = keep_, at] {
+void alarm::arm(time_point when) {
+  asio::post(on_, [this, keep = keep_, when] {
     timer_.expires_at(std::chrono::steady_clock::time_point{
-        std::chrono::duration_cast<std::chrono::steady_clock::duration>(at.time_since_epoch())});
+        std::chrono::duration_cast<std::chrono::steady_clock::duration>(when.time_since_epoch())});
     wait();
   });
 }

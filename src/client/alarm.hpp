@@ -31,7 +31,7 @@ class alarm {
   void start(std::shared_ptr<void> keep, std::function<void()> f);
 
   /// Replaces the moment. May be called from any thread.
-  void arm(time_point at);
+  void arm(time_point when);
 
   /// No calls any more. To be called on that executor.
   void stop();

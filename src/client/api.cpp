@@ -2,7 +2,7 @@
 #include "base/checks.hpp"
 #include "client/checked.hpp"
 #include "client/core.hpp"
-#include "cohort/lease.hpp"
+#include "engine/lease.hpp"
 #include "registry/registry.hpp"
 
 #include <conch/client.hpp>

@@ -408,10 +408,10 @@ class lock_state : public std::enable_shared_from_this<lock_state> {
   /// since.
   std::vector<kept>::iterator to_be_released(share how) {
     auto found = holds_.end();
-    for (auto at = holds_.begin(); at != holds_.end(); ++at) {
-      if (at->how != how) continue;
-      if (at->by == this_thread()) return at;
-      if (found == holds_.end()) found = at;
+    for (auto it = holds_.begin(); it != holds_.end(); ++it) {
+      if (it->how != how) continue;
+      if (it->by == this_thread()) return it;
+      if (found == holds_.end()) found = it;
     }
     return found;
   }

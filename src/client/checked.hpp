@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/checks.hpp"
-#include "cohort/permit.hpp"
+#include "engine/permit.hpp"
 
 #include <conch/mutex.hpp>
 

@@ -11,19 +11,19 @@ close_rule::close_rule(duration command_timeout) noexcept
     : look_every_{std::min<duration>(command_timeout, std::chrono::seconds{1})} {}
 
 time_point close_rule::begin(time_point now, duration drain_for) noexcept {
-  at_ = phase::draining;
+  phase_ = phase::draining;
   return later_by(now, std::max(drain_for, duration::zero()));
 }
 
 close_rule::action close_rule::due(std::uint64_t progress, bool ending) noexcept {
   if (!under_way()) return action::none;
   bool const stands_still = std::exchange(progress_, progress) == progress && !ending;
-  if (at_ == phase::draining) {
-    at_ = phase::giving_back;
+  if (phase_ == phase::draining) {
+    phase_ = phase::giving_back;
     return action::give_back;
   }
   if (!stands_still) return action::late;
-  at_ = phase::done;
+  phase_ = phase::done;
   return action::give_up;
 }
 

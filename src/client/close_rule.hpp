@@ -24,9 +24,9 @@ class close_rule {
   explicit close_rule(duration command_timeout) noexcept;
 
   /// Was a close asked for?
-  bool begun() const noexcept { return at_ != phase::open; }
-  bool under_way() const noexcept { return at_ == phase::draining || at_ == phase::giving_back; }
-  bool done() const noexcept { return at_ == phase::done; }
+  bool begun() const noexcept { return phase_ != phase::open; }
+  bool under_way() const noexcept { return phase_ == phase::draining || phase_ == phase::giving_back; }
+  bool done() const noexcept { return phase_ == phase::done; }
 
   /// A close is asked for; holds have until the result, which is when to call due() first.
   time_point begin(time_point now, duration drain_for) noexcept;
@@ -35,14 +35,14 @@ class close_rule {
   action due(std::uint64_t progress, bool ending) noexcept;
   time_point next_look(time_point now) const noexcept { return now + look_every_; }
   /// All is given back and answered.
-  void complete() noexcept { at_ = phase::done; }
+  void complete() noexcept { phase_ = phase::done; }
 
  private:
   enum class phase : std::uint8_t { open, draining, giving_back, done };
 
   duration const look_every_;
   std::uint64_t progress_ = 0;  // at the last look
-  phase at_ = phase::open;
+  phase phase_ = phase::open;
 };
 
 }  // namespace conch::detail

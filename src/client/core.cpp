@@ -8,7 +8,7 @@
 #include "client/checked.hpp"
 #include "client/completion.hpp"
 #include "client/registry.hpp"
-#include "cohort/detached.hpp"
+#include "engine/detached.hpp"
 
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/error.hpp>
@@ -150,7 +150,7 @@ client_core::client_core(asio::any_io_executor executor, config settings, std::u
       top_names_{settings_.top_k},
       random_{static_cast<std::minstd_rand::result_type>(seed_of(id_))},
       closing_{settings_.command_timeout},
-      close_timer_{this, engine::call<&client_core::close_due>},
+      close_timer_{this, call<&client_core::close_due>},
       alarm_{std::make_unique<alarm>(strand_)},
       nodes_{!settings_.single_threaded} {
   deployment_ = target_->make({settings_, id_, *this, strand_, timers_, cohort_, *this, stats_});
@@ -384,10 +384,10 @@ std::shared_ptr<hold_watcher> client_core::watch(node_ref n, hold_event event, l
     if (of_request && !deployment_.backend->offers().inspection) {
       ready_.push_back({ready::kind::call, n,
                         engine::not_offered(deployment_.backend->offers(), "hold::async_requested"), false, w});
-    } else if (n->at == engine::acquisition::phase::holding && event.what == hold_event::kind::renewal &&
+    } else if (n->phase == engine::acquisition_phase::holding && event.what == hold_event::kind::renewal &&
                n->deadline() > event.known) {
       ready_.push_back({ready::kind::call, n, {}, false, w});
-    } else if (n->at == engine::acquisition::phase::holding) {
+    } else if (n->phase == engine::acquisition_phase::holding) {
       auto& watchers = n->made_calls().watchers;
       w->at_hold = watchers.insert(watchers.end(), w);
       if (of_request) cohort_.watch_requests(*n, now);
@@ -464,7 +464,7 @@ void client_core::start_alarm() {
   }
   alarm_->start(shared_from_this(), [this] {
     enter([this](time_point now) {
-      armed_ = engine::timer_queue::never;
+      armed_ = timer_queue::never;
       cohort_.tick(now);
     });
   });
@@ -590,13 +590,13 @@ template <class Predicate>
 void client_core::tell_watchers(hold_node& n, Predicate wants) {
   if (!n.calls) return;
   auto& watchers = n.calls->watchers;
-  for (auto at = watchers.begin(); at != watchers.end();) {
-    std::shared_ptr<hold_watcher> const w = *at;
+  for (auto it = watchers.begin(); it != watchers.end();) {
+    std::shared_ptr<hold_watcher> const w = *it;
     if (!wants(w->event)) {
-      ++at;
+      ++it;
       continue;
     }
-    at = watchers.erase(at);
+    it = watchers.erase(it);
     w->at_hold.reset();
     ready_.push_back({ready::kind::call, node_ref{&n}, {}, false, w});
   }

@@ -13,8 +13,8 @@
 #include "client/observing.hpp"
 #include "client/own_executor.hpp"
 #include "client/turn_queue.hpp"
-#include "cohort/admin_request.hpp"
-#include "cohort/cohort.hpp"
+#include "engine/admin_request.hpp"
+#include "engine/cohort.hpp"
 #include "protocol/transport.hpp"
 #include "servers/scheme.hpp"
 
@@ -43,7 +43,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
                           private host,
                           private engine::acquisition_events,
                           private engine::admin_events,
-                          private engine::log_sink {
+                          private log_sink {
  public:
   static std::shared_ptr<client_core> make(asio::any_io_executor executor, config settings,
                                            std::unique_ptr<servers::target const> target);
@@ -154,7 +154,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   void end_turn();
   void leave_turn();
 
-  // engine::acquisition_events, engine::admin_events, engine::log_sink
+  // engine::acquisition_events, engine::admin_events, log_sink
   void on_admin_answered(engine::admin_request& i, engine::admin_result const& result, error_code why) override;
   void on_acquired(engine::acquisition& a, engine::acquired how, error_code why) override;
   void on_lost(engine::acquisition& a, error_code why) override;
@@ -178,7 +178,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
 
   optional_mutex mutex_;  // guards what follows, down to armed_, unless a class says otherwise
   statistics stats_;
-  engine::timer_queue timers_;
+  timer_queue timers_;
   servers::deployment deployment_;  // outlives the cohort, whose places its backend has made
   engine::cohort cohort_;
   std::vector<ready> ready_;
@@ -191,9 +191,9 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   bool gone_ = false;                                           // the io_context is being destroyed
   close_rule closing_;
   close_call close_call_;
-  engine::timer close_timer_;  // when closing_.due() is to be called
+  timer close_timer_;  // when closing_.due() is to be called
   bool alarm_started_ = false;
-  time_point armed_ = engine::timer_queue::never;
+  time_point armed_ = timer_queue::never;
   std::unique_ptr<alarm> alarm_;
 
   node_list nodes_;

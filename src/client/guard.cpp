@@ -28,7 +28,7 @@ write_guard detail::client_core::guard_of(hold_node const& n) {
   if (!is_here()) return g;
   {
     std::lock_guard const guard{mutex_};
-    if (gone_ || n.at != engine::acquisition::phase::holding || n.lock == nullptr) return g;
+    if (gone_ || n.phase != engine::acquisition_phase::holding || n.lock == nullptr) return g;
     g.id = id_ + '.' + engine::to_text(deployment_.backend->grant_of(*n.lock->place));
     g.fence = n.fence;
     name = n.lock->name;

@@ -3,7 +3,7 @@
 
 #include "base/asio_compat.hpp"
 #include "base/optional_mutex.hpp"
-#include "cohort/cohort.hpp"
+#include "engine/cohort.hpp"
 
 #include <conch/mutex.hpp>
 

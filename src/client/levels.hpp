@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/asio_compat.hpp"
-#include "cohort/levels.hpp"
+#include "engine/levels.hpp"
 
 #include <conch/reentrant_mutex.hpp>
 

@@ -22,9 +22,9 @@ std::string seconds(duration d) {
 }
 
 std::string in_utc(std::chrono::system_clock::time_point t) {
-  std::time_t const at = std::chrono::system_clock::to_time_t(t);
+  std::time_t const seconds = std::chrono::system_clock::to_time_t(t);
   std::tm parts{};
-  gmtime_r(&at, &parts);
+  gmtime_r(&seconds, &parts);
   char text[40];
   std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &parts);
   return text;

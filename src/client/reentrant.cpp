@@ -42,7 +42,7 @@ struct acquire_level {
   level_request wanted;
   acquire_options options;
   std::optional<time_point> until = std::nullopt;
-  enum class phase : std::uint8_t { begins, ends_at_once, awaited } at = phase::begins;
+  enum class phase : std::uint8_t { begins, ends_at_once, awaited } phase_ = phase::begins;
   reentrant_hold level = {};  // left where this ends before its handler is called
   error_code why = {};
   level_place place = {};
@@ -52,7 +52,7 @@ struct acquire_level {
 
   template <class Self>
   void operator()(Self& self) {
-    if (at == phase::ends_at_once) {
+    if (phase_ == phase::ends_at_once) {
       end(self);
       return;
     }
@@ -64,7 +64,7 @@ struct acquire_level {
   /// The end of the wait for another acquire: it was called, it is late, or it was cancelled.
   template <class Self>
   void operator()(Self& self, error_code) {
-    at = phase::awaited;
+    phase_ = phase::awaited;
     level_place::end ended = place.leave(self.cancelled() != asio::cancellation_type::none);
     using wait_end = engine::owner_levels::wait_end;
     switch (ended.why) {
@@ -82,7 +82,7 @@ struct acquire_level {
   /// The server has answered.
   template <class Self>
   void operator()(Self& self, error_code ec, hold h) {
-    at = phase::awaited;
+    phase_ = phase::awaited;
     if (h)
       level = reentrant_hold{enter_first(who, lock, wanted.use, std::move(h), turn), wanted.use, lock->core->number()};
     turn = level_turn{};
@@ -114,11 +114,11 @@ struct acquire_level {
         ask(self);
         return;
     }
-    if (at == phase::awaited) {
+    if (phase_ == phase::awaited) {
       end(self);
       return;
     }
-    at = phase::ends_at_once;
+    phase_ = phase::ends_at_once;
     auto const io = self.get_io_executor();
     asio::post(io, std::move(self));
   }

@@ -22,9 +22,9 @@ lifecycle::lifecycle(config const& settings, role& what, std::uint64_t seed, tra
       traits_{std::move(t)},
       back_off_{seed} {}
 
-void lifecycle::enter(state to) noexcept {
-  BOOST_ASSERT_MSG(to == state::closed || connection_states.allows(state_, to),
-                   "a connection goes from one state to another that does not follow it");
+void lifecycle::enter(connection_state to) noexcept {
+  BOOST_ASSERT_MSG(to == connection_state::closed || connection_states.allows(state_, to),
+                   "a connection goes from one connection_state to another that does not follow it");
   state_ = to;
 }
 
@@ -42,16 +42,16 @@ bool lifecycle::drop(std::string_view why) {
 std::string lifecycle::unfinished_attempt() const {
   auto const shown = [this](std::string_view step) { return role_.shown().append(": ").append(step); };
   switch (state_) {
-    case state::locating: return shown(not_located_);
-    case state::asking: return shown("credentials_provider has not answered yet");
-    case state::resolving: return shown("the name is not looked up yet");
-    case state::connecting: return shown("not connected yet");
-    case state::handshaking: return shown("no answer to the TLS handshake yet; is this a TLS port?");
-    case state::greeting: return shown(role_.step());
-    case state::idle:
-    case state::up:
-    case state::pausing:
-    case state::closed: break;
+    case connection_state::locating: return shown(not_located_);
+    case connection_state::asking: return shown("credentials_provider has not answered yet");
+    case connection_state::resolving: return shown("the name is not looked up yet");
+    case connection_state::connecting: return shown("not connected yet");
+    case connection_state::handshaking: return shown("no answer to the TLS handshake yet; is this a TLS port?");
+    case connection_state::greeting: return shown(role_.step());
+    case connection_state::idle:
+    case connection_state::up:
+    case connection_state::pausing:
+    case connection_state::closed: break;
   }
   return {};
 }
@@ -64,18 +64,18 @@ void lifecycle::sleep(time_point until) noexcept {
 void lifecycle::due(time_point now) {
   if (std::exchange(moved_, false) && follow(now)) return;
   switch (state_) {
-    case state::idle:
+    case connection_state::idle:
       if (wanted_) connect(now);
       return;
-    case state::locating:
-    case state::asking:
-    case state::resolving:
-    case state::connecting:
-    case state::handshaking:
-    case state::greeting:
+    case connection_state::locating:
+    case connection_state::asking:
+    case connection_state::resolving:
+    case connection_state::connecting:
+    case connection_state::handshaking:
+    case connection_state::greeting:
       if (now < until_) return sleep(until_);
       return too_late(now);
-    case state::up:
+    case connection_state::up:
       if (dropping_) return lost(fault::reconnect, why_dropped_, now);
       if (now >= look_up_at_) {
         look_up_at_ = detail::later_by(now, settings_.topology_refresh);
@@ -84,10 +84,10 @@ void lifecycle::due(time_point now) {
       if (now >= role_.next_due()) role_.due(now);
       sleep_while_up();
       return role_.resume(now);
-    case state::pausing:
+    case connection_state::pausing:
       if (now < until_) return sleep(until_);
       return connect(now);
-    case state::closed: return;
+    case connection_state::closed: return;
   }
 }
 
@@ -101,7 +101,7 @@ void lifecycle::connect(time_point now) {
 }
 
 void lifecycle::locate(time_point now) {
-  enter(state::locating);
+  enter(connection_state::locating);
   location const where = role_.locate(now);
   switch (where.what) {
     case location::kind::here:
@@ -110,25 +110,25 @@ void lifecycle::locate(time_point now) {
       choice_ = where.known != nullptr ? where.known : &own_choice_;
       lease_ = where.lease.value_or(settings_.lease);
       if (!traits_.asks) return look_up(now);
-      enter(state::asking);
+      enter(connection_state::asking);
       todo.ask = true;
       return;
     case location::kind::wait: not_located_ = where.words; return;
     case location::kind::nowhere: return lost(where.why, where.words, now);
     case location::kind::not_needed:
-      enter(state::idle);
+      enter(connection_state::idle);
       wanted_ = false;
       return sleep(time_point::max());
   }
 }
 
 void lifecycle::logged_in(time_point now) {
-  BOOST_ASSERT(state_ == state::asking);
+  BOOST_ASSERT(state_ == connection_state::asking);
   look_up(now);
 }
 
 void lifecycle::look_up(time_point now) {
-  enter(state::resolving);
+  enter(connection_state::resolving);
   if (!traits_.path.empty()) return begin({traits_.path}, now);
   found_ = {{}, false};
   todo.resolve = true;
@@ -136,12 +136,12 @@ void lifecycle::look_up(time_point now) {
 
 /// A name that hangs does not keep the other hosts waiting for long.
 void lifecycle::resolved(found f, time_point now) {
-  if (state_ == state::up) {
+  if (state_ == connection_state::up) {
     // If a look-up fails the connection stands; the name is looked up again later.
     if (!f.is_all || !f.why_not.empty() || !own_.are_elsewhere(f.addresses)) return;
     return go_elsewhere("the name " + role_.name() + " means another address now: " + f.addresses.front(), now);
   }
-  if (state_ != state::resolving) return;
+  if (state_ != connection_state::resolving) return;
   bool const is_first = found_.addresses.empty();
   found_ = std::move(f);
   if (found_.is_all) return begin(found_.addresses, now);
@@ -158,47 +158,47 @@ void lifecycle::begin(std::vector<std::string> addresses, time_point now) {
 }
 
 void lifecycle::connect_next() {
-  enter(state::connecting);
+  enter(connection_state::connecting);
   if (todo.close || choice_->until() != until_) sleep(choice_->until());  // the close ends a sleep
   todo.connect = true;
 }
 
 void lifecycle::connected(time_point now) {
-  BOOST_ASSERT(state_ == state::connecting);
+  BOOST_ASSERT(state_ == connection_state::connecting);
   if (!traits_.handshakes) return greet(now);
-  enter(state::handshaking);
+  enter(connection_state::handshaking);
   todo.handshake = true;
 }
 
 void lifecycle::handshaken(time_point now) {
-  BOOST_ASSERT(state_ == state::handshaking);
+  BOOST_ASSERT(state_ == connection_state::handshaking);
   greet(now);
 }
 
 void lifecycle::greet(time_point now) {
-  enter(state::greeting);
+  enter(connection_state::greeting);
   heard_ = false;
   role_.greet(now);
 }
 
 void lifecycle::take_time() {
-  BOOST_ASSERT(state_ == state::greeting);
+  BOOST_ASSERT(state_ == connection_state::greeting);
   sleep(attempt_until_);
 }
 
 /// The time for this step of the attempt has passed.
 void lifecycle::too_late(time_point now) {
-  if (state_ == state::locating) return lost(fault::try_later, not_located_, now, true);
-  if (state_ == state::asking)
+  if (state_ == connection_state::locating) return lost(fault::try_later, not_located_, now, true);
+  if (state_ == connection_state::asking)
     return lost(fault::try_later, "credentials_provider: no answer within connect_timeout", now, true);
-  if (state_ == state::resolving && now < attempt_until_) return begin(found_.addresses, now);
-  std::string const words = role_.silence(now - attempt_from_, state_ == state::resolving);
-  if (state_ == state::resolving)
+  if (state_ == connection_state::resolving && now < attempt_until_) return begin(found_.addresses, now);
+  std::string const words = role_.silence(now - attempt_from_, state_ == connection_state::resolving);
+  if (state_ == connection_state::resolving)
     return lost(fault::try_later, words.empty() ? "no connection within connect_timeout" : words, now, true);
-  bool const is_handshake = state_ == state::handshaking;
-  std::string const what = is_handshake                ? "answer to the TLS handshake"
-                           : state_ == state::greeting ? "answer to the greeting"
-                                                       : "connection";
+  bool const is_handshake = state_ == connection_state::handshaking;
+  std::string const what = is_handshake                           ? "answer to the TLS handshake"
+                           : state_ == connection_state::greeting ? "answer to the greeting"
+                                                                  : "connection";
   std::string const within = now < attempt_until_ ? " within its share of connect_timeout" : " within connect_timeout";
   choice_->silent(words.empty() ? "no " + what + within + (is_handshake ? "; is this a TLS port?" : "") : words, now);
   // A server without TLS waits for the end of what it takes for a command. One that has spoken TLS before is only slow;
@@ -208,7 +208,8 @@ void lifecycle::too_late(time_point now) {
 }
 
 void lifecycle::failed(fault what, std::string_view why, time_point now) {
-  BOOST_ASSERT(state_ != state::idle && state_ != state::pausing && state_ != state::closed);
+  BOOST_ASSERT(state_ != connection_state::idle && state_ != connection_state::pausing &&
+               state_ != connection_state::closed);
   // Before the name is looked up, there is no address to blame.
   if (!has_address()) return lost(what, why, now);
   choice_->refused(why, now);
@@ -232,16 +233,16 @@ void lifecycle::move_on(fault what, time_point now, bool is_silent) {
 
 void lifecycle::count_failed_handshake(fault what) noexcept {
   // Our certificate is refused only after the handshake.
-  if (state_ == state::handshaking || (state_ == state::greeting && what == fault::tls_failed))
+  if (state_ == connection_state::handshaking || (state_ == connection_state::greeting && what == fault::tls_failed))
     ++counted_.handshakes_failed;
 }
 
 /// The role locates the server elsewhere, perhaps. False: that changes nothing.
 bool lifecycle::follow(time_point now) {
-  if (state_ == state::idle || state_ == state::closed) return false;
+  if (state_ == connection_state::idle || state_ == connection_state::closed) return false;
   back_off_.begin_anew();
-  if (state_ == state::pausing) return connect(now), true;
-  if (state_ == state::locating) return locate(now), true;
+  if (state_ == connection_state::pausing) return connect(now), true;
+  if (state_ == connection_state::locating) return locate(now), true;
   auto const there = role_.moved_to(now);
   if (!there) return false;
   lost(fault::reconnect, *there + " has taken its place", now);
@@ -252,8 +253,8 @@ bool lifecycle::follow(time_point now) {
 // ------------------------------------------------------------------------------------------- a connection, and its end
 
 void lifecycle::up(std::string_view run, bool by_name, time_point now) {
-  BOOST_ASSERT(state_ == state::greeting);
-  enter(state::up);
+  BOOST_ASSERT(state_ == connection_state::greeting);
+  enter(connection_state::up);
   std::string const there = choice_->size() > 1 ? " at " + choice_->address() : std::string{};
   std::string const passed_over = choice_->words().empty() ? std::string{} : "; passed over " + choice_->words();
   choice_->succeeded();
@@ -287,10 +288,10 @@ void lifecycle::close() noexcept {
 
 /// The end of this connection, or of the attempt to make one.
 void lifecycle::lost(fault what, std::string_view reason, time_point now, bool is_silent) {
-  bool const was_up = state_ == state::up, was_greeting = state_ == state::greeting;
+  bool const was_up = state_ == connection_state::up, was_greeting = state_ == connection_state::greeting;
   count_failed_handshake(what);
   std::string const why{reason};
-  enter(state::pausing);
+  enter(connection_state::pausing);
   close();
   look_up_at_ = time_point::max();
   role::retry const then = role_.ended({what, why, was_up, was_greeting, is_silent, !back_off_.is_under_way(),
@@ -309,7 +310,7 @@ void lifecycle::lost(fault what, std::string_view reason, time_point now, bool i
 
 void lifecycle::shut_down() {
   bool const writes_last = role_.writes_last();
-  enter(state::closed);
+  enter(connection_state::closed);
   if (!writes_last) close();
 }
 

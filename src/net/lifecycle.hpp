@@ -45,6 +45,19 @@ struct steps {
   friend bool operator==(steps const&, steps const&) = default;
 };
 
+enum class connection_state : std::uint8_t {
+  idle,
+  locating,
+  asking,
+  resolving,
+  connecting,
+  handshaking,
+  greeting,
+  up,
+  pausing,
+  closed
+};
+
 /// The life of the connections to one server, one after another: wanted, located, looked up, connected, greeted, up,
 /// lost, and made again after a pause. States, limits, pauses, texts of errors and log lines are here, for every
 /// protocol; what is sent on a connection is up to its role.
@@ -55,18 +68,6 @@ struct steps {
 /// locked, but for shut_down(), take_log() and what only answers.
 class lifecycle {
  public:
-  enum class state : std::uint8_t {
-    idle,
-    locating,
-    asking,
-    resolving,
-    connecting,
-    handshaking,
-    greeting,
-    up,
-    pausing,
-    closed
-  };
   struct traits {
     bool handshakes = false;  // TLS is a separate step
     bool asks = false;        // a provider for credentials, before each attempt
@@ -129,8 +130,8 @@ class lifecycle {
   std::vector<log_line> take_log() noexcept { return std::exchange(log_, {}); }
   steps take() noexcept { return std::exchange(todo, {}); }
 
-  state at() const noexcept { return state_; }
-  bool is_up() const noexcept { return state_ == state::up; }
+  connection_state state() const noexcept { return state_; }
+  bool is_up() const noexcept { return state_ == connection_state::up; }
   /// It is about to be dropped: nothing is reported any more.
   bool is_dropping() const noexcept { return dropping_; }
   bool has_heard() const noexcept { return heard_; }
@@ -142,7 +143,7 @@ class lifecycle {
   steps todo;
 
  private:
-  void enter(state to) noexcept;
+  void enter(connection_state to) noexcept;
   void connect(time_point now);
   void locate(time_point now);
   void look_up(time_point now);
@@ -154,7 +155,8 @@ class lifecycle {
   bool follow(time_point now);
   void go_elsewhere(std::string_view why, time_point now);
   bool has_address() const noexcept {
-    return state_ == state::connecting || state_ == state::handshaking || state_ == state::greeting;
+    return state_ == connection_state::connecting || state_ == connection_state::handshaking ||
+           state_ == connection_state::greeting;
   }
   void lost(fault what, std::string_view why, time_point now, bool is_silent = false);
   void close() noexcept;
@@ -164,7 +166,7 @@ class lifecycle {
   config const& settings_;
   role& role_;
   traits const traits_;
-  state state_ = state::idle;  // see enter()
+  connection_state state_ = connection_state::idle;  // see enter()
   std::vector<log_line> log_;
   counts counted_;
   back_off back_off_;
@@ -192,22 +194,21 @@ class lifecycle {
 };
 
 /// docs/design/states.md lists what each waits for. Every state may also end in `closed`.
-constexpr engine::state_table<lifecycle::state, 10> connection_states{{
-    {lifecycle::state::idle, engine::any_of(lifecycle::state::locating)},
-    {lifecycle::state::locating,
-     engine::any_of(lifecycle::state::locating, lifecycle::state::asking, lifecycle::state::resolving,
-                    lifecycle::state::idle, lifecycle::state::pausing)},
-    {lifecycle::state::asking, engine::any_of(lifecycle::state::resolving, lifecycle::state::pausing)},
-    {lifecycle::state::resolving, engine::any_of(lifecycle::state::connecting, lifecycle::state::pausing)},
-    {lifecycle::state::connecting, engine::any_of(lifecycle::state::connecting, lifecycle::state::handshaking,
-                                                  lifecycle::state::greeting, lifecycle::state::pausing)},
-    {lifecycle::state::handshaking,
-     engine::any_of(lifecycle::state::connecting, lifecycle::state::greeting, lifecycle::state::pausing)},
-    {lifecycle::state::greeting,
-     engine::any_of(lifecycle::state::connecting, lifecycle::state::up, lifecycle::state::pausing)},
-    {lifecycle::state::up, engine::any_of(lifecycle::state::pausing)},
-    {lifecycle::state::pausing, engine::any_of(lifecycle::state::locating)},
-    {lifecycle::state::closed, 0},
+constexpr state_table<connection_state, 10> connection_states{{
+    {connection_state::idle, any_of(connection_state::locating)},
+    {connection_state::locating,
+     any_of(connection_state::locating, connection_state::asking, connection_state::resolving, connection_state::idle,
+            connection_state::pausing)},
+    {connection_state::asking, any_of(connection_state::resolving, connection_state::pausing)},
+    {connection_state::resolving, any_of(connection_state::connecting, connection_state::pausing)},
+    {connection_state::connecting, any_of(connection_state::connecting, connection_state::handshaking,
+                                          connection_state::greeting, connection_state::pausing)},
+    {connection_state::handshaking,
+     any_of(connection_state::connecting, connection_state::greeting, connection_state::pausing)},
+    {connection_state::greeting, any_of(connection_state::connecting, connection_state::up, connection_state::pausing)},
+    {connection_state::up, any_of(connection_state::pausing)},
+    {connection_state::pausing, any_of(connection_state::locating)},
+    {connection_state::closed, 0},
 }};
 
 }  // namespace conch::net

@@ -197,11 +197,11 @@ void lookup_threads::tell(key const& k, answer const& a) noexcept {
 
 /// With mutex_ locked.
 void lookup_threads::forget_old(clock::time_point now) {
-  for (auto at = names_.begin(); at != names_.end();) {
-    entry& e = at->second;
+  for (auto it = names_.begin(); it != names_.end();) {
+    entry& e = it->second;
     if (e.late && now - e.late_since > late_is_good_for) e.late.reset();
     std::erase_if(e.waiting, [](auto const& who) { return who.expired(); });
-    at = e.asking == 0 && !e.late && e.waiting.empty() ? names_.erase(at) : std::next(at);
+    it = e.asking == 0 && !e.late && e.waiting.empty() ? names_.erase(it) : std::next(it);
   }
 }
 

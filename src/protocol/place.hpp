@@ -3,8 +3,8 @@
 
 #include "base/list.hpp"
 #include "base/timer_queue.hpp"
-#include "cohort/backend.hpp"
-#include "cohort/grant_id.hpp"
+#include "engine/backend.hpp"
+#include "engine/grant_id.hpp"
 
 #include <conch/clock.hpp>
 #include <conch/error.hpp>

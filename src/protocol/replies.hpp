@@ -1,7 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "cohort/admin_request.hpp"
+#include "engine/admin_request.hpp"
 #include "protocol/wire.hpp"
 
 #include <cstddef>

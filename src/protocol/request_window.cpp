@@ -53,8 +53,8 @@ void request_window::renewed(std::size_t count, duration lease, duration left, t
   if (left < lease / 5 * 2) renewed_late(now);
 }
 
-void request_window::renewals_due(time_point at, time_point now) noexcept {
-  if (now < many_until_ && at < now - shortest_ / 32) renewed_late(now);
+void request_window::renewals_due(time_point due, time_point now) noexcept {
+  if (now < many_until_ && due < now - shortest_ / 32) renewed_late(now);
 }
 
 void request_window::begins(time_point now) noexcept {

@@ -10,8 +10,6 @@
 
 namespace conch::protocol {
 
-using namespace engine;
-
 /// How many requests and renewals may be in flight to a server: as many as it answers well before the shortest lease in
 /// use ends. The others wait in the client, so that the renewal of a first hold never queues behind more than that, and
 /// a grant never arrives after its lease has ended. The number is learned from how long answers take, as a congestion
@@ -59,7 +57,7 @@ class request_window {
   /// A renewal of this many holds was answered when `left` remained of one of them, and no less of the others.
   void renewed(std::size_t count, duration lease, duration left, time_point now) noexcept;
   /// The renewals that are due at that time are not written yet.
-  void renewals_due(time_point at, time_point now) noexcept;
+  void renewals_due(time_point due, time_point now) noexcept;
   /// May a lock be asked for that was not asked for before? A client that renews its holds late has as many as it can
   /// keep: of more it would lose some. For a while it asks only for a few, so that every wait ends.
   bool may_begin(time_point now) const noexcept { return now >= late_until_ || few_ != 0 || now >= few_again_at_; }

@@ -1,7 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "cohort/backend.hpp"
+#include "engine/backend.hpp"
 #include "protocol/drift.hpp"
 #include "protocol/server/arrivals.hpp"
 #include "protocol/server/moves.hpp"

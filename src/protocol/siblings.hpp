@@ -1,7 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "cohort/grant_id.hpp"
+#include "engine/grant_id.hpp"
 #include "protocol/server/grant_ids.hpp"
 
 #include <conch/clock.hpp>
@@ -74,7 +74,7 @@ class siblings {
 struct watchers {
   struct one {
     admin_request* what;
-    orders* at;  // that part of its server
+    orders* keeper;  // that part of its server
   };
   std::unordered_map<grant_id, one> by_id{};
   std::uint64_t last_serial = 0;  // of all admin_requests

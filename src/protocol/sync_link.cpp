@@ -78,8 +78,8 @@ void sync_link::send_scripts(bool permits, bool keep_fences) {
   };
   for (std::size_t i = 0; i < batch_.items.size(); ++i) {
     synced_renewal const& one = batch_.items[i];
-    if (static_cast<bool>(one.at->permit) != permits || one.keeps_fence != keep_fences) continue;
-    scratch_.push_back({one.at->name, one.id, one.lease, 0, one.at->fence});
+    if (static_cast<bool>(one.place->permit) != permits || one.keeps_fence != keep_fences) continue;
+    scratch_.push_back({one.place->name, one.id, one.lease, 0, one.place->fence});
     longest = std::max(longest, one.lease);
     of.push_back(i);
     if (of.size() == renewals_per_script) flush();

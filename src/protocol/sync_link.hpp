@@ -25,7 +25,7 @@ using namespace engine;
 /// A renewal on the sync link.
 struct synced_renewal {
   void* whose;  // for the receiver
-  place* at;
+  protocol::place* place;
   grant_id id;
   milliseconds lease{};
   bool keeps_fence = false;  // and prolongs how long the fence is kept
@@ -118,7 +118,7 @@ class sync_link final : public wire_events {
   keep_alive keep_alive_{settings_.keep_alive};
   time_point last_heard_{};
   usual_time acknowledged_;
-  engine::reprieve reprieve_;
+  reprieve reprieve_;
   timer elsewhere_;
   timer overdue_;
   timer quiet_;

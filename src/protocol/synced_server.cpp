@@ -31,9 +31,9 @@ struct synced_server::front final : engine::place {
   std::int64_t most = -1;
   error_code why_not;        // of the server: no number of replicas helps
   time_point claimed_until;  // as granted; a renewal that no replica has makes it no longer
-  engine::timer timer;       // unconfirmed: the end of the claim, or of a pause
+  conch::timer timer;        // unconfirmed: the end of the claim, or of a pause
 
-  bool is_unconfirmed() const noexcept { return at != state::owned && at_server.at == state::owned; }
+  bool is_unconfirmed() const noexcept { return state != place_state::owned && at_server.state == place_state::owned; }
 };
 
 /// Keeps a place while a function works on it.
@@ -86,7 +86,7 @@ void synced_server::ask(engine::place& p, bool wait, milliseconds lease, time_po
 
 /// The place asks, as for a new grant.
 void synced_server::begin(front& f, bool wait, milliseconds lease) {
-  enter(f, place::state::asking);
+  enter(f, place_state::asking);
   f.wait = wait;
   f.lease = lease;
   f.confirmed = false;
@@ -100,7 +100,7 @@ void synced_server::begin(front& f, bool wait, milliseconds lease) {
 void synced_server::leave_unless_granted(engine::place& p, time_point now) {
   front& f = made_here(p);
   keeping const keep{f};
-  enter(f, place::state::leaving);
+  enter(f, place_state::leaving);
   if (!f.is_unconfirmed()) below().leave_unless_granted(f.at_server, now);
   else if (f.under_way != f.at_server.id) give_back(f, now);
 }
@@ -135,7 +135,7 @@ void synced_server::detach(engine::place& p, time_point now) {
 void synced_server::renew(std::span<engine::place* const> places, time_point now) {
   for (engine::place* s : places) {
     front& f = made_here(*s);
-    if (f.at == place::state::owned) renew(f);
+    if (f.state == place_state::owned) renew(f);
   }
   link_.more(now);
 }
@@ -181,7 +181,7 @@ void synced_server::busy(engine::place& p, time_point now) {
 
 void synced_server::queued(engine::place& p, time_point now) {
   front& f = front_of(p);
-  enter(f, place::state::in_line);
+  enter(f, place_state::in_line);
   up_.queued(f, now);
 }
 
@@ -211,9 +211,9 @@ void synced_server::attempt_failed(engine::place& p, error_code why, time_point 
 /// The hold is lost, or the claim before it was one. Then it is asked for anew.
 void synced_server::lost(engine::place& p, time_point now) {
   front& f = front_of(p);
-  bool const was_held = f.at == place::state::owned;
+  bool const was_held = f.state == place_state::owned;
   f.timer.cancel();
-  if (!was_held && f.at != place::state::leaving) {
+  if (!was_held && f.state != place_state::leaving) {
     up_.asked_again(f, retry_reason::replicas_missing, now);
     below().ask(p, f.wait, claim_of(settings_, f.lease), now);
     return;
@@ -225,7 +225,7 @@ void synced_server::lost(engine::place& p, time_point now) {
 
 void synced_server::requested(engine::place& p, time_point now) {
   front& f = front_of(p);
-  if (f.at == place::state::owned) up_.requested(f, now);
+  if (f.state == place_state::owned) up_.requested(f, now);
 }
 
 void synced_server::settled(engine::place& p) {
@@ -287,7 +287,7 @@ void synced_server::gather(std::vector<synced_renewal>& items, time_point now) {
     protocol::place& p = f.at_server;
     f.is_wanted = false;
     // Checked at the moment of writing: a place that was released, cancelled or lost since is not renewed.
-    bool const may = f.at != place::state::idle && p.at == place::state::owned && f.may_renew(now);
+    bool const may = f.state != place_state::idle && p.state == place_state::owned && f.may_renew(now);
     if (!may) {
       drop(f);
       continue;
@@ -307,7 +307,7 @@ void synced_server::synced(sync_link::batch const& b, time_point now) {
     front& f = *static_cast<front*>(one.whose);
     protocol::place& p = f.at_server;
     f.under_way = {};
-    bool const counts = p.id == one.id && p.at == place::state::owned && f.at != place::state::idle;
+    bool const counts = p.id == one.id && p.state == place_state::owned && f.state != place_state::idle;
     if (counts && r.what == renew_reply::kind::not_mine) {
       server_.held().lose_and_give_back(p, now);
     } else if (counts && r.what == renew_reply::kind::renewed && b.replicas >= enough) {
@@ -322,7 +322,7 @@ void synced_server::synced(sync_link::batch const& b, time_point now) {
 void synced_server::acknowledged(front& f, milliseconds lease, bool keeps_fence, time_point written, time_point now) {
   protocol::place& p = f.at_server;
   time_point const deadline = written + good_for(lease);
-  bool const is_held = f.at == place::state::owned;
+  bool const is_held = f.state == place_state::owned;
   server_.held().prolonged(p, written, lease, keeps_fence, now);
   if (!is_held && deadline <= now) return give_back(f, now);
   if (!is_held || deadline > f.deadline) {
@@ -332,20 +332,20 @@ void synced_server::acknowledged(front& f, milliseconds lease, bool keeps_fence,
   f.heard_from = is_held ? std::max(f.heard_from, written) : written;
   if (is_held) return up_.extended(f, now);
   f.timer.cancel();
-  enter(f, place::state::owned);
+  enter(f, place_state::owned);
   f.confirmed = true;
   f.fence = p.fence;
   f.segment = p.segment;
   f.most = -1;
   up_.granted(f, f.pushed, now);
-  if (f.at == place::state::owned && p.owned.requested) up_.requested(f, now);
+  if (f.state == place_state::owned && p.owned.requested) up_.requested(f, now);
 }
 
 void synced_server::too_few(front& f, sync_link::result const& r, sync_link::batch const& b, time_point now) {
   // This connection has ended, or did not know the script.
   bool const unheard = r.why == fault::no_script || r.why == fault::reconnect;
   if (!unheard) ++stats_.sync_short;
-  if (f.at == place::state::owned) {
+  if (f.state == place_state::owned) {
     if (r.why == fault::no_script) renew(f);
     else up_.renewal_failed(f, now);
     return;
@@ -355,7 +355,7 @@ void synced_server::too_few(front& f, sync_link::result const& r, sync_link::bat
     f.most = r.what == renew_reply::kind::renewed ? b.replicas : 0;
     if (is_final(r.why)) f.why_not = to_error(r.why, b.words);
   }
-  bool const once_more = unheard || (f.attempts < 2 && !f.why_not && f.at != place::state::leaving);
+  bool const once_more = unheard || (f.attempts < 2 && !f.why_not && f.state != place_state::leaving);
   if (!once_more || now >= f.claimed_until) return give_back(f, now);
   bool const at_once = r.why == fault::none || r.why == fault::no_script;
   if (at_once) renew(f);
@@ -376,7 +376,7 @@ void synced_server::due(front& f, time_point now) {
 void synced_server::give_back(front& f, time_point now) {
   f.timer.cancel();
   f.most = std::max<std::int64_t>(f.most, 0);
-  bool const leaves = f.at == place::state::leaving;
+  bool const leaves = f.state == place_state::leaving;
   if (f.wait && !leaves && !f.why_not && f.origin.empty()) {
     up_.asked_again(f, retry_reason::replicas_missing, now);
     below().release(f.at_server, claim_of(settings_, f.lease), nullptr, now);
@@ -400,13 +400,13 @@ error_code synced_server::not_replicated(front const& f) const {
 // ---------------------------------------------------------------------------------------------------------- references
 
 void synced_server::end(front& f) {
-  enter(f, place::state::idle);
+  enter(f, place_state::idle);
   f.timer.cancel();
 }
 
 void synced_server::drop(front& f) {
   --f.references;
-  if (f.references == 0 && f.at == place::state::idle) up_.settled(f);
+  if (f.references == 0 && f.state == place_state::idle) up_.settled(f);
 }
 
 /// The server is about to use its place.
@@ -416,7 +416,7 @@ void synced_server::count(front& f) {
 
 /// The server may no longer have it, without having reported that: the caller checks whether the place is still needed.
 void synced_server::uncount(front& f) {
-  bool const is_used = f.at_server.at != place::state::idle || f.at_server.references != 0;
+  bool const is_used = f.at_server.state != place_state::idle || f.at_server.references != 0;
   if (!is_used && std::exchange(f.is_busy, false)) --f.references;
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/log_sink.hpp"
-#include "cohort/backend.hpp"
+#include "engine/backend.hpp"
 #include "protocol/server.hpp"
 #include "protocol/sync_link.hpp"
 

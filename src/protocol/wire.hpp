@@ -2,9 +2,9 @@
 #pragma once
 
 #include "base/fault.hpp"
-#include "cohort/grant_id.hpp"
-#include "cohort/lease.hpp"
-#include "cohort/permit.hpp"
+#include "engine/grant_id.hpp"
+#include "engine/lease.hpp"
+#include "engine/permit.hpp"
 
 #include <conch/clock.hpp>
 
@@ -182,13 +182,13 @@ struct limit_command {
 /// One connection as the server knows it.
 struct session {
   std::uint64_t client_id = 0;
-  std::string address;
+  std::string address;                           // of this end, as the server sees it
   std::int64_t server_us = 0;                    // server time in its greeting ...
   time_point asked{};                            // ... which was asked for at this local time
   std::string run{};                             // names this run of the server; empty: not known
   std::optional<std::chrono::seconds> uptime{};  // of that run; empty: not known
   bool has_channel = true;                       // a node of a Cluster has none without slots
-  std::string at{};                              // the address of the server, not its name; empty: not known
+  std::string server_address{};                  // the address of the server, not its name; empty: not known
 };
 
 struct kill_command {

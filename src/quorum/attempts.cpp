@@ -14,7 +14,7 @@ namespace conch::quorum {
 using protocol::place;
 
 void attempts::start_next(time_point now) {
-  std::size_t left = engine::in_one_turn;
+  std::size_t left = in_one_turn;
   for (; left != 0 && room_.has_waiting() && (room_.has_room() || !servers_.connected()); --left) {
     quorum_lock& q = room_.next();
     keeping const keep{q};
@@ -25,7 +25,7 @@ void attempts::start_next(time_point now) {
 }
 
 void attempts::start(quorum_lock& q, time_point now) {
-  BOOST_ASSERT_MSG(q.front != nullptr && q.at == quorum_lock::phase::starting, "an attempt starts twice");
+  BOOST_ASSERT_MSG(q.front != nullptr && q.phase == lock_phase::starting, "an attempt starts twice");
   std::optional<std::int64_t> const ticket = servers_.new_ticket(now);
   if (!ticket) {
     for (auto const& m : servers_.all()) m->out.want_connection();
@@ -47,15 +47,15 @@ void attempts::start(quorum_lock& q, time_point now) {
   std::uint64_t const round = q.round;
   requests_.ask_votes(q, now);
   if (q.round != round) return;
-  q.at = quorum_lock::phase::collecting;
+  q.phase = lock_phase::collecting;
   decide(q, now);
 }
 
 /// Has this server had its time to answer? A waiter never asks this, because a push may come at any time.
 bool attempts::is_silent(quorum_lock const& q, vote const& v, time_point now) const {
-  if (q.wait && q.at == quorum_lock::phase::collecting) return false;
+  if (q.wait && q.phase == lock_phase::collecting) return false;
   member const& m = v.from;
-  if (!m.has_vote()) return q.at == quorum_lock::phase::leaving || servers_.voters_there(q, now) >= servers_.needed();
+  if (!m.has_vote()) return q.phase == lock_phase::leaving || servers_.voters_there(q, now) >= servers_.needed();
   return now >= q.since + servers_.patience_with(m);
 }
 
@@ -72,21 +72,21 @@ election attempts::count(quorum_lock const& q, time_point now) const {
   // servers are slow, the reason is the network or this process: those servers are not away. To give up would then call
   // a free lock busy, or servers that are there unreachable.
   auto const missing = static_cast<std::size_t>(std::count_if(q.votes.begin(), q.votes.end(), [&](auto const& v) {
-    place::state const at = v->place.at;
-    if (at == place::state::owned) return false;
-    bool const has_none = v->trouble || v->from.same_as || (at == place::state::idle && !v->refused);
+    engine::place_state const state = v->place.state;
+    if (state == engine::place_state::owned) return false;
+    bool const has_none = v->trouble || v->from.same_as || (state == engine::place_state::idle && !v->refused);
     if (has_none) return true;
-    return at != place::state::idle && is_silent(q, *v, now);
+    return state != engine::place_state::idle && is_silent(q, *v, now);
   }));
   bool const over = q.tries() && now >= q.began + on_.settings.offline_timeout;
   bool const few = missing + servers_.needed() <= q.votes.size() || !q.tries();
   for (auto const& v : q.votes) {
-    bool const waits = q.wait && q.at == quorum_lock::phase::collecting;
+    bool const waits = q.wait && q.phase == lock_phase::collecting;
     if (servers_.counts(*v)) continue;
-    if (v->trouble || v->from.same_as || v->place.at == place::state::owned) {
+    if (v->trouble || v->from.same_as || v->place.state == engine::place_state::owned) {
       // also while the server is asked again, and where its vote is that of another name
       e.failed(v->from.number, now);
-    } else if (v->place.at != place::state::idle) {
+    } else if (v->place.state != engine::place_state::idle) {
       bool const passed_over = is_silent(q, *v, now) && (few || !v->from.has_vote());
       if (passed_over || over) e.silent(v->from.number, now);
     } else if (v->refused) {
@@ -100,7 +100,7 @@ election attempts::count(quorum_lock const& q, time_point now) const {
 
 void attempts::decide(quorum_lock& q, time_point now) {
   if (!q.asks()) return;
-  auto const asks = [](auto const& v) { return v->place.at == place::state::asking; };
+  auto const asks = [](auto const& v) { return v->place.state == engine::place_state::asking; };
   if (q.together != 0 &&
       static_cast<std::size_t>(std::count_if(q.votes.begin(), q.votes.end(), asks)) + servers_.needed() <=
           q.votes.size()) {
@@ -116,7 +116,7 @@ void attempts::decide(quorum_lock& q, time_point now) {
       win(q, e.deadline(), fence, now);
       return;
     }
-  } else if (q.at == quorum_lock::phase::leaving) {
+  } else if (q.phase == lock_phase::leaving) {
     if (e.result() == verdict::out_of_reach) {
       end(q, outcome::left, {}, now);
       return;
@@ -150,7 +150,7 @@ void attempts::win(quorum_lock& q, time_point deadline, std::int64_t fence, time
   BOOST_ASSERT_MSG(q.front != nullptr && q.asks(), "a lock is won that nobody asks for");
   cohort_place& front = *q.front;
   std::size_t confirmed = 0;
-  q.at = quorum_lock::phase::held;
+  q.phase = lock_phase::held;
   q.floor = fence;
   q.agreeing_on = 0;
   ++q.round;
@@ -161,7 +161,7 @@ void attempts::win(quorum_lock& q, time_point deadline, std::int64_t fence, time
     if (v->rests != 0) v->not_before = now;
     if (servers_.counts(*v) && v->place.confirmed) ++confirmed;
   }
-  enter(front, place::state::owned);
+  enter(front, engine::place_state::owned);
   front.fence = fence;
   front.deadline = deadline;
   front.confirmed = confirmed >= servers_.needed();
@@ -223,7 +223,7 @@ std::int64_t attempts::agreed_fence(quorum_lock& q, election const& e, time_poin
   }
   std::int64_t above = q.agreeing_on;
   for (auto const& v : q.votes) {
-    if (v->place.at != place::state::owned) continue;
+    if (v->place.state != engine::place_state::owned) continue;
     above = std::max(above, v->place.fence);
     if (v->place.vote.accepted != 0 && v->place.vote.refused_by != 0)
       above = std::max(above, v->place.vote.refused_by + 1);
@@ -250,7 +250,7 @@ bool attempts::accepts(vote const& v, std::int64_t fence) {
 void attempts::ask_to_accept(quorum_lock& q, std::int64_t fence, time_point now) {
   for (auto const& v : q.votes) {
     place& p = v->place;
-    if (p.at != place::state::owned || accepts(*v, fence)) continue;
+    if (p.state != engine::place_state::owned || accepts(*v, fence)) continue;
     protocol::votes::hold(p, {q.ticket, fence, 0, nullptr}, q.lease);
     p.renewable = true;
     place* const one = &p;
@@ -260,38 +260,38 @@ void attempts::ask_to_accept(quorum_lock& q, std::int64_t fence, time_point now)
 
 /// Sets when to look at this lock again.
 void attempts::plan(quorum_lock& q, time_point now) {
-  time_point at = engine::timer_queue::never;
-  auto const by = [&](time_point t) { at = std::min(at, t); };
-  if ((q.at == quorum_lock::phase::starting && !room_.waits(q)) || (q.tries() && q.agreeing_on == 0))
+  time_point when = timer_queue::never;
+  auto const by = [&](time_point t) { when = std::min(when, t); };
+  if ((q.phase == lock_phase::starting && !room_.waits(q)) || (q.tries() && q.agreeing_on == 0))
     by(q.began + on_.settings.offline_timeout);
   if (q.asks()) {
-    bool const waits = q.wait && q.at == quorum_lock::phase::collecting;
+    bool const waits = q.wait && q.phase == lock_phase::collecting;
     if (waits) by(q.ask_others_at);
     if (q.agreeing_on != 0) by(q.since + on_.settings.quorum.vote_claim);
     for (auto const& v : q.votes) {
       place const& p = v->place;
-      if (p.at == place::state::owned && q.agreeing_on == 0) {
+      if (p.state == engine::place_state::owned && q.agreeing_on == 0) {
         time_point const over = p.deadline - on_.settings.quorum.min_validity;
-        if (q.at == quorum_lock::phase::collecting || over > now) by(over);
+        if (q.phase == lock_phase::collecting || over > now) by(over);
       }
-      if (p.at == place::state::idle && (waits || (q.tries() && !v->refused))) by(v->not_before);
-      if (p.at != place::state::idle && p.at != place::state::owned && !waits && v->from.up()) {
+      if (p.state == engine::place_state::idle && (waits || (q.tries() && !v->refused))) by(v->not_before);
+      if (p.state != engine::place_state::idle && p.state != engine::place_state::owned && !waits && v->from.up()) {
         time_point const patience = q.since + servers_.patience_with(v->from);
         if (patience > now) by(patience);  // otherwise the server is already silent
       }
     }
   }
   constexpr duration soon = std::chrono::microseconds{200};
-  if (at == engine::timer_queue::never) {
+  if (when == timer_queue::never) {
     q.timer.cancel();
   } else {
-    on_.timers.arm(q.timer, std::max(at, now + soon));
+    on_.timers.arm(q.timer, std::max(when, now + soon));
   }
 }
 
 void attempts::due(quorum_lock& q, time_point now) {
   keeping const keep{q};
-  if (q.at == quorum_lock::phase::starting) {
+  if (q.phase == lock_phase::starting) {
     if (room_.waits(q)) return;
     if (now >= q.began + on_.settings.offline_timeout) {
       std::string const why = servers_.why_no_connection();
@@ -302,27 +302,27 @@ void attempts::due(quorum_lock& q, time_point now) {
     }
     return;
   }
-  if (q.at == quorum_lock::phase::held) {
+  if (q.phase == lock_phase::held) {
     requests_.confirm_late_votes(q, now);
     return;
   }
   if (!q.asks()) return;
   std::uint64_t const round = q.round;
-  bool const waits = q.wait && q.at == quorum_lock::phase::collecting;
+  bool const waits = q.wait && q.phase == lock_phase::collecting;
   bool const stuck = q.agreeing_on != 0 && now >= q.since + on_.settings.quorum.vote_claim;
   bool const over = now >= q.began + on_.settings.offline_timeout;
-  if (stuck && !waits && (over || q.at == quorum_lock::phase::leaving)) {
-    end(q, q.at == quorum_lock::phase::leaving ? outcome::left : outcome::attempt_failed, worst_trouble(q, now), now);
+  if (stuck && !waits && (over || q.phase == lock_phase::leaving)) {
+    end(q, q.phase == lock_phase::leaving ? outcome::left : outcome::attempt_failed, worst_trouble(q, now), now);
     return;
   }
-  if (q.at == quorum_lock::phase::collecting) {
+  if (q.phase == lock_phase::collecting) {
     bool told = false;
     for (auto const& v : q.votes) {
       place const& p = v->place;
-      bool const ends = p.at == place::state::owned && now >= p.deadline - on_.settings.quorum.min_validity;
+      bool const ends = p.state == engine::place_state::owned && now >= p.deadline - on_.settings.quorum.min_validity;
       // A vote that is about to end is passed on to the next in line. A try has such votes when too few servers are
       // there.
-      if (stuck ? p.at == place::state::owned : ends) {
+      if (stuck ? p.state == engine::place_state::owned : ends) {
         if (!std::exchange(told, true)) on_.up.asked_again(*q.front, retry_reason::votes_given_back, now);
         minority_.yield(q, *v, false, now);
       }

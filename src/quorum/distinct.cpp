@@ -17,7 +17,7 @@ bool names_a_run(std::string const& run) {
 
 bool is_same_server(identity const& a, identity const& b) {
   if (names_a_run(a.run) && names_a_run(b.run)) return a.run == b.run;
-  return !a.at.empty() && a.at == b.at;
+  return !a.address.empty() && a.address == b.address;
 }
 
 void distinct_servers::met(std::size_t member, identity who) {
@@ -29,7 +29,7 @@ void distinct_servers::met(std::size_t member, identity who) {
     std::uint64_t shown_by = one_[member][other];
     if (is_same_server(here.who, there.who)) {
       shown_by = here.order;
-    } else if (there.order > shown_by || (there.order != 0 && here.who.at != there.who.at)) {
+    } else if (there.order > shown_by || (there.order != 0 && here.who.address != there.who.address)) {
       shown_by = 0;
     }
     one_[member][other] = one_[other][member] = shown_by;

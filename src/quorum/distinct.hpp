@@ -14,8 +14,8 @@ namespace conch::quorum {
 
 /// How a server was met by a new connection.
 struct identity {
-  std::string run{};  // the server's own run_id; empty: not reported
-  std::string at{};   // the address that the connection leads to, not its name; empty: not known
+  std::string run{};      // the server's own run_id; empty: not reported
+  std::string address{};  // the address that the connection leads to, not its name; empty: not known
 };
 
 /// The run decides, since one address may lead to several servers (by the name in a TLS handshake), and one server may

@@ -82,7 +82,7 @@ void events::connection_refused(time_point now) {
   }
   std::vector<quorum_lock*> all;
   for (auto const& [name, b] : locks_.all()) {
-    if (b->at == quorum_lock::phase::starting) all.push_back(b.get());
+    if (b->phase == lock_phase::starting) all.push_back(b.get());
   }
   for (quorum_lock* b : all) {
     keeping const keep{*b};
@@ -108,16 +108,16 @@ void events::connection_changed(member& m, time_point now) {
   }
   std::vector<quorum_lock*> all;
   for (auto const& [name, b] : locks_.all()) {
-    if (b->at == quorum_lock::phase::starting || (b->asks() && !b->wait)) all.push_back(b.get());
+    if (b->phase == lock_phase::starting || (b->asks() && !b->wait)) all.push_back(b.get());
   }
   for (quorum_lock* b : all) {
     keeping const keep{*b};
     // A try has waited for a majority: from now on the servers have their time to answer.
     bool const majority_is_back = m.has_vote() && servers_.voters_there(*b, now) == servers_.needed();
-    if (majority_is_back && b->at == quorum_lock::phase::collecting) b->since = now;
+    if (majority_is_back && b->phase == lock_phase::collecting) b->since = now;
     if (b->linked()) {
       room_.resume_soon(now);  // in the order of their asking
-    } else if (b->at == quorum_lock::phase::starting) {
+    } else if (b->phase == lock_phase::starting) {
       attempts_.start(*b, now);
     } else {
       attempts_.decide(*b, now);
@@ -130,7 +130,7 @@ void events::connection_changed(member& m, time_point now) {
 void events::leave_line(member& m, time_point until, time_point now) {
   for (auto const& [name, b] : locks_.all()) {
     vote& v = *b->votes[m.number];
-    if (v.place.at != place::state::asking && v.place.at != place::state::in_line) continue;
+    if (v.place.state != engine::place_state::asking && v.place.state != engine::place_state::in_line) continue;
     keeping const keep{*b};
     vote_requests::give_back(v, nullptr, 0, now);
     v.not_before = until;
@@ -144,13 +144,13 @@ void events::vote_granted(vote& v, bool pushed, time_point now) {
   v.refused = false;
   v.trouble = {};
   v.since = pushed ? now : v.place.valid_from;
-  if (q.at == quorum_lock::phase::held) {
+  if (q.phase == lock_phase::held) {
     // The vote comes late, and is welcome: one more server may fail.
     protocol::votes::hold(v.place, {q.ticket, q.floor, 0, q.front}, q.lease);
     // It is confirmed with the others at a third of their claim. If that has begun, or a long vote has put it off, it
     // is confirmed now.
     bool const begun = std::any_of(q.votes.begin(), q.votes.end(), [](auto const& one) {
-      return one->place.at == place::state::owned && (one->place.confirmed || one->place.owned.renewing);
+      return one->place.state == engine::place_state::owned && (one->place.confirmed || one->place.owned.renewing);
     });
     bool const too_late = v.place.deadline < q.front->deadline - on_.settings.quorum.vote_claim / 3;
     if (begun || too_late) requests_.confirm_late_votes(q, now);
@@ -165,7 +165,7 @@ void events::vote_granted(vote& v, bool pushed, time_point now) {
     for (auto const& other : q.votes) {
       if (other->rests != 0) other->not_before = std::min(other->not_before, std::max(now, other->rests_until));
     }
-    if (q.at == quorum_lock::phase::collecting && q.wait) {
+    if (q.phase == lock_phase::collecting && q.wait) {
       std::uint64_t const round = q.round;
       requests_.ask_votes(q, now);
       if (q.round != round) return;
@@ -179,9 +179,9 @@ void events::vote_queued(vote& v, time_point now) {
   quorum_lock& q = v.in;
   keeping const keep{q};
   v.trouble = {};
-  if (q.at != quorum_lock::phase::collecting) return;
+  if (q.phase != lock_phase::collecting) return;
   if (q.wait && !q.told_in_line) {
-    auto const is_in_line = [](auto const& one) { return one->place.at == place::state::in_line; };
+    auto const is_in_line = [](auto const& one) { return one->place.state == engine::place_state::in_line; };
     auto const in_line = static_cast<std::size_t>(std::count_if(q.votes.begin(), q.votes.end(), is_in_line));
     q.told_in_line = in_line + servers_.needed() > q.votes.size();
     if (q.told_in_line) on_.up.queued(*q.front, now);
@@ -211,9 +211,9 @@ void events::vote_failed(vote& v, error_code why, time_point now) {
 void events::vote_extended(vote& v, time_point now) {
   quorum_lock& q = v.in;
   keeping const keep{q};
-  if (q.at == quorum_lock::phase::held) {
+  if (q.phase == lock_phase::held) {
     held_.refresh(q, now);
-    if (q.at == quorum_lock::phase::held) held_.repair(q, now);
+    if (q.phase == lock_phase::held) held_.repair(q, now);
   } else if (q.asks()) {
     attempts_.decide(q, now);
   }
@@ -221,7 +221,7 @@ void events::vote_extended(vote& v, time_point now) {
 
 /// The hold is renewed again in any case, but the claim of one vote may be over by then.
 void events::vote_not_renewed(vote& v, time_point now) {
-  if (v.in.at != quorum_lock::phase::held || v.place.confirmed) return;
+  if (v.in.phase != lock_phase::held || v.place.confirmed) return;
   on_.timers.arm(v.in.timer,
                  now + std::max<duration>(on_.settings.quorum.vote_claim / 10, std::chrono::milliseconds{20}));
 }
@@ -230,7 +230,7 @@ void events::vote_lost(vote& v, time_point now) {
   quorum_lock& q = v.in;
   keeping const keep{q};
   v.gone_at = now;
-  if (q.at == quorum_lock::phase::held) {
+  if (q.phase == lock_phase::held) {
     if (servers_.owned(q) >= servers_.needed()) {
       held_.refresh(q, now);
     } else {
@@ -238,7 +238,7 @@ void events::vote_lost(vote& v, time_point now) {
     }
   } else if (q.asks()) {
     std::uint64_t const round = q.round;
-    if (q.at == quorum_lock::phase::collecting) requests_.ask_votes(q, now);
+    if (q.phase == lock_phase::collecting) requests_.ask_votes(q, now);
     if (q.round == round) attempts_.decide(q, now);
   }
 }
@@ -254,16 +254,16 @@ void events::vote_changes(member& m, time_point now) {
   if (m.same_as) {
     m.last_trouble = servers_.why_double(m);
     if (servers_.is_news(m)) on_.log.note(false, m.last_trouble);
-    leave_line(m, engine::timer_queue::never, now);
+    leave_line(m, timer_queue::never, now);
   }
   std::vector<quorum_lock*> all;
   for (auto const& [name, b] : locks_.all()) {
     if (!m.same_as) b->votes[m.number]->not_before = now;
-    if (b->asks() || b->at == quorum_lock::phase::held) all.push_back(b.get());
+    if (b->asks() || b->phase == lock_phase::held) all.push_back(b.get());
   }
   for (quorum_lock* b : all) {
     keeping const keep{*b};
-    if (b->at != quorum_lock::phase::held) {
+    if (b->phase != lock_phase::held) {
       attempts_.decide(*b, now);
     } else if (servers_.owned(*b) < servers_.needed()) {
       held_.lose(*b, now);

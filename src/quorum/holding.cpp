@@ -13,12 +13,12 @@ void holding::renew(std::span<engine::place* const> places, time_point now) {
   std::vector<std::vector<place*>> of(servers_.size());
   for (engine::place* s : places) {
     quorum_lock& q = made_here(*s).lock;
-    if (q.at != quorum_lock::phase::held) continue;
+    if (q.phase != lock_phase::held) continue;
     keeping const keep{q};
     q.lease = s->lease;
     for (auto const& v : q.votes) {
       protocol::votes::hold(v->place, {q.ticket, q.floor, 0, s}, s->lease);
-      if (v->place.at == place::state::owned) of[v->from.number].push_back(&v->place);
+      if (v->place.state == engine::place_state::owned) of[v->from.number].push_back(&v->place);
     }
   }
   for (auto const& m : servers_.all()) m->server->as_votes().renew(of[m->number], now);
@@ -34,10 +34,10 @@ bool holding::has_room_for_renewal(engine::place const& p) const noexcept {
 
 /// Fewer servers than a quorum know of the lock, so another client may have it.
 void holding::lose(quorum_lock& q, time_point now) {
-  BOOST_ASSERT_MSG(q.front != nullptr && q.at == quorum_lock::phase::held, "only what is held is lost");
+  BOOST_ASSERT_MSG(q.front != nullptr && q.phase == lock_phase::held, "only what is held is lost");
   cohort_place& front = *q.front;
-  enter(front, place::state::idle);
-  q.at = quorum_lock::phase::idle;
+  enter(front, engine::place_state::idle);
+  q.phase = lock_phase::idle;
   q.front = nullptr;
   q.timer.cancel();
   std::uint64_t const round = ++q.round;
@@ -74,8 +74,9 @@ void holding::refresh(quorum_lock& q, time_point now) {
   front.confirmed = is_confirmed;
   // The vote that ends at the deadline: some votes are claims and others leases, whether or not a majority is
   // confirmed.
-  auto const ends = std::ranges::find_if(
-      q.votes, [&](auto const& v) { return v->place.at == place::state::owned && v->place.deadline == deadline; });
+  auto const ends = std::ranges::find_if(q.votes, [&](auto const& v) {
+    return v->place.state == engine::place_state::owned && v->place.deadline == deadline;
+  });
   time_point const from = (*ends)->place.valid_from;
   front.valid_from = is_confirmed ? from : std::max(from, q.won_at);
   // Also if one long vote has put off the end, and with it the confirmation that all other votes wait for.
@@ -90,7 +91,7 @@ void holding::repair(quorum_lock& q, time_point now) {
   if (!q.front->confirmed || !q.front->renewable) return;
   std::uint64_t const round = q.round;
   for (auto const& v : q.votes) {
-    if (v->place.at != place::state::idle || v->not_before > now) continue;
+    if (v->place.state != engine::place_state::idle || v->not_before > now) continue;
     auto const verified = std::count_if(q.votes.begin(), q.votes.end(), [&](auto const& other) {
       place const& p = other->place;
       return servers_.counts(*other) && p.confirmed && p.valid_from >= v->gone_at;

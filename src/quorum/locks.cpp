@@ -12,8 +12,8 @@ keeping::~keeping() {
 }
 
 quorum_lock* locks::find(std::string_view name) {
-  auto const at = locks_.find(name);
-  return at == locks_.end() ? nullptr : at->second.get();
+  auto const found = locks_.find(name);
+  return found == locks_.end() ? nullptr : found->second.get();
 }
 
 quorum_lock& locks::get(std::string_view name) {
@@ -24,9 +24,9 @@ quorum_lock& locks::get(std::string_view name) {
 }
 
 void locks::retire(quorum_lock& q) {
-  if (q.keepers != 0 || q.at != quorum_lock::phase::idle) return;
+  if (q.keepers != 0 || q.phase != lock_phase::idle) return;
   for (auto const& v : q.votes) {
-    if (v->place.at != engine::place::state::idle || v->place.references != 0) return;
+    if (v->place.state != engine::place_state::idle || v->place.references != 0) return;
   }
   locks_.erase(locks_.find(q.name));
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/log_sink.hpp"
-#include "cohort/backend.hpp"
+#include "engine/backend.hpp"
 #include "protocol/server.hpp"
 
 #include <conch/stats.hpp>
@@ -20,8 +20,8 @@ class events;
 class servers;
 
 /// One server: its protocol, and the receiver of that protocol's events.
-struct member final : engine::backend_events, engine::log_sink {
-  member(events& heard, servers& all, engine::log_sink& log, std::size_t n, std::string name, protocol::wire& wire)
+struct member final : engine::backend_events, log_sink {
+  member(events& heard, servers& all, log_sink& log, std::size_t n, std::string name, protocol::wire& wire)
       : told{heard},
         in{all},
         log_to{log},
@@ -31,7 +31,7 @@ struct member final : engine::backend_events, engine::log_sink {
 
   events& told;
   servers& in;
-  engine::log_sink& log_to;
+  log_sink& log_to;
   std::size_t const number;
   std::string const shown;
   protocol::wire& out;

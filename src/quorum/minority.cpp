@@ -10,8 +10,8 @@ using protocol::place;
 
 /// How many servers have given a vote, or are asked for one.
 std::size_t minority::asked(quorum_lock const& q) {
-  return static_cast<std::size_t>(
-      std::count_if(q.votes.begin(), q.votes.end(), [](auto const& v) { return v->place.at != place::state::idle; }));
+  return static_cast<std::size_t>(std::count_if(
+      q.votes.begin(), q.votes.end(), [](auto const& v) { return v->place.state != engine::place_state::idle; }));
 }
 
 /// The rules for a minority of votes. The word of another server counts only if it was asked after the votes were
@@ -20,14 +20,14 @@ void minority::decide(quorum_lock& q, time_point now) {
   time_point first = time_point::max();
   bool stands_in_line = false;  // at another server; usually the other servers just have not answered yet
   for (auto const& v : q.votes) {
-    if (v->place.at == place::state::owned) first = std::min(first, v->since);
-    stands_in_line = stands_in_line || v->place.at == place::state::in_line;
+    if (v->place.state == engine::place_state::owned) first = std::min(first, v->since);
+    stands_in_line = stands_in_line || v->place.state == engine::place_state::in_line;
   }
   // If the servers that are not left alone are not a majority, one of the others must be asked before this can
   // continue.
   bool const too_few = asked(q) < servers_.needed();
   if (first == time_point::max() || !(stands_in_line || too_few) || q.agreeing_on != 0) {
-    q.ask_others_at = engine::timer_queue::never;
+    q.ask_others_at = timer_queue::never;
     q.pause = {};
   } else if (auto const before_us = rival_before(q, first)) {
     yield_all(q, *before_us, now);
@@ -43,10 +43,10 @@ std::optional<protocol::rival> minority::rival_before(quorum_lock const& q, time
   protocol::rival const* earlier = nullptr;
   for (auto const& v : q.votes) {
     protocol::rival const& r = v->place.vote.seen;
-    if (v->place.at != place::state::in_line || r.asked < first || r.client == on_.me) continue;
+    if (v->place.state != engine::place_state::in_line || r.asked < first || r.client == on_.me) continue;
     auto const same = [&](auto const& other) {
       protocol::rival const& o = other->place.vote.seen;
-      return other->place.at == place::state::in_line && o.asked >= first && o.client == r.client &&
+      return other->place.state == engine::place_state::in_line && o.asked >= first && o.client == r.client &&
              o.ticket == r.ticket;
     };
     auto const votes = static_cast<std::size_t>(std::count_if(q.votes.begin(), q.votes.end(), same));
@@ -63,7 +63,7 @@ void minority::yield_all(quorum_lock& q, protocol::rival const& to, time_point n
   std::uint64_t const round = q.round;
   on_.up.asked_again(*q.front, retry_reason::votes_given_back, now);
   for (auto const& v : q.votes) {
-    if (v->place.at != place::state::owned) continue;
+    if (v->place.state != engine::place_state::owned) continue;
     // The vote came back to us although it was given back for the same rival: that rival is not queued there. All such
     // rivals are remembered: if two are seen by turns, each would otherwise look like a new one.
     std::pair const rival{to.client, to.ticket};
@@ -72,13 +72,13 @@ void minority::yield_all(quorum_lock& q, protocol::rival const& to, time_point n
     yield(q, *v, known, now);
     if (q.round != round) return;
   }
-  q.ask_others_at = engine::timer_queue::never;
+  q.ask_others_at = timer_queue::never;
   q.pause = {};
 }
 
 /// Asks again, now and then, the servers where we are queued; and if too few are asked, those that were left alone.
 void minority::ask_others(quorum_lock& q, time_point first, bool too_few, time_point now) {
-  if (q.ask_others_at == engine::timer_queue::never) {
+  if (q.ask_others_at == timer_queue::never) {
     q.ask_others_at = std::max(first, q.since) + 2 * servers_.round_trip();
     q.pause = on_.jitter(8 * servers_.round_trip(), 24 * servers_.round_trip());
   }
@@ -86,7 +86,7 @@ void minority::ask_others(quorum_lock& q, time_point first, bool too_few, time_p
   q.ask_others_at = now + q.pause;
   q.pause = std::min<duration>(2 * q.pause, on_.settings.quorum.vote_claim);
   for (auto const& v : q.votes) {
-    if (v->place.at == place::state::in_line) v->from.server->as_votes().ask_again(v->place, now);
+    if (v->place.state == engine::place_state::in_line) v->from.server->as_votes().ask_again(v->place, now);
     if (too_few && v->rests != 0) v->not_before = now;
   }
   if (too_few) requests_.ask_votes(q, now);

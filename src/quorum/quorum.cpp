@@ -18,12 +18,12 @@ std::int64_t first_48_bits(std::string_view client) {
 
 }  // namespace
 
-quorum::quorum(config const& settings, std::string_view client, std::uint64_t seed, engine::entropy& nonces,
-               engine::timer_queue& timers, engine::backend_events& up, engine::log_sink& log, statistics& stats)
-    : on_{settings, first_48_bits(client), timers, up, log, stats, nonces, engine::random_numbers{seed}},
+quorum::quorum(config const& settings, std::string_view client, std::uint64_t seed, entropy& nonces,
+               timer_queue& timers, engine::backend_events& up, log_sink& log, statistics& stats)
+    : on_{settings, first_48_bits(client), timers, up, log, stats, nonces, random_numbers{seed}},
       servers_{on_},
       locks_{servers_, events_},
-      room_{on_, servers_, {&attempts_, engine::call<&attempts::start_next>}},
+      room_{on_, servers_, {&attempts_, call<&attempts::start_next>}},
       requests_{on_},
       releases_{on_, servers_, room_},
       minority_{on_, servers_, requests_},
@@ -41,19 +41,19 @@ void quorum::ask(engine::place& of, bool wait, engine::milliseconds lease, time_
   keeping const keep{q};
   releases_.release_votes(q, nullptr, 0, now);  // votes of a hold that was lost just now
   ++p.references;
-  enter(p, engine::place::state::asking);
+  enter(p, engine::place_state::asking);
   p.wait = wait;
   p.lease = lease;
   p.written = p.confirmed = false;
   q.front = &p;
-  q.at = quorum_lock::phase::starting;
+  q.phase = lock_phase::starting;
   q.wait = wait;
   q.lease = lease;
   q.ticket = q.agreeing_on = 0;
   q.pushed = q.told_in_line = false;
   q.began = q.since = now;
   q.pause = {};
-  q.ask_others_at = engine::timer_queue::never;
+  q.ask_others_at = timer_queue::never;
   ++q.round;
   if (servers_.connected() && !room_.is_free()) {
     room_.wait(q);
@@ -66,12 +66,12 @@ void quorum::ask(engine::place& of, bool wait, engine::milliseconds lease, time_
 void quorum::leave_unless_granted(engine::place& p, time_point now) {
   quorum_lock& q = made_here(p).lock;
   keeping const keep{q};
-  enter(p, engine::place::state::leaving);
-  q.at = quorum_lock::phase::leaving;
+  enter(p, engine::place_state::leaving);
+  q.phase = lock_phase::leaving;
   q.since = now;
   std::uint64_t const round = q.round;
   for (auto const& v : q.votes) {
-    bool const asks = v->place.at == engine::place::state::asking || v->place.at == engine::place::state::in_line;
+    bool const asks = v->place.state == engine::place_state::asking || v->place.state == engine::place_state::in_line;
     if (asks) v->from.server->as_votes().leave_unless_granted(v->place, now);
     if (q.round != round) return;
   }
@@ -121,7 +121,7 @@ error_code quorum::too_late(engine::place const& p, time_point now) const {
   }
   if (silent + servers_.needed() > servers_.size())
     return make_error_code(errc::unreachable, "too few servers answer; " + silences);
-  if (q.front != &p || q.at == quorum_lock::phase::held) return make_error_code(errc::timed_out);
+  if (q.front != &p || q.phase == lock_phase::held) return make_error_code(errc::timed_out);
   // The reason is reported only if too many servers have one, so that even a free lock could not be acquired.
   std::size_t troubled = 0;
   std::string why;

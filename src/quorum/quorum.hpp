@@ -1,7 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "cohort/backend.hpp"
+#include "engine/backend.hpp"
 #include "protocol/drift.hpp"
 #include "quorum/attempts.hpp"
 #include "quorum/events.hpp"
@@ -34,8 +34,8 @@ class quorum final : public engine::backend {
  public:
   /// `settings`: its `claim` is the `vote_claim`, as the protocol with a server needs it. `client`: the client's id, 32
   /// hexadecimal digits.
-  quorum(config const& settings, std::string_view client, std::uint64_t seed, engine::entropy& nonces,
-         engine::timer_queue& timers, engine::backend_events& up, engine::log_sink& log, statistics& stats);
+  quorum(config const& settings, std::string_view client, std::uint64_t seed, entropy& nonces, timer_queue& timers,
+         engine::backend_events& up, log_sink& log, statistics& stats);
 
   /// Adds a server. All servers are added before the first input. `shown` names the server in messages.
   protocol::server& add(protocol::wire& out, std::string shown) {

@@ -4,7 +4,7 @@
 #include "base/log_sink.hpp"
 #include "base/random.hpp"
 #include "base/timer_queue.hpp"
-#include "cohort/backend.hpp"
+#include "engine/backend.hpp"
 
 #include <conch/config.hpp>
 #include <conch/stats.hpp>
@@ -18,12 +18,12 @@ namespace conch::quorum {
 struct quorum_environment {
   config const& settings;
   std::int64_t const me;  // the first 48 bits of the client's id, as rivals see it
-  engine::timer_queue& timers;
+  timer_queue& timers;
   engine::backend_events& up;
-  engine::log_sink& log;
+  log_sink& log;
   statistics& stats;
-  engine::entropy& nonces;
-  engine::random_numbers random;
+  entropy& nonces;
+  random_numbers random;
 
   duration jitter(duration from, duration to) {
     auto const range = static_cast<std::uint64_t>(std::max<duration::rep>((to - from).count(), 1));

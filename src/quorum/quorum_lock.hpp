@@ -3,7 +3,7 @@
 
 #include "base/list.hpp"
 #include "base/timer_queue.hpp"
-#include "cohort/backend.hpp"
+#include "engine/backend.hpp"
 #include "protocol/place.hpp"
 #include "quorum/member.hpp"
 
@@ -48,16 +48,16 @@ struct vote {
   time_point rests_until = time_point::min();
 };
 
-/// One lock.
-struct quorum_lock : engine::list_hook<quorum_lock> {
-  enum class phase : std::uint8_t {
-    idle,
-    starting,  // waits for room; or there is no ticket yet: too few servers have reported their time
-    collecting,
-    leaving,  // a quorum that comes now is still taken
-    held,
-  };
+enum class lock_phase : std::uint8_t {
+  idle,
+  starting,  // waits for room; or there is no ticket yet: too few servers have reported their time
+  collecting,
+  leaving,  // a quorum that comes now is still taken
+  held,
+};
 
+/// One lock.
+struct quorum_lock : list_hook<quorum_lock> {
   quorum_lock(locks& all, events& heard, servers& at_servers, std::string lock_name);
 
   std::string const name;
@@ -65,7 +65,7 @@ struct quorum_lock : engine::list_hook<quorum_lock> {
   events& told;
   std::vector<std::unique_ptr<vote>> votes;
   cohort_place* front = nullptr;  // set: the cohort asks for the lock, or holds it
-  phase at = phase::idle;
+  lock_phase phase = lock_phase::idle;
   bool wait = false;
   bool pushed = false;  // the last vote came by push
   bool told_in_line = false;
@@ -78,15 +78,15 @@ struct quorum_lock : engine::list_hook<quorum_lock> {
   time_point began{};            // when this attempt first asked
   time_point since{};            // when it began to ask, to agree, or to leave
   time_point won_at{};           // held: since when
-  time_point ask_others_at = engine::timer_queue::never;
+  time_point ask_others_at = timer_queue::never;
   duration pause{};         // before the others are asked again
   std::uint64_t round = 0;  // changes when an attempt or a hold ends
   std::uint32_t keepers = 0;
-  engine::timer timer;
+  conch::timer timer;
 
-  bool asks() const noexcept { return at == phase::collecting || at == phase::leaving; }
+  bool asks() const noexcept { return phase == lock_phase::collecting || phase == lock_phase::leaving; }
   /// A try whose end is not yet reported.
-  bool tries() const noexcept { return !wait && at == phase::collecting; }
+  bool tries() const noexcept { return !wait && phase == lock_phase::collecting; }
 };
 
 /// Keeps a quorum_lock alive while a function works on it, or the cohort has a place at it.

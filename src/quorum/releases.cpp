@@ -26,7 +26,7 @@ release_round::release_round(releases& q, std::size_t servers, engine::receipt* 
 
 void releases::drop(cohort_place& front) {
   --front.references;
-  if (front.references == 0 && front.at == engine::place::state::idle) on_.up.settled(front);
+  if (front.references == 0 && front.state == engine::place_state::idle) on_.up.settled(front);
 }
 
 /// Leaves nothing of this client at any server, also not at those that have not answered. With `r` the reference to the
@@ -40,8 +40,8 @@ void releases::back_out(quorum_lock& q, engine::receipt* r, std::int64_t next_fe
     f->open = 1;  // until all are on their way
     on_.timers.arm(f->timer, now + std::max<duration>(engine::milliseconds{10}, 16 * servers_.round_trip()));
   }
-  enter(*q.front, place::state::idle);
-  q.at = quorum_lock::phase::idle;
+  enter(*q.front, engine::place_state::idle);
+  q.phase = lock_phase::idle;
   q.front = nullptr;
   q.timer.cancel();
   ++q.round;
@@ -56,7 +56,7 @@ void releases::back_out(quorum_lock& q, engine::receipt* r, std::int64_t next_fe
 void releases::release_votes(quorum_lock& q, release_round* f, std::int64_t next_fence_floor, time_point now) {
   for (auto const& v : q.votes) {
     release_round::vote_release* receipt = nullptr;
-    if (f != nullptr && v->place.at != place::state::idle) {
+    if (f != nullptr && v->place.state != engine::place_state::idle) {
       receipt = &f->votes[v->from.number];
       receipt->open = true;
       receipt->vote = servers_.counts(*v);
@@ -65,7 +65,7 @@ void releases::release_votes(quorum_lock& q, release_round* f, std::int64_t next
     } else if (f != nullptr) {
       ++f->answered;
     }
-    if (v->place.at == place::state::idle) continue;
+    if (v->place.state == engine::place_state::idle) continue;
     vote_requests::give_back(*v, receipt, next_fence_floor, now);
   }
 }

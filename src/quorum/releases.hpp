@@ -35,7 +35,7 @@ struct release_round : engine::awaited {
   std::size_t votes_open = 0, votes_mine = 0;  // of the votes that were in hand
   bool begun = false;                          // all releases are on their way
   bool late = false;                           // late servers are not waited for any more
-  engine::timer timer;
+  conch::timer timer;
 };
 
 /// Gives back at all servers what was asked for or held.

@@ -15,10 +15,7 @@ namespace conch::quorum {
 class room {
  public:
   /// `resume`: asks for those that wait.
-  room(quorum_environment& on, servers& all, engine::callback resume) noexcept
-      : on_{on},
-        servers_{all},
-        next_{resume} {}
+  room(quorum_environment& on, servers& all, callback resume) noexcept : on_{on}, servers_{all}, next_{resume} {}
 
   bool has_room() const noexcept { return window_.has_room(); }
   /// Is there room, and no waiter for it?
@@ -27,7 +24,7 @@ class room {
   bool waits(quorum_lock const& q) const noexcept { return q.linked() && servers_.connected(); }
   bool has_waiting() const noexcept { return !waiting_.empty(); }
   quorum_lock& next() { return waiting_.pop_front(); }
-  void resume_soon(time_point now) { on_.timers.arm(next_, engine::in_next_turn(now)); }
+  void resume_soon(time_point now) { on_.timers.arm(next_, in_next_turn(now)); }
 
   /// From here to the answers of as many servers as are needed.
   void asked(quorum_lock& q, time_point now);
@@ -37,8 +34,8 @@ class room {
   quorum_environment& on_;
   servers& servers_;
   protocol::request_window window_;
-  engine::list<quorum_lock> waiting_;  // in the order of their asking
-  engine::timer next_;
+  list<quorum_lock> waiting_;  // in the order of their asking
+  timer next_;
 };
 
 }  // namespace conch::quorum

@@ -38,7 +38,7 @@ std::string member::why_no_vote() const {
 
 void servers::met(member& m) {
   if (m.up()) {
-    distinct_.met(m.number, {m.server->link().of_session().run, m.server->link().of_session().at});
+    distinct_.met(m.number, {m.server->link().of_session().run, m.server->link().of_session().server_address});
   } else {
     distinct_.gone(m.number);
   }
@@ -184,14 +184,14 @@ std::int64_t servers::fence_ahead(time_point now) const {
 }
 
 bool servers::counts(vote const& v) const noexcept {
-  if (v.place.at != place::state::owned) return false;
+  if (v.place.state != engine::place_state::owned) return false;
   if (!distinct_.any()) return true;
   auto const rank = [](vote const& of) {
     return std::pair{of.place.deadline, -static_cast<std::ptrdiff_t>(of.from.number)};
   };
   return std::none_of(v.in.votes.begin(), v.in.votes.end(), [&](auto const& other) {
     bool const of_same = other.get() != &v && distinct_.are_one(other->from.number, v.from.number);
-    return of_same && other->place.at == place::state::owned && rank(*other) > rank(v);
+    return of_same && other->place.state == engine::place_state::owned && rank(*other) > rank(v);
   });
 }
 

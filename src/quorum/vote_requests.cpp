@@ -14,17 +14,17 @@ void vote_requests::ask_votes(quorum_lock& q, time_point now) {
   std::uint64_t const round = q.round;
   for (auto const& v : q.votes) {
     bool const answered = v->refused && !q.wait;
-    if (v->place.at != engine::place::state::idle || v->not_before > now || answered) continue;
+    if (v->place.state != engine::place_state::idle || v->not_before > now || answered) continue;
     ask_vote(q, *v, q.wait, now);
     if (q.round != round) return;
   }
 }
 
 void vote_requests::ask_vote(quorum_lock& q, vote& v, bool wait, time_point now) {
-  BOOST_ASSERT_MSG(v.place.at == place::state::idle, "a vote is asked for twice");
+  BOOST_ASSERT_MSG(v.place.state == engine::place_state::idle, "a vote is asked for twice");
   member& m = v.from;
   if (m.same_as) {
-    v.not_before = engine::timer_queue::never;
+    v.not_before = timer_queue::never;
     return;
   }
   if (m.fresh_until > now) {
@@ -32,7 +32,7 @@ void vote_requests::ask_vote(quorum_lock& q, vote& v, bool wait, time_point now)
     return;
   }
   // Every attempt at a server has a new id; the place in line depends on the ticket.
-  bool const held = q.at == quorum_lock::phase::held;
+  bool const held = q.phase == lock_phase::held;
   v.refused = false;
   auto const claim = std::chrono::duration_cast<engine::milliseconds>(on_.settings.quorum.vote_claim);
   m.server->as_votes().ask(v.place, {q.ticket, q.floor, 0, held ? q.front : nullptr}, wait, held ? q.lease : claim,
@@ -41,7 +41,7 @@ void vote_requests::ask_vote(quorum_lock& q, vote& v, bool wait, time_point now)
 
 void vote_requests::confirm_late_votes(quorum_lock& q, time_point now) {
   for (auto const& v : q.votes) {
-    if (v->place.at != place::state::owned || v->place.confirmed) continue;
+    if (v->place.state != engine::place_state::owned || v->place.confirmed) continue;
     place* const one = &v->place;
     v->from.server->as_votes().renew({&one, 1}, now);
   }

@@ -42,9 +42,9 @@ std::string take_logins(std::string_view rest, url::shape of, std::function<void
     // elsewhere a password may contain a comma
     auto const comma = of == url::shape::list_of_servers ? hosts.find(',') : npos;
     std::string_view const one = hosts.substr(0, comma);
-    auto const at = one.rfind('@');
-    if (at != npos) to(one.substr(0, at));
-    left += one.substr(at + 1);  // npos + 1 is 0
+    auto const it = one.rfind('@');
+    if (it != npos) to(one.substr(0, it));
+    left += one.substr(it + 1);  // npos + 1 is 0
     if (comma == npos) break;
     left += ',';
     hosts.remove_prefix(comma + 1);

@@ -14,19 +14,19 @@ constexpr std::size_t most_digits = 20;  // -9223372036854775808, 18446744073709
 constexpr std::size_t longest_header = 1 + most_digits + 2;
 constexpr std::size_t shortest_header = 1 + 1 + 2;
 
-char* put_line_end(char* at) noexcept {
-  *at++ = '\r';
-  *at++ = '\n';
-  return at;
+char* put_line_end(char* to) noexcept {
+  *to++ = '\r';
+  *to++ = '\n';
+  return to;
 }
 
 // Needs longest_header bytes; returns their end.
-char* put_header(char* at, char type, std::size_t n) noexcept {
-  *at++ = type;
-  if (n >= 100) return put_line_end(std::to_chars(at, at + most_digits, n).ptr);
-  if (n >= 10) *at++ = static_cast<char>('0' + n / 10);
-  *at++ = static_cast<char>('0' + n % 10);
-  return put_line_end(at);
+char* put_header(char* to, char type, std::size_t n) noexcept {
+  *to++ = type;
+  if (n >= 100) return put_line_end(std::to_chars(to, to + most_digits, n).ptr);
+  if (n >= 10) *to++ = static_cast<char>('0' + n / 10);
+  *to++ = static_cast<char>('0' + n % 10);
+  return put_line_end(to);
 }
 
 // Has the number fewer than ten characters?

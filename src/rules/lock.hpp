@@ -125,38 +125,38 @@ std::string broken_rule(lock const& l, us now, bool passed_on = false);
 // nothing has changed.
 
 /// Takes the lock, or joins its queue (`wait`). A client that is already an owner is renewed.
-std::optional<protocol::acquire_reply> acquire(lock& l, moment const& at, protocol::acquire_command const& c);
+std::optional<protocol::acquire_reply> acquire(lock& l, moment const& when, protocol::acquire_command const& c);
 
 /// Takes a mutex if it is free and has no waiters, and renews it if it is the sender's. 0: neither; else the fence.
-std::int64_t take(lock& l, moment const& at, protocol::attempt const& c);
+std::int64_t take(lock& l, moment const& when, protocol::attempt const& c);
 
 /// Takes over what `origin` has, with its fence.
-std::optional<protocol::acquire_reply> adopt(lock& l, moment const& at, protocol::acquire_command const& c);
+std::optional<protocol::acquire_reply> adopt(lock& l, moment const& when, protocol::acquire_command const& c);
 
 /// Gives the lock back, or leaves the line. What is free goes to the first in line.
-std::optional<protocol::release_reply> release(lock& l, moment const& at, protocol::release_command const& c);
+std::optional<protocol::release_reply> release(lock& l, moment const& when, protocol::release_command const& c);
 
 /// True: the lock is the sender's, and its lease is at least as long as that from now on. A claim becomes a hold.
-bool renew(lock& l, moment const& at, protocol::renewal const& c, bool of_mutex);
+bool renew(lock& l, moment const& when, protocol::renewal const& c, bool of_mutex);
 
 /// The same for a vote. No fence from now on is at or below its floor.
-protocol::renew_reply::one confirm(lock& l, moment const& at, protocol::renewal const& c, bool keep_fence);
+protocol::renew_reply::one confirm(lock& l, moment const& when, protocol::renewal const& c, bool keep_fence);
 
 /// Takes the lock from its owners, or from one of them, notifies them, and passes it on.
-protocol::order_reply force(lock& l, moment const& at, protocol::force_command const& c);
+protocol::order_reply force(lock& l, moment const& when, protocol::force_command const& c);
 
 /// Asks the owners, or one of them, to let the lock go.
-protocol::order_reply request(lock& l, moment const& at, protocol::request_command const& c);
+protocol::order_reply request(lock& l, moment const& when, protocol::request_command const& c);
 
 /// Sets the limit of a semaphore. Nothing is taken away.
-std::optional<protocol::order_reply> set_limit(lock& l, moment const& at, protocol::limit_command const& c);
+std::optional<protocol::order_reply> set_limit(lock& l, moment const& when, protocol::limit_command const& c);
 
 /// Is the lock free? Otherwise the sender is notified when it is.
-protocol::watch_reply watch(lock& l, moment const& at, protocol::watch_command const& c);
+protocol::watch_reply watch(lock& l, moment const& when, protocol::watch_command const& c);
 
 /// True: it watched.
-bool unwatch(lock& l, moment const& at, protocol::unwatch_command const& c);
+bool unwatch(lock& l, moment const& when, protocol::unwatch_command const& c);
 
-engine::lock_report inspect(lock& l, moment const& at);
+engine::lock_report inspect(lock& l, moment const& when);
 
 }  // namespace conch::rules

@@ -4,7 +4,7 @@
 #include "base/asio_compat.hpp"
 #include "base/random.hpp"
 #include "base/url_text.hpp"
-#include "cohort/backend.hpp"
+#include "engine/backend.hpp"
 #include "protocol/transport.hpp"
 #include "servers/probe.hpp"
 #include "servers/urls.hpp"
@@ -22,11 +22,13 @@
 #include <string_view>
 #include <vector>
 
-namespace conch::engine {
-class backend_events;
+namespace conch {
 class log_sink;
 class timer_queue;
-}  // namespace conch::engine
+namespace engine {
+class backend_events;
+}
+}  // namespace conch
 
 // What a kind of server gives to the rest of conch, which knows no kind by name: the schemes of its URLs, and targets
 // made from them. Each room of a kind has a scheme.cpp; the registry has the list of them.
@@ -38,15 +40,15 @@ struct lent {
   std::string const& client_id;
   host& shell;
   asio::any_io_executor const& on;  // for the transports; a strand, unless config::single_threaded
-  engine::timer_queue& timers;
+  timer_queue& timers;
   engine::backend_events& up;
-  engine::log_sink& log;
+  log_sink& log;
   statistics& stats;
 };
 
 /// The backend of a client, and the transports to its servers. Used with the client locked.
 struct deployment {
-  std::unique_ptr<engine::entropy> nonces{};
+  std::unique_ptr<entropy> nonces{};
   std::vector<std::unique_ptr<way>> ways{};
   std::unique_ptr<engine::backend> backend{};
 };
@@ -84,7 +86,7 @@ class target {
 };
 
 /// For what asks this target.
-std::unique_ptr<engine::entropy> nonces_for(target const& t);
+std::unique_ptr<entropy> nonces_for(target const& t);
 
 /// The deployment of a target that has a transport.
 CONCH_API deployment make_single(target const& t, lent const& client);

@@ -8,7 +8,7 @@
 
 namespace conch::servers {
 
-std::unique_ptr<engine::entropy> nonces_for(target const& t) {
+std::unique_ptr<entropy> nonces_for(target const& t) {
   if (t.needs_nonces()) return std::make_unique<detail::system_entropy>();
   return std::make_unique<detail::no_entropy>();
 }

@@ -1,7 +1,7 @@
 #include "chaos/server_nemesis.hpp"
 
 #include "chaos/role_watch.hpp"
-#include "cohort/backend.hpp"
+#include "engine/backend.hpp"
 #include "protocol/wire.hpp"
 
 #include <csignal>

@@ -9,7 +9,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using kind = run_plan::order::kind;
-using state = run_plan::state;
+using state = run_state;
 using orders = run_plan::orders;
 
 constexpr int hup = 1, interrupt = 2, kill = 9, usr1 = 10, term = 15, cont = 18;
@@ -78,10 +78,10 @@ TEST(RunPlan, PassesSignalsOnAndEndsTheGroupAtTheSecondThatMeansAnEnd) {
   EXPECT_EQ(p.signalled(usr1, false, at(0s)), (orders{{kind::signal_group, usr1}}));
   EXPECT_EQ(p.signalled(usr1, false, at(0s)), (orders{{kind::signal_group, usr1}}));
   EXPECT_EQ(p.signalled(interrupt, true, at(0s)), (orders{{kind::signal_group, interrupt}}));
-  EXPECT_EQ(p.at(), state::running);
+  EXPECT_EQ(p.state(), state::running);
   EXPECT_EQ(p.signalled(hup, true, at(1s)),
             (orders{{kind::signal_group, hup}, {kind::signal_group, term}, {kind::kill_at, 0, at(1500ms)}}));
-  EXPECT_EQ(p.at(), state::ending);
+  EXPECT_EQ(p.state(), state::ending);
   EXPECT_EQ(p.signalled(usr1, false, at(1s)), (orders{{kind::signal_group, usr1}}));
   EXPECT_EQ(p.signalled(interrupt, true, at(1100ms)), kill_now);
   EXPECT_EQ(p.signalled(interrupt, true, at(1100ms)), nothing);
@@ -142,7 +142,7 @@ TEST(RunPlan, StopsWithTheChildAndLetsItGoOnOnlyIfTheLockIsHeld) {
   EXPECT_EQ(p.child_suspended(), (orders{{kind::suspend}}));
   EXPECT_EQ(p.resumed(), (orders{{kind::check}}));
   EXPECT_EQ(p.checked(true), (orders{{kind::signal_group, cont}}));
-  EXPECT_EQ(p.at(), state::running);
+  EXPECT_EQ(p.state(), state::running);
   EXPECT_EQ(p.resumed(), nothing);
 
   p.child_suspended();

@@ -5,7 +5,7 @@
 // chooses whether the greeting is in the stream, the others in what pieces the stream comes, and goes out. The next
 // four bytes are what the program does between two messages; the rest is the stream.
 
-#include "cohort/cohort.hpp"
+#include "engine/cohort.hpp"
 #include "protocol/server.hpp"
 #include "resp/decoder.hpp"
 #include "servers/redis/connection_fsm.hpp"
@@ -35,7 +35,7 @@ void require(bool holds, char const* what) {
 }
 
 /// The ids of the corpus: 1, 2, 3 ...
-struct no_nonces final : engine::entropy {
+struct no_nonces final : entropy {
   std::uint64_t next() override { return 0; }
 };
 
@@ -50,7 +50,7 @@ redis::address server_address() {
 }
 
 /// What src/servers/redis/connection does with one connection, without sockets.
-class session final : engine::acquisition_events, protocol::wire, protocol::wire_events, engine::log_sink {
+class session final : engine::acquisition_events, protocol::wire, protocol::wire_events, log_sink {
  public:
   session()
       : cohort_{settings_, timers_, *this, stats_},
@@ -210,11 +210,11 @@ class session final : engine::acquisition_events, protocol::wire, protocol::wire
         cohort_.release(*c, now_);
       }
     }
-    for (int i = 0; i < 5000 && timers_.next() != engine::timer_queue::never; ++i) {
+    for (int i = 0; i < 5000 && timers_.next() != timer_queue::never; ++i) {
       now_ = std::max(now_, timers_.next());
       cohort_.tick(now_);
     }
-    require(timers_.next() == engine::timer_queue::never, "a timer runs forever");
+    require(timers_.next() == timer_queue::never, "a timer runs forever");
     for (auto const& c : callers_) {
       require(c->told, "an acquire that nobody answered");
       require(!c->held || c->released, "a release that nobody answered");
@@ -259,7 +259,7 @@ class session final : engine::acquisition_events, protocol::wire, protocol::wire
   resp::decoder written_;
   statistics stats_;
   no_nonces nonces_;
-  engine::timer_queue timers_;
+  timer_queue timers_;
   std::vector<std::unique_ptr<caller>> callers_;
   engine::cohort cohort_;
   protocol::server remote_;

@@ -86,7 +86,7 @@ std::span<kind_of_world const> every_world() {
 std::uint64_t digest_of(kind_of_world const& w, std::uint64_t seed) {
   digest d;
   // What an earlier schedule of another world has set for this thread.
-  engine::in_one_turn = 1'000;
+  in_one_turn = 1'000;
   use_small_steps(false);
   outcome o;
   {

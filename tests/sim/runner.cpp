@@ -17,7 +17,7 @@ namespace conch::sim {
 
 outcome run_plan(plan const& p, bool traced) {
   outcome result;
-  engine::in_one_turn = p.steps_in_one_turn;
+  in_one_turn = p.steps_in_one_turn;
   auto const w = std::make_unique<world>(p, traced);
   try {
     w->run();

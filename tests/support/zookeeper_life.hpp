@@ -5,7 +5,7 @@
 #include "base/duration_text.hpp"
 #include "base/timer_queue.hpp"
 #include "base/turns.hpp"
-#include "cohort/backend.hpp"
+#include "engine/backend.hpp"
 #include "net/lifecycle.hpp"
 #include "servers/zookeeper/wire.hpp"
 
@@ -31,11 +31,11 @@ class life_in_test final : net::role {
     ~outside() = default;
   };
 
-  life_in_test(config const& settings, std::uint64_t seed, engine::timer_queue& timers, outside& o)
+  life_in_test(config const& settings, std::uint64_t seed, timer_queue& timers, outside& o)
       : timers_{timers},
         outside_{o},
         life_{settings, *this, seed, {.path = "a server"}},
-        timer_{this, engine::call<&life_in_test::due>} {}
+        timer_{this, call<&life_in_test::due>} {}
 
   void want(time_point now) {
     (void)life_.want();
@@ -78,7 +78,7 @@ class life_in_test final : net::role {
     for (log_line const& one : life_.take_log()) outside_.note(one);
     if (todo.sleep && todo.until == time_point::max()) timer_.cancel();
     else if (todo.sleep)
-      timers_.arm(timer_, life_.at() == net::lifecycle::state::pausing ? engine::in_next_turn(todo.until) : todo.until);
+      timers_.arm(timer_, life_.state() == net::connection_state::pausing ? in_next_turn(todo.until) : todo.until);
     if (todo.connect) outside_.dial();
   }
 
@@ -93,10 +93,10 @@ class life_in_test final : net::role {
     return {};
   }
 
-  engine::timer_queue& timers_;
+  timer_queue& timers_;
   outside& outside_;
   net::lifecycle life_;
-  engine::timer timer_;
+  timer timer_;
   bool has_ended_ = false;
   fault what_ = fault::none;
   std::string why_;

@@ -76,7 +76,7 @@ struct random_world {
     return {};
   }
 
-  engine::random_numbers random;
+  random_numbers random;
   machine m;
   texts all;
   std::vector<habit> habits;

@@ -1,5 +1,5 @@
 // The text of a hold between two clients.
-#include "cohort/detached.hpp"
+#include "engine/detached.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 // tables: an input (a request, an answer, a push, "it is now t"), then the on_wire and events it led to, as texts.
 #pragma once
 
-#include "cohort/cohort.hpp"
+#include "engine/cohort.hpp"
 #include "protocol/server.hpp"
 
 #include <gtest/gtest.h>

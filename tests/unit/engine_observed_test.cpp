@@ -253,10 +253,10 @@ TEST_F(EngineObservedAnyhow, EachAcquireAndEachHoldHasOneEnd) {
           if (any != nullptr) cancel(*any, static_cast<cancel_type>(roll(3)));
           break;
         case 5:
-          if (any != nullptr && any->at == acquisition::phase::holding) release(*any);
+          if (any != nullptr && any->phase == acquisition_phase::holding) release(*any);
           break;
         case 6:
-          if (any != nullptr && any->at == acquisition::phase::holding)
+          if (any != nullptr && any->phase == acquisition_phase::holding)
             roll(2) == 0 ? detach(*any) : cohort->abandon(*any, now);
           break;
         case 7:

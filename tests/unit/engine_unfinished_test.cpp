@@ -129,7 +129,7 @@ TEST_F(EngineUnfinished, WhoIsGrantedAPermitSeesToTheOthers) {
   EXPECT_EQ(received(), texts{granted("a", 100)});
   EXPECT_EQ(sent(), texts{"release L 2 permit 1 of 3"}) << "of an id that was never used";
   removed();
-  EXPECT_EQ(a.at, acquisition::phase::holding);
+  EXPECT_EQ(a.phase, acquisition_phase::holding);
 }
 
 TEST_F(EngineUnfinished, AnOrderGoesOnWhereItIsTold) {

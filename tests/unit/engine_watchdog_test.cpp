@@ -575,7 +575,7 @@ TEST_F(EngineWatchdog, StopsRenewingAfterMaxHold) {
   EXPECT_LT(last - begin, 60s);
   EXPECT_GE(now - begin, 60s - 500ms);
   EXPECT_LE(now - begin, 60s + 30s) << "at most one lease later";
-  EXPECT_EQ(a.at, acquisition::phase::lost);
+  EXPECT_EQ(a.phase, acquisition_phase::lost);
 }
 
 TEST_F(EngineWatchdog, DoesNotRenewPastMaxHoldAfterAReconnectEither) {

@@ -1,6 +1,6 @@
 // The rules of a lock that its owner may acquire again: which acquire nests, is refused, asks the server or waits, and
 // what a level's end leaves.
-#include "cohort/levels.hpp"
+#include "engine/levels.hpp"
 
 #include <gtest/gtest.h>
 

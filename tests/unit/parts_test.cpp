@@ -90,7 +90,7 @@ struct composed {
 
 std::vector<composed> const& all_composed() {
   static std::vector<composed> const all{{"server.md", "protocol/server/", true},
-                                         {"cohort.md", "cohort/", false},
+                                         {"cohort.md", "engine/", false},
                                          {"quorum.md", "quorum/", false},
                                          {"queue.md", "servers/zookeeper/queue/", true}};
   return all;

@@ -139,7 +139,7 @@ class QuorumDoubles : public ::testing::Test {
   }
   void meet_one(world& w, std::size_t i, int server) {
     protocol::session s{1, "here", w.server_us(i), w.now, std::to_string(server) + run_a, 100h};
-    s.at = "10.0.0." + std::to_string(i);
+    s.server_address = "10.0.0." + std::to_string(i);
     w.servers[i]->receiver().connected_as(s, w.now);
     while (!w.wires[i]->unanswered.empty() && w.wires[i]->unanswered.front().what == "other")
       w.answer(i, {1, 0, w.server_us(i)});

@@ -2,7 +2,7 @@
 
 // A lock over several servers between a cohort and wires that only write down what they are told.
 
-#include "cohort/cohort.hpp"
+#include "engine/cohort.hpp"
 #include "quorum/quorum.hpp"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace conch::quorum::test {
 using namespace std::chrono_literals;
 using engine::milliseconds;
 
-struct no_nonces final : engine::entropy {
+struct no_nonces final : entropy {
   std::uint64_t next() override { return 0; }
 };
 
@@ -53,7 +53,7 @@ struct wire_to_one final : protocol::wire {
   }
 };
 
-class world final : public engine::acquisition_events, public engine::log_sink {
+class world final : public engine::acquisition_events, public log_sink {
  public:
   /// `connected`: the first of the servers.
   explicit world(std::size_t n, config c = {}, std::size_t connected = most_servers) : settings{std::move(c)} {
@@ -145,7 +145,7 @@ class world final : public engine::acquisition_events, public engine::log_sink {
   time_point now = begin;
   int ticks = 0;
   statistics stats;
-  engine::timer_queue timers;
+  timer_queue timers;
   no_nonces nonces;
   std::vector<std::unique_ptr<engine::acquisition>> callers;
   std::vector<std::unique_ptr<wire_to_one>> wires;

@@ -25,9 +25,9 @@ struct room {
 std::vector<room> const& rooms() {
   static std::vector<room> const table{
       {"base", {}},
-      {"cohort", {"base"}},
-      {"protocol", {"base", "cohort"}},
-      {"quorum", {"base", "cohort", "protocol"}},
+      {"engine", {"base"}},
+      {"protocol", {"base", "engine"}},
+      {"quorum", {"base", "engine", "protocol"}},
       {"resp", {}},
       {"net", {"base", "protocol/wire.hpp", "protocol/transport.hpp"}},
       {"servers/redis",
@@ -37,10 +37,10 @@ std::vector<room> const& rooms() {
       {"servers/memory",
        {"base", "rules", "servers", "protocol/wire.hpp", "protocol/replies.hpp", "protocol/transport.hpp"}},
       {"servers/zookeeper",
-       {"base", "cohort", "net", "protocol/wire.hpp", "protocol/drift.hpp", "protocol/request_window.hpp", "servers",
+       {"base", "engine", "net", "protocol/wire.hpp", "protocol/drift.hpp", "protocol/request_window.hpp", "servers",
         "conch/named_lock.hpp"}},
       {"servers",
-       {"base", "cohort/backend.hpp", "protocol/server.hpp", "protocol/transport.hpp", "conch/named_lock.hpp"}},
+       {"base", "engine/backend.hpp", "protocol/server.hpp", "protocol/transport.hpp", "conch/named_lock.hpp"}},
       {"registry",
        {"base", "quorum", "servers", "servers/redis/scheme.hpp", "servers/memory/scheme.hpp",
         "servers/zookeeper/scheme.hpp"}},
@@ -49,7 +49,7 @@ std::vector<room> const& rooms() {
         "protocol/shortest_lease.hpp", "protocol/wire.hpp", "protocol/transport.hpp", "registry/registry.hpp",
         "servers"}},
       {"client",
-       {"base", "cohort", "protocol/wire.hpp", "protocol/transport.hpp", "servers/scheme.hpp",
+       {"base", "engine", "protocol/wire.hpp", "protocol/transport.hpp", "servers/scheme.hpp",
         "registry/registry.hpp"}},
       {"cli",
        {"conch/", "base/readable.hpp", "base/log_line.hpp", "base/duration_text.hpp",
@@ -63,7 +63,7 @@ std::vector<std::string> const without_io{"base/address_choice",
                                           "base/connection_log",
                                           "base/endpoint",
                                           "base/url_text",
-                                          "cohort/",
+                                          "engine/",
                                           "protocol/",
                                           "quorum/",
                                           "resp/",
@@ -111,7 +111,7 @@ std::map<std::string, std::string, std::less<>> const public_headers{
     {"conch/error.hpp", "base"},      {"conch/log.hpp", "base"},
     {"conch/observer.hpp", "base"},   {"conch/stats.hpp", "base"},
     {"conch/version.hpp", "base"},    {"conch/guard.hpp", "base"},
-    {"conch/detail/api.hpp", "base"}, {"conch/detail/multi_plan.hpp", "cohort"}};
+    {"conch/detail/api.hpp", "base"}, {"conch/detail/multi_plan.hpp", "engine"}};
 
 using source_files = std::map<std::string, std::vector<std::string>>;  // what each file includes
 
@@ -289,13 +289,13 @@ TEST(Rooms, TellAForbiddenInclude) {
     std::string file, text;
   };
   for (auto const& [file, text] : {
-           example{"cohort/engine.cpp", "#include \"protocol/wire.hpp\""},
+           example{"engine/engine.cpp", "#include \"protocol/wire.hpp\""},
            {"protocol/server.cpp", "#include \"quorum/quorum.hpp\""},
            {"protocol/wire.hpp", "  #  include  \"servers/redis/codec.hpp\"  // why"},
            {"quorum/votes.cpp", "#include \"resp/decoder.hpp\""},
            {"servers/redis/connection.hpp", "#include \"client/core.hpp\""},
            {"servers/redis/connection.cpp", "#include \"protocol/server.hpp\""},
-           {"servers/redis/connection.cpp", "#include \"cohort/backend.hpp\""},
+           {"servers/redis/connection.cpp", "#include \"engine/backend.hpp\""},
            {"servers/memory/connection.cpp", "#include \"servers/redis/codec.hpp\""},
            {"servers/memory/store.cpp", "#include <conch/mutex.hpp>"},
            {"client/core.cpp", "#include \"servers/redis/connection.hpp\""},
@@ -335,12 +335,12 @@ TEST(Rooms, NoMessageSendsItsReaderToAPageOfTheTree) {
 }
 
 TEST(Rooms, TellAWayToAsioThroughOtherFiles) {
-  source_files const files{{"cohort/a.hpp", {"base/b.hpp"}}, {"base/b.hpp", {"conch/c.hpp"}}};
+  source_files const files{{"engine/a.hpp", {"base/b.hpp"}}, {"base/b.hpp", {"conch/c.hpp"}}};
   std::set<std::string> seen;
-  EXPECT_EQ(way_to_io(files, {{"conch/c.hpp", {"vector", "boost/asio/post.hpp"}}}, "cohort/a.hpp", seen),
-            "cohort/a.hpp -> base/b.hpp -> conch/c.hpp -> boost/asio/post.hpp");
+  EXPECT_EQ(way_to_io(files, {{"conch/c.hpp", {"vector", "boost/asio/post.hpp"}}}, "engine/a.hpp", seen),
+            "engine/a.hpp -> base/b.hpp -> conch/c.hpp -> boost/asio/post.hpp");
   seen.clear();
-  EXPECT_EQ(way_to_io(files, {}, "cohort/a.hpp", seen), "");
+  EXPECT_EQ(way_to_io(files, {}, "engine/a.hpp", seen), "");
 }
 
 }  // namespace

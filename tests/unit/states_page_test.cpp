@@ -1,8 +1,8 @@
 // docs/design/states.md against the tables of the code.
 
 #include <base/states.hpp>
-#include <cohort/backend.hpp>
-#include <cohort/cohort.hpp>
+#include <engine/backend.hpp>
+#include <engine/cohort.hpp>
 #include <net/lifecycle.hpp>
 
 #include <gtest/gtest.h>

@@ -203,7 +203,7 @@ class zookeeper_test : public ::testing::Test,
   }
 
   config settings;
-  engine::timer_queue timers;
+  timer_queue timers;
   statistics counted;
   time_point now{1000s};
   std::int64_t zxid = 1;

@@ -25,7 +25,7 @@ class ZookeeperSession : public zookeeper_test {
     take_told();
   }
   void own_rights(std::vector<right> all) { answer({zxid, status::ok, rights{std::move(all)}}); }
-  bool is_granted() { return at("a").at == engine::place::state::owned; }
+  bool is_granted() { return at("a").state == engine::place_state::owned; }
   void renew() {
     engine::place* const one = &at("a");
     line->renew({&one, 1}, now);

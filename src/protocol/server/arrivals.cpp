@@ -77,22 +77,22 @@ void arrivals::forget_unanswered() {
   auto batch_of_tries = gone.tries.begin();
   gone.all.for_each([&](in_flight const& r) {
     if (r.what == request_kind::acquire && !r.moved) {
-      asks_.went_unanswered(*r.at, r.id, r.written);
-      asks_.may_ask_again(*r.at);
+      asks_.went_unanswered(*r.place, r.id, r.written);
+      asks_.may_ask_again(*r.place);
     }
     if (r.what != request_kind::acquire_all) return;
     for (tried const& one : batch_of_tries->in_script) {
-      if (!one.moved) asks_.went_unanswered(*one.at, one.id, r.written);
+      if (!one.moved) asks_.went_unanswered(*one.place, one.id, r.written);
     }
     ++batch_of_tries;
   });
   gone.all.for_each([&](in_flight const& r) {
-    if (r.at != nullptr) on_.all.drop(*r.at);
+    if (r.place != nullptr) on_.all.drop(*r.place);
   });
   for (renewal_batch const& batch : gone.renewals) renews_.went_unanswered(batch);
   for (try_batch const& batch : gone.tries) {
-    for (tried const& one : batch.in_script) on_.all.drop(*one.at);
-    for (tried const& one : batch.later) on_.all.drop(*one.at);
+    for (tried const& one : batch.in_script) on_.all.drop(*one.place);
+    for (tried const& one : batch.later) on_.all.drop(*one.place);
   }
 }
 

@@ -52,9 +52,9 @@ void asking::take_fault(place& p, answer const& a, time_point now) {
 }
 
 void asking::ask(place& p, bool wait, milliseconds lease, time_point now) {
-  BOOST_ASSERT_MSG(p.at == place::state::idle, "a place asks that is not idle");
+  BOOST_ASSERT_MSG(p.state == place_state::idle, "a place asks that is not idle");
   owed_.drop_kick(p);
-  enter(p, place::state::asking);
+  enter(p, place_state::asking);
   p.wait = wait;
   p.lease = lease;
   ids_.forget(p);
@@ -121,14 +121,14 @@ std::vector<place*> asking::take_gathered() noexcept {
 }
 
 void asking::ask_once_more(place& p, retry_reason why, time_point now) {
-  if (p.at != place::state::asking && p.at != place::state::in_line) return;
+  if (p.state != place_state::asking && p.state != place_state::in_line) return;
   if (p.written && !p.waiting.postponed) on_.env.up.asked_again(p, why, now);
   if (may_repeat() && !p.waiting.postponed) send(p, false, now);
   else on_.all.postpone(p);
 }
 
 void asking::answered(in_flight const& r, answer const& a, time_point now) {
-  place& p = *r.at;
+  place& p = *r.place;
   // The reply counts also where no caller waits for it any more.
   acquire_reply const reply = read_acquire(a, r.proposal);
   if (r.moved) {
@@ -138,8 +138,8 @@ void asking::answered(in_flight const& r, answer const& a, time_point now) {
   }
   if (a.what == fault::none) p.heir.checked_until(r.written);
   if (reply.passed_on) owed_.passed_on(p, r.lease, now);
-  if (p.id == r.id && p.at != place::state::idle) {  // an answer for any other id grants nothing
-    bool const waits = p.at == place::state::asking || p.at == place::state::in_line;
+  if (p.id == r.id && p.state != place_state::idle) {  // an answer for any other id grants nothing
+    bool const waits = p.state == place_state::asking || p.state == place_state::in_line;
     // that request is sent once more
     p.waiting.asks_again = p.waiting.asks_again && waits && a.what == fault::no_script;
     if (a.what == fault::no_script) {
@@ -166,9 +166,9 @@ void asking::take_result(place& p, in_flight const& r, acquire_reply const& repl
       return;
     case kind::queued:
       p.waiting.by_push = false;
-      if (p.at == place::state::owned) {
+      if (p.state == place_state::owned) {
         held_.lose_and_give_back(p, now);  // the pushed claim has ended, and the request has queued us again
-      } else if (p.at == place::state::leaving) {
+      } else if (p.state == place_state::leaving) {
         p.waiting.ticket = reply.ticket;
       } else {
         stand_in_line(p, reply.left_ms, reply.ticket, now);
@@ -176,7 +176,7 @@ void asking::take_result(place& p, in_flight const& r, acquire_reply const& repl
       }
       return;
     case kind::busy:
-      if (p.at == place::state::leaving) return;  // the answer to its leave follows
+      if (p.state == place_state::leaving) return;  // the answer to its leave follows
       if (p.waiting.late_since != time_point{} && owed_.owes(p)) {
         // Perhaps by its own grant that came too late, of which the release was not carried out before.
         on_.env.timers.arm(p.check, on_.pause.again_at(now));
@@ -193,9 +193,9 @@ void asking::take_result(place& p, in_flight const& r, acquire_reply const& repl
     case kind::too_late: ask_once_more(p, retry_reason::server_busy, now); return;
     case kind::unfinished:
       // The next script continues. A place that is leaving learns the result from the answer to its leave.
-      if (p.at == place::state::owned) {
+      if (p.state == place_state::owned) {
         held_.lose_and_give_back(p, now);  // as when queued
-      } else if (p.at == place::state::leaving) {
+      } else if (p.state == place_state::leaving) {
         p.waiting.ticket = reply.ticket;
       } else {
         p.waiting.ticket = p.wait ? reply.ticket : p.waiting.ticket;
@@ -211,12 +211,12 @@ void asking::take_grant(place& p, grant const& g, time_point now) {
     refuse_grant(p, to_error(fault::malformed, "its last fence leaves no room for another"), now);
     return;
   }
-  if (p.at != place::state::owned && !has_segment(p.permit, g.segment)) {
+  if (p.state != place_state::owned && !has_segment(p.permit, g.segment)) {
     refuse_grant(p, no_such_segment(p, g.segment), now);
     return;
   }
   time_point const deadline = g.from + g.lease - drift_of(g.lease);
-  if (p.at == place::state::owned) return held_.heard_again(p, g.fence, g.from, deadline, g.confirmed, now);
+  if (p.state == place_state::owned) return held_.heard_again(p, g.fence, g.from, deadline, g.confirmed, now);
   if (deadline <= now) return give_back_late(p, now);
   held_.begin(p, g, deadline, now);
 }
@@ -224,7 +224,7 @@ void asking::take_grant(place& p, grant const& g, time_point now) {
 /// The grant is too old to be used. It is given back, and the lock is asked for anew.
 void asking::give_back_late(place& p, time_point now) {
   bool const wait = p.wait;
-  bool const asked = p.at != place::state::leaving;
+  bool const asked = p.state != place_state::leaving;
   milliseconds const again = p.lease;
   time_point const since = p.waiting.late_since == time_point{} ? now : p.waiting.late_since;
   if (asked && !wait && now - since >= on_.env.settings.offline_timeout) {
@@ -247,9 +247,9 @@ void asking::give_back_late(place& p, time_point now) {
 /// The grant cannot be used: no token can be made of its fence, or the lock has no such segment. This fails only this
 /// lock, and the grant is given back.
 void asking::refuse_grant(place& p, error_code why, time_point now) {
-  if (p.at == place::state::owned) {
+  if (p.state == place_state::owned) {
     held_.lose_and_give_back(p, now);
-  } else if (p.at == place::state::leaving) {
+  } else if (p.state == place_state::leaving) {
     owed_.owe(p, p.id, nullptr, now);
     places::end(p);
     on_.env.up.left(p, now);
@@ -260,7 +260,7 @@ void asking::refuse_grant(place& p, error_code why, time_point now) {
 }
 
 void asking::stand_in_line(place& p, std::int64_t left_ms, std::int64_t ticket, time_point now) {
-  enter(p, place::state::in_line);
+  enter(p, place_state::in_line);
   p.waiting.ticket = ticket;
   milliseconds const left{std::clamp<std::int64_t>(left_ms, 0, engine::longest_lease_ms)};
   p.waiting.listed_until = now + left + p.lease;
@@ -288,14 +288,14 @@ time_point asking::check_after(place const& p, milliseconds told, time_point now
 std::string asking::trouble_of(place const& p) const {
   // also of a wait that has just ended: until it asks anew
   bool const in_trouble = p.waiting.trouble_since != time_point{};
-  if (p.at == place::state::owned || (p.at == place::state::idle && !in_trouble)) return {};
+  if (p.state == place_state::owned || (p.state == place_state::idle && !in_trouble)) return {};
   if (!on_.link.connected()) return on_.link.why_not_connected();
-  if (p.at == place::state::asking && !p.written) {
+  if (p.state == place_state::asking && !p.written) {
     return "others of this client are asked for before it, and the server has not answered all of them yet";
   }
   // The server answered "later", or a new connection asks again.
   if (in_trouble) return on_.link.noted().empty() ? on_.link.trouble() : on_.link.noted();
-  return p.at == place::state::asking ? "the server has not answered yet" : "";
+  return p.state == place_state::asking ? "the server has not answered yet" : "";
 }
 
 /// It is timed_out while the server answers, and while a first attempt to connect has not lasted for longer than is
@@ -316,7 +316,7 @@ void asking::be_patient(place& p, time_point now) {
 }
 
 void asking::due(place& p, time_point now) {
-  if (p.at == place::state::leaving) {
+  if (p.state == place_state::leaving) {
     // There was no answer within the command time-out, perhaps on several connections. A clean-up continues with the
     // leave, and a new waiter may ask anew.
     places::end(p);
@@ -324,7 +324,7 @@ void asking::due(place& p, time_point now) {
     on_.env.up.left(p, now);
     return;
   }
-  if (p.at != place::state::asking && p.at != place::state::in_line) return;
+  if (p.state != place_state::asking && p.state != place_state::in_line) return;
   if (!on_.link.connected()) {
     be_patient(p, on_.link.lost_at());  // resume_backlog may not have come to it since the connection ended
     if (p.check.at() > now) return;
@@ -332,7 +332,7 @@ void asking::due(place& p, time_point now) {
     fail(p, make_error_code(errc::unreachable, trouble_of(p)), now);
     return;
   }
-  bool const stands = p.at == place::state::in_line;
+  bool const stands = p.state == place_state::in_line;
   if (stands) ++on_.env.stats.safety_checks;
   ask_once_more(p, stands ? retry_reason::safety_check : retry_reason::server_busy, now);
 }
@@ -340,7 +340,7 @@ void asking::due(place& p, time_point now) {
 /// Asks again under the same id. This renews the grant if it is ours, and leaves us in our place in line if not. It is
 /// asked once, whatever the number of pushes.
 void asking::ask_because_of_push(place& p, time_point now) {
-  if (p.at == place::state::leaving || !on_.link.connected()) return;
+  if (p.state == place_state::leaving || !on_.link.connected()) return;
   if (std::exchange(p.waiting.asks_again, true)) return;
   ask_once_more(p, retry_reason::push_doubted, now);
 }
@@ -351,14 +351,14 @@ void asking::ask_unheard(place& p, time_point now) {
 }
 
 void asking::leave_unless_granted(place& p, time_point now) {
-  BOOST_ASSERT_MSG(p.at == place::state::asking || p.at == place::state::in_line, "only a wait is left");
+  BOOST_ASSERT_MSG(p.state == place_state::asking || p.state == place_state::in_line, "only a wait is left");
   if (!p.written) {
     places::end(p);
     owed_.look_after(p, p.id, now);
     on_.env.up.left(p, now);
     return;
   }
-  enter(p, place::state::leaving);
+  enter(p, place_state::leaving);
   p.check.cancel();
   if (on_.link.connected()) {
     send_leave(p, now);
@@ -373,7 +373,7 @@ void asking::send_leave(place& p, time_point now) {
 }
 
 void asking::send_leave(place& p, bool with_source, time_point now) {
-  BOOST_ASSERT_MSG(p.at == place::state::leaving, "only what leaves says so");
+  BOOST_ASSERT_MSG(p.state == place_state::leaving, "only what leaves says so");
   on_.link.tell(p);
   ++on_.env.stats.scripts;
   p.asks_for_lease();
@@ -385,7 +385,7 @@ void asking::send_leave(place& p, bool with_source, time_point now) {
 
 void asking::leave_answered(in_flight const& r, answer const& a, time_point now) {
   using kind = release_reply::kind;
-  place& p = *r.at;
+  place& p = *r.place;
   release_reply const reply = read_release(a, false, static_cast<bool>(p.permit));
   if (r.moved) {
     if (reply.what != kind::malformed) on_.link.clock().sample(r.written, reply.server_us, now);
@@ -395,12 +395,12 @@ void asking::leave_answered(in_flight const& r, answer const& a, time_point now)
   bool const handed_over = reply.passed_on && reply.more_in_line;
   if (left) p.heir.checked_until(r.written);
   if (handed_over) owed_.passed_on(p, r.lease, now);
-  if (p.id == r.id && (p.at == place::state::leaving || p.at == place::state::owned)) {
-    if (a.what == fault::no_script && p.at == place::state::leaving) {
+  if (p.id == r.id && (p.state == place_state::leaving || p.state == place_state::owned)) {
+    if (a.what == fault::no_script && p.state == place_state::leaving) {
       send_leave(p, on_.sent.source_is_due(r), now);
     } else if (reply.what == kind::malformed) {
       if (a.what == fault::none) on_.link.drop("invalid answer of the release script");
-      if (p.at == place::state::leaving) {
+      if (p.state == place_state::leaving) {
         owed_.owe(p, p.id, nullptr, now);
         places::end(p);
         on_.env.up.left(p, now);
@@ -408,7 +408,7 @@ void asking::leave_answered(in_flight const& r, answer const& a, time_point now)
     } else if (reply.what == kind::still_owned) {
       on_.link.clock().sample(r.written, reply.server_us, now);
       take_grant(p, {reply.fence, reply.segment, r.written, r.lease, p.vote.terms.ticket == 0, p.waiting.by_push}, now);
-    } else if (p.at == place::state::owned) {
+    } else if (p.state == place_state::owned) {
       held_.lose(p, now);
     } else {
       on_.link.clock().sample(r.written, reply.server_us, now);
@@ -427,7 +427,7 @@ void asking::leave_answered(in_flight const& r, answer const& a, time_point now)
 }
 
 void asking::give_up(place& p, receipt* r, time_point now) {
-  BOOST_ASSERT_MSG(p.at != place::state::idle && p.at != place::state::owned, "only a wait is given up");
+  BOOST_ASSERT_MSG(p.state != place_state::idle && p.state != place_state::owned, "only a wait is given up");
   places::end(p);
   if (p.written) {
     owed_.owe(p, p.id, r, now);
@@ -438,10 +438,10 @@ void asking::give_up(place& p, receipt* r, time_point now) {
 }
 
 void asking::ask_again(place& p, time_point now) {
-  bool const there = p.at == place::state::asking || p.at == place::state::in_line || p.at == place::state::owned;
+  bool const there = p.state == place_state::asking || p.state == place_state::in_line || p.state == place_state::owned;
   bool const told_to_come_later = p.waiting.trouble_since != time_point{};
   if (!on_.link.connected() || !there || told_to_come_later) return;
-  if (may_repeat() || p.at == place::state::owned) send(p, false, now);
+  if (may_repeat() || p.state == place_state::owned) send(p, false, now);
   else on_.all.postpone(p);
 }
 
@@ -464,7 +464,7 @@ void asking::stand_again(place& p, cleanup& c, milliseconds lease, time_point no
     ask(p, true, lease, now);
     return;
   }
-  enter(p, place::state::asking);
+  enter(p, place_state::asking);
   p.wait = true;
   p.lease = lease;
   p.id = ids_.next(p);
@@ -482,13 +482,13 @@ void asking::stand_again(place& p, cleanup& c, milliseconds lease, time_point no
 
 /// Patience counts from the first request without an answer.
 void asking::went_unanswered(place& p, grant_id id, time_point written) {
-  bool const waits = p.at == place::state::asking || p.at == place::state::in_line;
+  bool const waits = p.state == place_state::asking || p.state == place_state::in_line;
   if (waits && p.id == id && p.waiting.trouble_since == time_point{}) p.waiting.trouble_since = written;
 }
 
 void asking::told_end(place& p, milliseconds left, time_point now) {
-  time_point const at = check_after(p, left, now);
-  if (p.check.armed() && at < p.check.at()) on_.env.timers.arm(p.check, at);
+  time_point const when = check_after(p, left, now);
+  if (p.check.armed() && when < p.check.at()) on_.env.timers.arm(p.check, when);
 }
 
 void asking::receive(place& p, place_keeper& mine, time_point now) {
@@ -497,14 +497,14 @@ void asking::receive(place& p, place_keeper& mine, time_point now) {
   p.of = &mine;
   on_.link.tell_anew(p);
   p.waiting.postponed = p.owned.renewing = p.waiting.asks_again = false;
-  bool const is_new = !p.written && p.at == place::state::asking;
+  bool const is_new = !p.written && p.state == place_state::asking;
   p.run = is_new ? on_.link.runs().number() : place::no_run;
   if (!is_new) on_.link.runs().wait_for_others(now);
   on_.all.receive(p);
-  if (on_.link.connected() || p.at == place::state::owned) return;
-  bool const waits = p.at == place::state::asking || p.at == place::state::in_line;
+  if (on_.link.connected() || p.state == place_state::owned) return;
+  bool const waits = p.state == place_state::asking || p.state == place_state::in_line;
   if (waits) be_patient(p, now);
-  if (p.at == place::state::leaving) on_.env.timers.arm(p.check, now + on_.env.settings.command_timeout);
+  if (p.state == place_state::leaving) on_.env.timers.arm(p.check, now + on_.env.settings.command_timeout);
 }
 
 }  // namespace conch::protocol

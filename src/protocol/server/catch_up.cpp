@@ -26,14 +26,14 @@ void catch_up::resume_backlog(time_point now) {
 void catch_up::tell_the_rest(std::size_t& left, time_point now) {
   for (; (on_.all.failing() || !on_.link.connected()) && left != 0 && on_.all.has_resting(); --left) {
     place& p = on_.all.next();
-    bool const asks = p.at == place::state::asking || p.at == place::state::in_line;
+    bool const asks = p.state == place_state::asking || p.state == place_state::in_line;
     if (asks && on_.all.failing()) {
       asks_.fail(p, on_.all.failing(), now);
     } else if (asks) {
       asks_.be_patient(p, on_.link.lost_at());
-    } else if (p.at == place::state::leaving && !on_.link.connected()) {
+    } else if (p.state == place_state::leaving && !on_.link.connected()) {
       if (!p.check.armed()) on_.env.timers.arm(p.check, on_.link.lost_at() + on_.env.settings.command_timeout);
-    } else if (p.at == place::state::leaving && p.late.told_on != on_.link.number()) {
+    } else if (p.state == place_state::leaving && p.late.told_on != on_.link.number()) {
       asks_.send_leave(p, now);  // the failure came before this connection had come to the place
     }
   }
@@ -55,7 +55,7 @@ void catch_up::come_back(time_point now) {
 void catch_up::send_postponed(std::size_t& left, time_point now) {
   for (; left != 0 && owed_.may_send() && on_.all.has_postponed(); --left) {
     place& p = on_.all.next_postponed();
-    if (p.at == place::state::leaving) asks_.send_leave(p, false, now);
+    if (p.state == place_state::leaving) asks_.send_leave(p, false, now);
     else asks_.send(p, false, now);
   }
 }
@@ -71,7 +71,7 @@ void catch_up::renew_holds(std::size_t& left, time_point now) {
   std::sort(held.begin(), held.end(), [](place* a, place* b) { return a->deadline < b->deadline; });
   renews_.send(held, {}, now);
   for (place* s : held) {
-    if (s->at == place::state::owned && s->owned.watches_requests && !s->owned.requested)
+    if (s->state == place_state::owned && s->owned.watches_requests && !s->owned.requested)
       told_.ask_for_requests(*s, now);
   }
 }
@@ -84,12 +84,12 @@ void catch_up::ask_everything_again(std::size_t& left, time_point now) {
        --left) {
     place& p = on_.all.next();
     if (p.late.told_on == on_.link.number()) continue;
-    switch (p.at) {
-      case place::state::asking:
-      case place::state::in_line: asks_.ask_once_more(p, retry_reason::reconnected, now); break;
-      case place::state::leaving: asks_.send_leave(p, now); break;
-      case place::state::owned:
-      case place::state::idle: break;
+    switch (p.state) {
+      case place_state::asking:
+      case place_state::in_line: asks_.ask_once_more(p, retry_reason::reconnected, now); break;
+      case place_state::leaving: asks_.send_leave(p, now); break;
+      case place_state::owned:
+      case place_state::idle: break;
     }
   }
 }

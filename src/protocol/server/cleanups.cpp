@@ -16,7 +16,7 @@ cleanups::~cleanups() {
 }
 
 cleanup& cleanups::make(place& p, grant_id id) {
-  auto* const c = new cleanup{p, id, *this, [](cleanup& one, time_point at) { one.in->due(one, at); }};
+  auto* const c = new cleanup{p, id, *this, [](cleanup& one, time_point when) { one.in->due(one, when); }};
   ++p.references;
   pending_.push_back(*c);
   return *c;
@@ -49,7 +49,7 @@ void cleanups::owe_where_it_went(place& p, grant_id id, acquire_reply const& rep
   cleanups& there = on_.slots.at(p.slot).owed();  // an idle place may not know
   bool const has_left_something =
       reply.what == kind::granted || reply.what == kind::queued || reply.what == kind::unfinished;
-  bool const is_dead = p.id != id || p.at == place::state::idle;
+  bool const is_dead = p.id != id || p.state == place_state::idle;
   if (has_left_something && is_dead && there.find(id) == nullptr) there.owe(p, id, nullptr, now);
 }
 
@@ -179,9 +179,9 @@ void cleanups::passed_on(place& p, milliseconds lease, time_point now) {
 /// way.
 void cleanups::look_after(place& p, grant_id dead, time_point now) {
   if (!p.heir.any()) return;
-  if (p.at == place::state::in_line) on_.env.timers.arm(p.check, std::min(p.check.at(), p.heir.next()));
+  if (p.state == place_state::in_line) on_.env.timers.arm(p.check, std::min(p.check.at(), p.heir.next()));
   // The owner of a permit may keep it for long, while others wait for the permit that was passed on.
-  bool const away = p.at == place::state::idle || (p.at == place::state::owned && p.permit);
+  bool const away = p.state == place_state::idle || (p.state == place_state::owned && p.permit);
   if (!away) return;
   drop_kick(p);
   cleanup& c = make(p, dead);

@@ -4,7 +4,7 @@
 #include "base/log_sink.hpp"
 #include "base/random.hpp"
 #include "base/timer_queue.hpp"
-#include "cohort/backend.hpp"
+#include "engine/backend.hpp"
 #include "protocol/wire.hpp"
 
 #include <conch/config.hpp>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/random.hpp"
-#include "cohort/grant_id.hpp"
+#include "engine/grant_id.hpp"
 
 #include <algorithm>
 #include <cstdint>

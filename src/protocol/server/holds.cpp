@@ -8,7 +8,7 @@
 namespace conch::protocol {
 
 void holds::begin(place& p, grant const& g, time_point deadline, time_point now) {
-  enter(p, place::state::owned);
+  enter(p, place_state::owned);
   on_.all.hold(p);
   if (!p.permit) p.heir.nothing_to_check();  // of a lock with several owners another permit was passed on
   p.fence = g.fence;
@@ -24,7 +24,7 @@ void holds::begin(place& p, grant const& g, time_point deadline, time_point now)
 }
 
 cleanup& holds::give_back(place& p, receipt* r, time_point now) {
-  BOOST_ASSERT_MSG(p.at == place::state::owned, "only an owned place is given back");
+  BOOST_ASSERT_MSG(p.state == place_state::owned, "only an owned place is given back");
   grant_id const dead = p.id;
   bool const valid = p.deadline > now;
   places::end(p);
@@ -37,7 +37,7 @@ cleanup& holds::give_back(place& p, receipt* r, time_point now) {
 
 void holds::heard_again(place& p, std::int64_t fence, time_point from, time_point deadline, bool confirmed,
                         time_point now) {
-  BOOST_ASSERT_MSG(p.at == place::state::owned, "news of a hold that there is not");
+  BOOST_ASSERT_MSG(p.state == place_state::owned, "news of a hold that there is not");
   if (fence != p.fence) {
     lose_and_give_back(p, now);  // the earlier grant was over, and the lock perhaps another client's, before this grant
     return;
@@ -54,7 +54,7 @@ void holds::heard_again(place& p, std::int64_t fence, time_point from, time_poin
 /// Nothing is owed for it: no clean-up may name this id from now on. A request that an earlier connection still holds
 /// can only make its lease longer, or queue for a client that gives back what it did not ask for.
 void holds::detach(place& p) {
-  BOOST_ASSERT_MSG(p.at == place::state::owned, "only an owned place is detached");
+  BOOST_ASSERT_MSG(p.state == place_state::owned, "only an owned place is detached");
   places::end(p);
 }
 
@@ -74,7 +74,7 @@ void holds::lose_and_give_back(place& p, time_point now) {
 /// returns. Each clean-up is noted before that: a waiter of this client asks at once, in the same place and under
 /// another id.
 void holds::end_lost(place& p, bool gives_back, time_point now) {
-  BOOST_ASSERT_MSG(p.at == place::state::owned, "only an owned place is lost");
+  BOOST_ASSERT_MSG(p.state == place_state::owned, "only an owned place is lost");
   places::end(p);
   ++p.references;
   grant_id const gone = p.id;
@@ -113,7 +113,7 @@ void holds::not_prolonged(place& p, time_point now) {
 
 /// Reports the loss to the holder. Then a release goes to the server, which may have failed to pass on the lock.
 void holds::taken_away(place& p, grant_id id, time_point now) {
-  if (p.id != id || p.at != place::state::owned) return;
+  if (p.id != id || p.state != place_state::owned) return;
   ++on_.env.stats.revocations;
   end_lost(p, true, now);
 }

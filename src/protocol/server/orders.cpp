@@ -11,7 +11,7 @@ namespace conch::protocol {
 
 void orders::administer(admin_request& i, admin_events& whose, time_point now) {
   BOOST_ASSERT_MSG(!i.linked(), "a request is asked twice");
-  i.at = &whole_;
+  i.server = &whole_;
   i.serial = ++watchers_.last_serial;
   if (i.held_at != nullptr) i.id = static_cast<place const&>(*i.held_at).id;
   i.until = i.gives_up ? now + on_.env.settings.offline_timeout : timer_queue::never;
@@ -209,7 +209,7 @@ void orders::look_after(order const& o, order_reply const& reply, time_point now
   place& p =
       made_here(reply.permit ? on_.env.up.make_permit_place(o.name, reply.permit) : on_.env.up.find_or_make(o.name));
   neighbour& there = on_.slots.at(o.name);
-  if (p.at == place::state::idle) p.of = &there.keeper();
+  if (p.state == place_state::idle) p.of = &there.keeper();
   ++p.references;
   if (reply.passed_on) there.owed().passed_on(p, whole_ms(on_.env.settings.lease), now);
   if (reply.more_to_do) there.owed().release_again(p, ids_.next(p), now);
@@ -257,16 +257,16 @@ void orders::freed(std::string_view name, grant_id id, bool more, time_point now
   }
   auto const found = watchers_.by_id.find(id);
   if (found == watchers_.by_id.end() || found->second.what->name != name) return;
-  auto const [what, at] = found->second;
+  auto const [what, keeper] = found->second;
   what->is_known = false;
-  at->end(*what, {}, {});
+  keeper->end(*what, {}, {});
 }
 
 bool orders::told_end(std::string_view name, grant_id id, milliseconds left, time_point now) {
   auto const found = watchers_.by_id.find(id);
   if (found == watchers_.by_id.end()) return false;
-  auto const [what, at] = found->second;
-  if (what->name == name && what->is_known) at->watch_for(*what, left, now);
+  auto const [what, keeper] = found->second;
+  if (what->name == name && what->is_known) keeper->watch_for(*what, left, now);
   return true;
 }
 
@@ -291,14 +291,14 @@ void orders::part(time_point now) {
   });
   auto const gone =
       std::partition(unwatched_.begin(), unwatched_.end(), [&](auto const& one) { return on_.slots.has(one.first); });
-  for (auto at = gone; at != unwatched_.end(); ++at) on_.slots.at(at->first).receive_unwatched(at->first, at->second);
+  for (auto it = gone; it != unwatched_.end(); ++it) on_.slots.at(it->first).receive_unwatched(it->first, it->second);
   unwatched_.erase(gone, unwatched_.end());
 }
 
 void orders::receive(admin_request& i, admin_events* whose, time_point now) {
   i.unlink();
-  i.at = &whole_;
-  if (auto const watcher = watchers_.by_id.find(i.id); watcher != watchers_.by_id.end()) watcher->second.at = this;
+  i.server = &whole_;
+  if (auto const watcher = watchers_.by_id.find(i.id); watcher != watchers_.by_id.end()) watcher->second.keeper = this;
   i.from_us = 0;  // of the other server's clock and owners
   i.written = false;
   if (std::exchange(i.is_known, false) && i.gives_up) {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/list.hpp"
-#include "cohort/admin_request.hpp"
+#include "engine/admin_request.hpp"
 #include "protocol/replies.hpp"
 #include "protocol/server/cleanups.hpp"
 #include "protocol/server/common_parts.hpp"

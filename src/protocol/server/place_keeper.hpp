@@ -1,7 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "cohort/grant_id.hpp"
+#include "engine/grant_id.hpp"
 
 #include <conch/clock.hpp>
 

@@ -27,7 +27,7 @@ void places::rest() { resting_.splice_back(active_); }
 
 void places::fail_all(error_code why) {
   again_.for_each([&](place& p) {
-    if (p.at == place::state::leaving) return;
+    if (p.state == place_state::leaving) return;
     p.waiting.postponed = false;
     p.unlink();
     active_.push_back(p);
@@ -40,12 +40,12 @@ void places::fail_all(error_code why) {
 void places::receive(place& p) {
   BOOST_ASSERT_MSG(!p.linked(), "a place comes from another server that still has it");
   bool const rests = link_.connected();
-  if (p.at == place::state::owned) (rests ? resting_holds_ : holds_).push_back(p);
+  if (p.state == place_state::owned) (rests ? resting_holds_ : holds_).push_back(p);
   else (rests ? resting_ : active_).push_back(p);
 }
 
 void places::postpone(place& p) {
-  BOOST_ASSERT_MSG(p.linked() && p.at != place::state::owned, "only what asks or leaves waits for room");
+  BOOST_ASSERT_MSG(p.linked() && p.state != place_state::owned, "only what asks or leaves waits for room");
   if (std::exchange(p.waiting.postponed, true)) return;
   p.check.cancel();
   p.unlink();
@@ -53,7 +53,7 @@ void places::postpone(place& p) {
 }
 
 void places::hold(place& p) {
-  BOOST_ASSERT_MSG(p.at == place::state::owned, "only an owned place is a hold");
+  BOOST_ASSERT_MSG(p.state == place_state::owned, "only an owned place is a hold");
   p.check.cancel();
   p.unlink();
   p.waiting.postponed = false;
@@ -61,7 +61,7 @@ void places::hold(place& p) {
 }
 
 void places::end(place& p) {
-  enter(p, place::state::idle);
+  enter(p, place_state::idle);
   p.unlink();
   p.check.cancel();
   p.owned = {};
@@ -71,23 +71,23 @@ void places::end(place& p) {
 void places::drop(place& p) {
   p.of->assert_consistent(p);
   --p.references;
-  if (p.references != 0 || p.at != place::state::idle) return;
+  if (p.references != 0 || p.state != place_state::idle) return;
   p.heir.nothing_to_check();  // as for a new place
   env_.up.settled(p);
 }
 
 void places::assert_consistent([[maybe_unused]] place const& p) const {
-  using state [[maybe_unused]] = place::state;
   BOOST_ASSERT_MSG(p.references != 0, "a reference to a place is given up twice");
-  BOOST_ASSERT_MSG(p.linked() == (p.at != state::idle),
+  BOOST_ASSERT_MSG(p.linked() == (p.state != place_state::idle),
                    "a place is in no list, and is asked for again by no new connection; or it is idle, and would be");
-  BOOST_ASSERT_MSG(p.at == state::asking || p.at == state::in_line || p.at == state::leaving || !p.check.armed(),
+  BOOST_ASSERT_MSG(p.state == place_state::asking || p.state == place_state::in_line ||
+                       p.state == place_state::leaving || !p.check.armed(),
                    "a safety check of what neither waits nor asks");
-  bool const waits [[maybe_unused]] = p.at == state::asking || p.at == state::in_line;
+  bool const waits [[maybe_unused]] = p.state == place_state::asking || p.state == place_state::in_line;
   bool const not_come_to [[maybe_unused]] = failing_ || link_.dropping() || p.late.told_on != link_.number();
   BOOST_ASSERT_MSG(!waits || p.check.armed() || p.references > 1 || p.waiting.postponed || not_come_to,
                    "a waiter without a timer, of which nothing is under way");
-  BOOST_ASSERT_MSG(p.at == state::owned || !p.owned.renewing, "a renewal of what is not owned");
+  BOOST_ASSERT_MSG(p.state == place_state::owned || !p.owned.renewing, "a renewal of what is not owned");
 }
 
 place& places::next_hold() {
@@ -117,7 +117,8 @@ bool places::has_any() const noexcept { return !active_.empty() || !holds_.empty
 std::vector<place*> places::asking_in(std::set<unsigned> const& slots) {
   std::vector<place*> found;
   active_.for_each([&](place& p) {  // what rests is asked for anyway
-    if (slots.contains(p.slot) && (p.at == place::state::asking || p.at == place::state::in_line)) found.push_back(&p);
+    if (slots.contains(p.slot) && (p.state == place_state::asking || p.state == place_state::in_line))
+      found.push_back(&p);
   });
   return found;
 }

@@ -27,11 +27,11 @@ place* pushes::wanted(pushed_grant const& g) {
 void pushes::granted(pushed_grant const& g, time_point now) {
   ++on_.env.stats.pushes;
   place* const s = wanted(g);
-  if (s == nullptr || s->id != g.id || s->at == place::state::idle) {
+  if (s == nullptr || s->id != g.id || s->state == place_state::idle) {
     give_back_stray(g, now);
     return;
   }
-  if (s->at == place::state::owned || s->adopts()) return;  // the adopter is in no queue
+  if (s->state == place_state::owned || s->adopts()) return;  // the adopter is in no queue
   if (s->of != &mine_) {
     // Granted before its slot moved, or by one that only believes that it still has it.
     s->of->ask_because_of_push(*s, now);
@@ -119,7 +119,7 @@ void pushes::missed(std::string_view name, grant_id id, time_point now) {
 place* pushes::in_line_under(std::string_view name, grant_id id) {
   place* const permit = ids_.place_of(id);
   place* const s = permit != nullptr ? permit : made_here(on_.env.up.find(name));
-  return s != nullptr && s->name == name && s->id == id && s->at == place::state::in_line ? s : nullptr;
+  return s != nullptr && s->name == name && s->id == id && s->state == place_state::in_line ? s : nullptr;
 }
 
 /// An operator has taken the lock away.
@@ -131,7 +131,7 @@ void pushes::revoked(std::string_view name, grant_id id, time_point now) {
 place* pushes::owned_under(std::string_view name, grant_id id) {
   place* const permit = ids_.place_of(id);
   place* const s = permit != nullptr ? permit : made_here(on_.env.up.find(name));
-  return s != nullptr && s->name == name && s->id == id && s->at == place::state::owned ? s : nullptr;
+  return s != nullptr && s->name == name && s->id == id && s->state == place_state::owned ? s : nullptr;
 }
 
 void pushes::watch_requests(place& p, time_point now) {
@@ -148,8 +148,8 @@ void pushes::ask_for_requests(place& p, time_point now) {
 }
 
 void pushes::requested_answered(in_flight const& r, answer const& a, time_point now) {
-  place& p = *r.at;
-  bool const still = p.id == r.id && p.at == place::state::owned && !r.moved;
+  place& p = *r.place;
+  bool const still = p.id == r.id && p.state == place_state::owned && !r.moved;
   if (a.what == fault::reconnect) {
     on_.link.drop(a.words);
   } else if (a.what == fault::none && still && read_session(a).count != 0) {

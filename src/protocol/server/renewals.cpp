@@ -42,7 +42,7 @@ void renewals::send_kind(std::span<place* const> places, bool permits, bool keep
     if (batch.empty()) return;
     ++on_.env.stats.scripts;
     ++on_.env.stats.renewal_scripts;
-    bool const votes = batch.front().at->vote.terms.is_vote();  // then all are
+    bool const votes = batch.front().place->vote.terms.is_vote();  // then all are
     if (way.asking) on_.sent.send(asking_command{}, {request_kind::asking, 0, 0, nullptr, nullptr, now});
     in_flight asked{votes ? request_kind::confirm : request_kind::renew, 0, 0, nullptr, nullptr, now};
     if (permits) asked.of = script_kind::permit_renew;
@@ -64,11 +64,11 @@ void renewals::send_kind(std::span<place* const> places, bool permits, bool keep
     bool const keeps = may && !way.alone && held_.fence_is_due(*s, now);
     if (static_cast<bool>(s->permit) != permits || keeps != keep_fences) continue;
     bool const elsewhere = s->of->is_of_other_run(*s) && s->deadline > now;
-    if (s->at != place::state::owned || !(may || elsewhere) || s->owned.renewing) continue;
+    if (s->state != place_state::owned || !(may || elsewhere) || s->owned.renewing) continue;
     milliseconds lease = may ? s->lease : milliseconds{};
     if (elsewhere) lease = std::max(lease, lease_left(*s, now));
     bool const alone = way.alone || s->owned.renewed_alone;
-    if (!batch.empty() && (alone || batch.front().at->owned.renewed_alone || s->slot != batch.front().at->slot))
+    if (!batch.empty() && (alone || batch.front().place->owned.renewed_alone || s->slot != batch.front().place->slot))
       flush();
     s->owned.renewing = true;
     if (!way.asking) on_.link.tell(*s);
@@ -99,9 +99,9 @@ void renewals::answered(in_flight const& r, answer const& a, time_point now) {
   std::vector<place*> again, each;
   duration left = duration::max(), granted{};
   for (std::size_t i = 0; i < batch.size(); ++i) {
-    place& p = *batch[i].at;
+    place& p = *batch[i].place;
     place_keeper& keeper = *p.of;  // this one, unless its slot is on the way here
-    if (elsewhere || p.id != batch[i].id || p.at != place::state::owned) continue;
+    if (elsewhere || p.id != batch[i].id || p.state != place_state::owned) continue;
     p.owned.renewing = false;
     using kind = renew_reply::kind;
     renew_reply::one const result = reply ? reply->locks[i] : renew_reply::one{};
@@ -133,13 +133,13 @@ void renewals::answered(in_flight const& r, answer const& a, time_point now) {
   if (a.what == fault::reconnect) on_.link.drop(a.words);
   if (!again.empty()) send(again, {on_.sent.source_is_due(r), sent.way.asking, sent.way.alone}, now);
   if (!each.empty()) send(each, {.asking = sent.way.asking}, now);
-  for (renewed const& one : batch) on_.all.drop(*one.at);
+  for (renewed const& one : batch) on_.all.drop(*one.place);
 }
 
 void renewals::went_unanswered(renewal_batch const& batch) {
   for (renewed const& one : batch.places) {
-    if (one.id != 0) one.at->owned.renewing = false;
-    on_.all.drop(*one.at);
+    if (one.id != 0) one.place->owned.renewing = false;
+    on_.all.drop(*one.place);
   }
 }
 
@@ -148,7 +148,7 @@ void renewals::went_unanswered(renewal_batch const& batch) {
 bool renewals::renewed_elsewhere(renewal_batch const& sent, answer const& a, time_point now) {
   std::vector<place*> still;
   for (renewed const& one : sent.places) {
-    if (one.at->id == one.id && one.at->at == place::state::owned) still.push_back(one.at);
+    if (one.place->id == one.id && one.place->state == place_state::owned) still.push_back(one.place);
   }
   if (still.empty()) return false;
   for (place* s : still) s->owned.renewing = false;

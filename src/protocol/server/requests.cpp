@@ -75,9 +75,9 @@ void requests::send_renewals(command const& c, in_flight r, renewal_batch batch)
 void requests::note(in_flight const& written) {
   BOOST_ASSERT_MSG(link_.connected(), "a request is written without a connection");
   in_flight& r = in_flight_.push_back(written);
-  if (r.at != nullptr) {
-    ++r.at->references;
-    r.lease = r.at->lease;
+  if (r.place != nullptr) {
+    ++r.place->references;
+    r.lease = r.place->lease;
   }
   if (r.of == script_kind::none) r.of = script_of(r);
   if (r.what == request_kind::acquire || r.what == request_kind::leave || r.what == request_kind::cleanup) r.size = 1;
@@ -90,10 +90,10 @@ void requests::note(in_flight const& written) {
 }
 
 script_kind requests::script_of(in_flight const& r) {
-  bool const permit = r.at != nullptr && r.at->permit;
+  bool const permit = r.place != nullptr && r.place->permit;
   switch (r.what) {
     case request_kind::acquire:
-      if (r.at->adopts()) return permit ? script_kind::permit_adopt : script_kind::adopt;
+      if (r.place->adopts()) return permit ? script_kind::permit_adopt : script_kind::adopt;
       return permit ? script_kind::permit_acquire : script_kind::acquire;
     case request_kind::acquire_all: return script_kind::acquire_all;
     case request_kind::leave:
@@ -151,7 +151,7 @@ bool requests::source_is_due(in_flight const& r) {
 
 bool requests::is_under_way(place const& p, grant_id id) const {
   if (p.references <= 2) return false;
-  auto const same = [&](auto const& one) { return one.at == &p && one.id == id; };
+  auto const same = [&](auto const& one) { return one.place == &p && one.id == id; };
   return in_flight_.any_of(same) || std::any_of(tries_.begin(), tries_.end(), [&](auto const& batch) {
            return std::any_of(batch.in_script.begin(), batch.in_script.end(), same);
          });
@@ -159,18 +159,18 @@ bool requests::is_under_way(place const& p, grant_id id) const {
 
 void requests::mark_moved(my_slots const& mine) {
   in_flight_.for_each([&](in_flight& r) {
-    if (r.at == nullptr || mine.has(*r.at)) return;
+    if (r.place == nullptr || mine.has(*r.place)) return;
     r.moved = true;
-    r.at->of = &mine.at(r.at->slot).keeper();
+    r.place->of = &mine.at(r.place->slot).keeper();
   });
   for (renewal_batch& batch : renewals_) {
     for (renewed& one : batch.places) {
-      if (!batch.way.asking && !mine.has(*one.at)) one.id = 0;
+      if (!batch.way.asking && !mine.has(*one.place)) one.id = 0;
     }
   }
   for (try_batch& batch : tries_) {
     for (std::vector<tried>* of : {&batch.in_script, &batch.later}) {
-      for (tried& one : *of) one.moved = one.moved || !mine.has(*one.at);
+      for (tried& one : *of) one.moved = one.moved || !mine.has(*one.place);
     }
   }
 }

@@ -67,7 +67,7 @@ struct in_flight {
   request_kind what;
   grant_id id;
   grant_id new_id;
-  place* at;
+  protocol::place* place;
   cleanup* of_cleanup;
   time_point written;
   milliseconds lease{};       // as asked for; the place may want another lease when the answer comes
@@ -82,7 +82,7 @@ struct in_flight {
 
 /// A lock of a script that tries several.
 struct tried {
-  place* at;
+  protocol::place* place;
   grant_id id;
   milliseconds lease;
   bool moved = false;  // as in_flight::moved
@@ -95,7 +95,7 @@ struct try_batch {
 
 /// A hold of a script that renews several.
 struct renewed {
-  place* at;
+  protocol::place* place;
   grant_id id;  // 0: the place has gone to another server since
   milliseconds lease;
   std::int64_t floor;

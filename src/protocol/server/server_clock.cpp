@@ -33,8 +33,8 @@ time_point server_clock::passed(std::int64_t server_us) const {
   return sample_heard_ + microseconds{server_us - sample_us_} * 102 / 100 + std::chrono::milliseconds{2};
 }
 
-std::int64_t server_clock::most_us(time_point at) const {
-  return sample_us_ + std::chrono::duration_cast<microseconds>((at - sample_at_) + (at - sample_at_) / 100).count();
+std::int64_t server_clock::most_us(time_point when) const {
+  return sample_us_ + std::chrono::duration_cast<microseconds>((when - sample_at_) + (when - sample_at_) / 100).count();
 }
 
 std::optional<std::int64_t> server_clock::shows_us(time_point now) const {

@@ -25,7 +25,7 @@ class server_clock {
   /// The local time from which on the server's clock shows more than `server_us`.
   time_point passed(std::int64_t server_us) const;
   /// The greatest value that the server's clock can show at that local time.
-  std::int64_t most_us(time_point at) const;
+  std::int64_t most_us(time_point when) const;
 
   /// What the server's clock shows now, give or take half a round trip. Also from a sample of an earlier connection;
   /// empty before the first sample.

@@ -37,7 +37,7 @@ void tries::send_together(std::span<place* const> places, time_point now) {
     std::size_t const first = std::min(places.size(), in_one_script());
     std::vector<tried> later;
     for (place* s : places.subspan(first)) later.push_back({s, s->id, s->lease});
-    for (tried const& one : later) ++one.at->references;
+    for (tried const& one : later) ++one.place->references;
     send(places.first(first), std::move(later), false, now);
   }
 }
@@ -78,8 +78,8 @@ void tries::try_rest(std::vector<tried> const& later, of_the_rest what, answer c
   std::vector<place*> next;
   std::vector<tried> after;
   for (tried const& one : later) {
-    place& p = *one.at;
-    if (one.moved || p.id != one.id || p.at != place::state::asking) continue;
+    place& p = *one.place;
+    if (one.moved || p.id != one.id || p.state != place_state::asking) continue;
     switch (what) {
       case of_the_rest::next:
         if (next.size() < in_one_script()) {
@@ -101,7 +101,7 @@ void tries::try_rest(std::vector<tried> const& later, of_the_rest what, answer c
     }
   }
   if (!next.empty()) send(next, std::move(after), false, now);
-  for (tried const& one : later) on_.all.drop(*one.at);
+  for (tried const& one : later) on_.all.drop(*one.place);
 }
 
 void tries::answered(in_flight const& r, answer const& a, time_point now) {
@@ -115,14 +115,14 @@ void tries::answered(in_flight const& r, answer const& a, time_point now) {
 
   std::vector<place*> again;
   for (std::size_t i = 0; i < batch.size(); ++i) {
-    place& p = *batch[i].at;
+    place& p = *batch[i].place;
     if (batch[i].moved) {
       if (reply && !reply->too_late && i < reply->fences.size())
         owed_.owe_where_it_went(p, batch[i].id, of_one(*reply, i), now);
       continue;
     }
-    if (p.id != batch[i].id || p.at == place::state::idle) continue;  // an answer for any other id grants nothing
-    bool const asks = p.at == place::state::asking;
+    if (p.id != batch[i].id || p.state == place_state::idle) continue;  // an answer for any other id grants nothing
+    bool const asks = p.state == place_state::asking;
     if (reply) {
       in_flight of_its_own = r;
       of_its_own.lease = batch[i].lease;
@@ -143,7 +143,7 @@ void tries::answered(in_flight const& r, answer const& a, time_point now) {
                                : of_the_rest::as_these;
     try_rest(later, what, a, now);
   }
-  for (tried const& one : batch) on_.all.drop(*one.at);
+  for (tried const& one : batch) on_.all.drop(*one.place);
 }
 
 }  // namespace conch::protocol

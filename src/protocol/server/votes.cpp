@@ -23,7 +23,7 @@ void votes::renew(std::span<place* const> all, time_point now) {
 
 void votes::give_back(place& p, vote_terms const& terms, receipt* r, time_point now) {
   p.vote.terms = terms;
-  if (p.at == place::state::owned) asks_.release(p, std::nullopt, r, now);
+  if (p.state == place_state::owned) asks_.release(p, std::nullopt, r, now);
   else asks_.give_up(p, r, now);
 }
 

@@ -79,8 +79,8 @@ auto store::carry_out_at(known& k, Command const& c, std::string_view client, st
 }
 
 store::acquired store::answer_to(protocol::acquire_command const& c, std::string_view client, std::int64_t now_us) {
-  return carry_out_at(find_or_make(c.name), c, client, now_us, [&](auto& lock, auto const& at) {
-    return c.origin.empty() ? rules::acquire(lock, at, c) : rules::adopt(lock, at, c);
+  return carry_out_at(find_or_make(c.name), c, client, now_us, [&](auto& lock, auto const& when) {
+    return c.origin.empty() ? rules::acquire(lock, when, c) : rules::adopt(lock, when, c);
   });
 }
 
@@ -90,8 +90,9 @@ protocol::tries_reply store::answer_to(protocol::acquire_all_command const& c, s
   protocol::tries_reply reply{.server_us = now_us};
   reply.fences.reserve(c.items.size());
   for (protocol::attempt const& item : c.items) {
-    std::int64_t const fence = carry_out_at(find_or_make(item.name), c, client, now_us,
-                                            [&](auto& lock, auto const& at) { return rules::take(lock, at, item); });
+    std::int64_t const fence =
+        carry_out_at(find_or_make(item.name), c, client, now_us,
+                     [&](auto& lock, auto const& when) { return rules::take(lock, when, item); });
     if (fence == 0) break;
     reply.fences.push_back(fence);
   }
@@ -100,7 +101,7 @@ protocol::tries_reply store::answer_to(protocol::acquire_all_command const& c, s
 
 store::released store::answer_to(protocol::release_command const& c, std::string_view client, std::int64_t now_us) {
   return carry_out_at(find_or_make(c.name), c, client, now_us,
-                      [&](auto& lock, auto const& at) { return rules::release(lock, at, c); });
+                      [&](auto& lock, auto const& when) { return rules::release(lock, when, c); });
 }
 
 protocol::renew_reply store::answer_to(protocol::renew_command const& c, std::string_view client, std::int64_t now_us) {
@@ -108,7 +109,7 @@ protocol::renew_reply store::answer_to(protocol::renew_command const& c, std::st
   protocol::renew_reply reply{.server_us = now_us};
   reply.locks.reserve(c.items.size());
   for (protocol::renewal const& item : c.items) {
-    auto const renew = [&](auto& lock, auto const& at) { return rules::renew(lock, at, item, !c.permits); };
+    auto const renew = [&](auto& lock, auto const& when) { return rules::renew(lock, when, item, !c.permits); };
     known* const k = find(item.name);
     bool const mine = k != nullptr && carry_out_at(*k, c, client, now_us, renew);
     reply.locks.push_back({.what = mine ? kind::renewed : kind::not_mine});
@@ -121,8 +122,8 @@ protocol::renew_reply store::answer_to(protocol::confirm_command const& c, std::
   protocol::renew_reply reply{.server_us = now_us};
   reply.locks.reserve(c.items.size());
   for (protocol::renewal const& item : c.items) {
-    reply.locks.push_back(carry_out_at(find_or_make(item.name), c, client, now_us, [&](auto& lock, auto const& at) {
-      return rules::confirm(lock, at, item, c.keep_fences);
+    reply.locks.push_back(carry_out_at(find_or_make(item.name), c, client, now_us, [&](auto& lock, auto const& when) {
+      return rules::confirm(lock, when, item, c.keep_fences);
     }));
   }
   return reply;
@@ -134,13 +135,13 @@ engine::lock_report store::answer_to(protocol::inspect_command const& c, std::st
 
 protocol::order_reply store::answer_to(protocol::force_command const& c, std::string_view client, std::int64_t now_us) {
   return carry_out_at(find_or_make(c.name), c, client, now_us,
-                      [&](auto& lock, auto const& at) { return rules::force(lock, at, c); });
+                      [&](auto& lock, auto const& when) { return rules::force(lock, when, c); });
 }
 
 protocol::order_reply store::answer_to(protocol::request_command const& c, std::string_view client,
                                        std::int64_t now_us) {
   return carry_out_at(find_or_make(c.name), c, client, now_us,
-                      [&](auto& lock, auto const& at) { return rules::request(lock, at, c); });
+                      [&](auto& lock, auto const& when) { return rules::request(lock, when, c); });
 }
 
 protocol::session_reply store::answer_to(protocol::requested_command const& c, std::string_view, std::int64_t) const {
@@ -150,18 +151,18 @@ protocol::session_reply store::answer_to(protocol::requested_command const& c, s
 
 protocol::watch_reply store::answer_to(protocol::watch_command const& c, std::string_view client, std::int64_t now_us) {
   return carry_out_at(find_or_make(c.name), c, client, now_us,
-                      [&](auto& lock, auto const& at) { return rules::watch(lock, at, c); });
+                      [&](auto& lock, auto const& when) { return rules::watch(lock, when, c); });
 }
 
 protocol::session_reply store::answer_to(protocol::unwatch_command const& c, std::string_view client,
                                          std::int64_t now_us) {
-  auto const unwatch = [&](auto& lock, auto const& at) { return rules::unwatch(lock, at, c); };
+  auto const unwatch = [&](auto& lock, auto const& when) { return rules::unwatch(lock, when, c); };
   return {.count = carry_out_at(find_or_make(c.name), c, client, now_us, unwatch) ? 1 : 0};
 }
 
 store::ordered store::answer_to(protocol::limit_command const& c, std::string_view client, std::int64_t now_us) {
   return carry_out_at(find_or_make(c.name), c, client, now_us,
-                      [&](auto& lock, auto const& at) { return rules::set_limit(lock, at, c); });
+                      [&](auto& lock, auto const& when) { return rules::set_limit(lock, when, c); });
 }
 
 store::known* store::find(std::string_view name) const {

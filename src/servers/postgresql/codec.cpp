@@ -232,8 +232,8 @@ bool read_id(std::string_view& text, std::string_view client, grant_id& id) {
 }
 
 int digit(char c) {
-  auto const at = hex_digits.find(c);
-  return at == std::string_view::npos ? -1 : static_cast<int>(at);
+  auto const found = hex_digits.find(c);
+  return found == std::string_view::npos ? -1 : static_cast<int>(found);
 }
 
 /// The name in a key, which is written in hexadecimal digits. False: malformed.

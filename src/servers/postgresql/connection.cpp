@@ -172,7 +172,7 @@ void connection::tell_found(bool is_last) {
       all.push_back({one.name, address, one.port, address != one.name, host});
   }
   for (place const& one : all) f.addresses.push_back((one.address.empty() ? one.name : one.address) + ':' + one.port);
-  if (fsm_.life().at() == net::lifecycle::state::resolving) places_ = std::move(all);
+  if (fsm_.life().state() == net::connection_state::resolving) places_ = std::move(all);
   host_.run(step{*this, [&](time_point now) { fsm_.life().resolved(std::move(f), now); }});
 }
 
@@ -348,7 +348,7 @@ std::string connection::why_ended() const {
 
 /// True: there is more.
 bool connection::take_in(time_point now) {
-  for (std::size_t left = engine::in_one_turn; left != 0; --left) {
+  for (std::size_t left = in_one_turn; left != 0; --left) {
     bool const is_busy = PQisBusy(connection_.get()) == 1, is_asked = !unanswered_.empty() || is_querying_;
     // PQnotifies reads past a result that is complete and not taken yet. A lock may be granted by another's transaction
     // after ours has put us in line, and before our answer's end: the answer is reported first.

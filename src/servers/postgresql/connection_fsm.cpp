@@ -117,7 +117,7 @@ std::string connection_fsm::settings_query() const {
 }
 
 void connection_fsm::queried(reply const& r, time_point now) {
-  BOOST_ASSERT_MSG(life_.at() == net::lifecycle::state::greeting, "an answer to no query");
+  BOOST_ASSERT_MSG(life_.state() == net::connection_state::greeting, "an answer to no query");
   switch (asked_) {
     case question::settings: return settled(r, now);
     case question::greeting: return greeted(r, now);

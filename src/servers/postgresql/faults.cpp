@@ -116,9 +116,9 @@ bool says_no_schema(std::string_view sqlstate) noexcept {
 refusal read_refusal(std::string_view verbose) {
   refusal last;
   std::vector<std::string_view> attempts;
-  for (std::size_t at = 0; at < verbose.size();) {
-    std::size_t const end = std::min(verbose.find('\n', at), verbose.size());
-    std::string_view const line = verbose.substr(at, end - at);
+  for (std::size_t position = 0; position < verbose.size();) {
+    std::size_t const end = std::min(verbose.find('\n', position), verbose.size());
+    std::string_view const line = verbose.substr(position, end - position);
     // SEVERITY, which may be in any language, two blanks, and the state between colons
     for (std::size_t colon = line.find(":  "); colon != std::string_view::npos; colon = line.find(":  ", colon + 1)) {
       std::string_view const rest = line.substr(colon + 3);
@@ -129,7 +129,7 @@ refusal read_refusal(std::string_view verbose) {
       break;
     }
     if (!line.empty() && line.front() != '\t') attempts.push_back(line);  // a hint is indented
-    at = end + 1;
+    position = end + 1;
   }
   if (last.sqlstate.empty()) last.words = last_of(attempts);
   return last;

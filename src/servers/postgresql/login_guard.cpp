@@ -11,17 +11,17 @@ constexpr std::size_t head_size = 5;                                    // lette
 constexpr std::size_t longest_question = 2000, longest_error = 30'000;  // libpq refuses longer ones
 constexpr std::uint32_t sasl = 10, sasl_continue = 11;
 
-std::uint32_t number_at(std::string_view text, std::size_t at) noexcept {
+std::uint32_t number_at(std::string_view text, std::size_t begin) noexcept {
   std::uint32_t n = 0;
-  for (std::size_t i = at; i < at + 4; ++i) n = n << 8U | static_cast<unsigned char>(text[i]);
+  for (std::size_t i = begin; i < begin + 4; ++i) n = n << 8U | static_cast<unsigned char>(text[i]);
   return n;
 }
 
 /// The ROUNDS of `r=NONCE,s=SALT,i=ROUNDS`. libpq reads the number with strtol(), which takes signs and blanks; conch
 /// does not.
 bool is_too_dear(std::string_view words) noexcept {
-  for (std::size_t at = words.find(",i="); at != std::string_view::npos; at = words.find(",i=", at + 1)) {
-    std::string_view const digits = words.substr(at + 3);
+  for (std::size_t begin = words.find(",i="); begin != std::string_view::npos; begin = words.find(",i=", begin + 1)) {
+    std::string_view const digits = words.substr(begin + 3);
     std::uint64_t rounds = 0;
     for (char const c : digits.substr(0, digits.find(','))) {
       if (c < '0' || c > '9') return true;

@@ -16,11 +16,11 @@ namespace {
 
 std::vector<std::string> list_of(std::string const& text) {
   std::vector<std::string> all;
-  for (std::size_t at = 0;;) {
-    std::size_t const comma = text.find(',', at);
-    all.push_back(text.substr(at, comma - at));
+  for (std::size_t begin = 0;;) {
+    std::size_t const comma = text.find(',', begin);
+    all.push_back(text.substr(begin, comma - begin));
     if (comma == std::string::npos) return all;
-    at = comma + 1;
+    begin = comma + 1;
   }
 }
 

@@ -64,12 +64,12 @@ std::string bytes_of(std::string_view hex) {
   return all;
 }
 
-server_facts server_facts_of(row const& r, questions const& at) {
+server_facts server_facts_of(row const& r, questions const& server) {
   server_facts f;
   f.version = r[0];
-  f.version_number = at.version();
-  f.is_standby = at.is_standby();
-  f.is_pooled = number_in(r[1]) != at.process();
+  f.version_number = server.version();
+  f.is_standby = server.is_standby();
+  f.is_pooled = number_in(r[1]) != server.process();
   f.fsync = r[2] != "off";
   f.synchronous_commit = r[3] != "off";
   f.connections = number_in(r[4]);
@@ -164,13 +164,15 @@ std::vector<seen_lock> probe::locks(std::vector<std::string> const& patterns) {
 
 void probe::examine(tell const& to) {
   time_point const begin = conch::clock::now();
-  questions& at = server();
-  to({}, {verdict::ok, "reachable", at.shown() + ", connected in " + duration_text(conch::clock::now() - begin), ""});
-  to({}, servers::judge_exposure({at.tls(), at.is_on_this_machine(), at.has_password(), "use sslmode=verify-full"}));
+  questions& there = server();
+  to({},
+     {verdict::ok, "reachable", there.shown() + ", connected in " + duration_text(conch::clock::now() - begin), ""});
+  to({}, servers::judge_exposure(
+             {there.tls(), there.is_on_this_machine(), there.has_password(), "use sslmode=verify-full"}));
   look_at_time(to);
-  for (finding const& one : judge_server(server_facts_of(only_row(at.ask(about_server), 7), at))) to({}, one);
-  if (at.is_standby()) return;
-  std::string const role = only_row(at.ask("select quote_ident(current_user)"), 1)[0];
+  for (finding const& one : judge_server(server_facts_of(only_row(there.ask(about_server), 7), there))) to({}, one);
+  if (there.is_standby()) return;
+  std::string const role = only_row(there.ask("select quote_ident(current_user)"), 1)[0];
   for (finding const& one : judge_schema(look_at_schema(), role)) to({}, one);
 }
 

@@ -616,12 +616,12 @@ void encode(protocol::gathering const& all, sender const& who, bool with_source,
 
 bool split(std::span<resp::node const> message, std::span<std::span<resp::node const>> answers) {
   if (message.front().what != resp::kind::array || message.front().count != answers.size()) return false;
-  std::size_t at = 1;
+  std::size_t position = 1;
   for (auto& one : answers) {
-    std::size_t end = at + 1;
+    std::size_t end = position + 1;
     while (end < message.size() && message[end].depth > 1) ++end;
-    one = message.subspan(at, end - at);
-    at = end;
+    one = message.subspan(position, end - position);
+    position = end;
   }
   return true;
 }

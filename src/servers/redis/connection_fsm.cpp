@@ -104,7 +104,7 @@ std::optional<std::string> connection_fsm::moved_to(time_point now) {
 /// From the provider: for a connection that is to be made, or for the present one.
 void connection_fsm::credentials_found(credentials found, time_point now) {
   bool const of_live = life_.is_up() && renewal_.is_asking();
-  if (life_.at() != net::lifecycle::state::asking && !of_live) return;  // too late
+  if (life_.state() != net::connection_state::asking && !of_live) return;  // too late
   renewal_.found(found);
   where_.user = std::move(found.user);
   where_.token = looks_like_a_token(where_.user) ? secret{where_.user} : secret{};
@@ -121,7 +121,7 @@ void connection_fsm::credentials_found(credentials found, time_point now) {
 
 void connection_fsm::no_credentials(std::string_view why, time_point now) {
   std::string const words = "credentials_provider: " + readable(why);
-  if (life_.at() == net::lifecycle::state::asking) return life_.failed(protocol::fault::try_later, words, now);
+  if (life_.state() == net::connection_state::asking) return life_.failed(protocol::fault::try_later, words, now);
   if (life_.is_up() && renewal_.is_asking()) refresh_failed(words, now);
 }
 
@@ -163,7 +163,7 @@ void connection_fsm::passed_over(protocol::fault what, std::string_view words, t
 void connection_fsm::failed(std::string_view why, time_point now, protocol::fault what) {
   // So ends a plain connection to a TLS port.
   bool const unheard =
-      life_.at() == net::lifecycle::state::greeting && !life_.has_heard() && !over_tls_ && !where_.is_unix_socket();
+      life_.state() == net::connection_state::greeting && !life_.has_heard() && !over_tls_ && !where_.is_unix_socket();
   std::string_view const over_tls = where_.is_sentinel ? "rediss-sentinel://" : "rediss://";
   std::string words = readable(why);
   if (unheard) words.append("; if this is a TLS port, the URL begins with ").append(over_tls);
@@ -171,7 +171,7 @@ void connection_fsm::failed(std::string_view why, time_point now, protocol::faul
 }
 
 void connection_fsm::write_failed(std::string_view why, time_point now) {
-  if (life_.at() == net::lifecycle::state::greeting && over_tls_) return;
+  if (life_.state() == net::connection_state::greeting && over_tls_) return;
   failed(why, now);
 }
 
@@ -252,7 +252,7 @@ void connection_fsm::greeted(time_point now) {
   protocol::session session{greeting_.client_id(), greeting_.client_address(), greeting_.server_us(), greeted_at_,
                             greeting_.run(),       greeting_.uptime()};
   session.has_channel = roles_.node == nullptr || roles_.node->home().has_value();
-  session.at = there;
+  session.server_address = there;
   life_.todo.flush = out_.claim();
   if (!talks) events_->connected_as(session, now);
 }
@@ -274,7 +274,7 @@ void connection_fsm::received(std::size_t size, time_point now) {
   // The commands that this causes go out together, also those of the handlers that it completes.
   if (out_.claim()) life_.todo.flush = true;
   std::int64_t const before = answered_;
-  for (std::size_t left = engine::in_one_turn; !life_.is_dropping(); --left) {
+  for (std::size_t left = in_one_turn; !life_.is_dropping(); --left) {
     if (left == 0) {
       unfinished_ = true;
       life_.todo.call_due_later = true;

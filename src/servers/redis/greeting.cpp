@@ -30,9 +30,9 @@ bool is_at_least(std::string_view version, std::int64_t wanted_major, std::int64
 
 /// The value after the label in a text of INFO; empty if the label is missing.
 std::string_view field(std::string_view info, std::string_view label) {
-  auto const at = info.find(label);
-  if (at == std::string_view::npos) return {};
-  std::string_view const rest = info.substr(at + label.size());
+  auto const found = info.find(label);
+  if (found == std::string_view::npos) return {};
+  std::string_view const rest = info.substr(found + label.size());
   return rest.substr(0, std::min<std::size_t>(rest.find_first_of("\r\n"), 64));
 }
 
@@ -162,9 +162,9 @@ greeting::progress greeting::hello(std::span<resp::node const> reply) {
 
 /// "id=3 addr=127.0.0.1:60406 laddr=..."
 void greeting::client_info(std::string_view text) {
-  auto const at = text.find(" addr=");
-  if (at == std::string_view::npos) return;
-  std::string_view const rest = text.substr(at + 6);
+  auto const found = text.find(" addr=");
+  if (found == std::string_view::npos) return;
+  std::string_view const rest = text.substr(found + 6);
   std::string_view const address = rest.substr(0, rest.find(' '));
   constexpr std::size_t longest = 128;  // the path of a unix socket, or an IPv6 address with its zone, and a port
   if (address.size() <= longest) client_address_ = address;

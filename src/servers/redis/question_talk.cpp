@@ -13,9 +13,9 @@ reply::reply(std::span<resp::node const> message) : nodes_{message.begin(), mess
   for (resp::node const& one : nodes_) size += one.text.size();
   texts_.reserve(size);
   for (resp::node& one : nodes_) {
-    std::size_t const at = texts_.size();
+    std::size_t const position = texts_.size();
     texts_.insert(texts_.end(), one.text.begin(), one.text.end());
-    one.text = {texts_.data() + at, one.text.size()};
+    one.text = {texts_.data() + position, one.text.size()};
   }
 }
 

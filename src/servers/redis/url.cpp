@@ -40,8 +40,8 @@ void read_tcp(std::string_view rest, address& to) {
     if (!to.over_tls) refuse("redis:// takes no '?'");
     url::read_tls(*query, to.tls);
   }
-  auto const at = rest.rfind('@');
-  if (rest.find(',', at == npos ? 0 : at) != npos) {
+  auto const found = rest.rfind('@');
+  if (rest.find(',', found == npos ? 0 : found) != npos) {
     refuse(to.over_tls
                ? "this URL is for one server; did you mean config::quorum.servers, with a URL for each, or "
                  "rediss-sentinel://?"

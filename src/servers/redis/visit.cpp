@@ -124,10 +124,10 @@ void visit::look_at_rights(questions& server) {
   // CLIENT KILL ID N: no client has number 0.
   reply const its_id = other.ask({"CLIENT", "ID"});
   std::string const id = std::to_string(its_id.is_error() ? 0 : its_id.number());
-  auto const filled = [&](std::string_view word, std::size_t at) {
+  auto const filled = [&](std::string_view word, std::size_t position) {
     if (word.starts_with("KEY")) return key + std::string{word.substr(3)};
     if (word == "CHANNEL") return channel;
-    return word == "ID" && at == 3 ? id : std::string{word};
+    return word == "ID" && position == 3 ? id : std::string{word};
   };
   std::vector<needed_right const*> lacking;
   std::vector<needed_right> const needed = needed_rights(in_cluster_);

@@ -181,13 +181,13 @@ void connection_fsm::broken(fault what, std::string_view why, time_point now) {
 }
 
 void connection_fsm::failed(std::string_view why, time_point now, fault what) {
-  auto const at = life_.at();
-  if (dropped_as_ || at == net::lifecycle::state::pausing || at == net::lifecycle::state::closed) return;  // late
+  auto const state = life_.state();
+  if (dropped_as_ || state == net::connection_state::pausing || state == net::connection_state::closed) return;  // late
   std::string words = readable(why);
-  if (at == net::lifecycle::state::handshaking && what == fault::try_later) {
+  if (state == net::connection_state::handshaking && what == fault::try_later) {
     words += ", in the TLS handshake: if this port is without TLS, the URL begins with zookeeper://";
   }
-  if (at == net::lifecycle::state::greeting && !has_session_ && what == fault::try_later) {
+  if (state == net::connection_state::greeting && !has_session_ && what == fault::try_later) {
     words +=
         ", before it gave a session: it may have no quorum at present, or too many connections (maxClientCnxns, "
         "maxCnxns)";
@@ -216,7 +216,7 @@ void connection_fsm::written(std::size_t size) {
     life_.todo.write = true;
     return;
   }
-  if (life_.at() == net::lifecycle::state::closed) life_.todo.close = true;
+  if (life_.state() == net::connection_state::closed) life_.todo.close = true;
   else flush();
 }
 

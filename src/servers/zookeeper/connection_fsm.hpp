@@ -85,7 +85,7 @@ class connection_fsm final : net::role {
 
   /// There is something to send and to receive.
   bool is_open() const noexcept {
-    return (life_.is_up() || life_.at() == net::lifecycle::state::greeting) && !dropped_as_;
+    return (life_.is_up() || life_.state() == net::connection_state::greeting) && !dropped_as_;
   }
   void flush();
   void take_frame(std::string_view frame, time_point now);

@@ -20,9 +20,9 @@ namespace {
 
 /// The text after `name` up to the end of the line or one of `ends`.
 std::string_view value_behind(std::string_view text, std::string_view name, std::string_view ends) {
-  auto const at = text.find(name);
-  if (at == std::string_view::npos) return {};
-  text.remove_prefix(at + name.size());
+  auto const found = text.find(name);
+  if (found == std::string_view::npos) return {};
+  text.remove_prefix(found + name.size());
   return text.substr(0, text.find_first_of(ends));
 }
 

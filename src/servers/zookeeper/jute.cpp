@@ -68,10 +68,10 @@ class frame_writer {
 
  private:
   template <std::signed_integral Number>
-  void put(std::size_t at, Number n) {
+  void put(std::size_t position, Number n) {
     auto rest = static_cast<std::make_unsigned_t<Number>>(n);
     for (std::size_t i = sizeof n; i-- > 0; rest = static_cast<std::make_unsigned_t<Number>>(rest >> 8U))
-      to_[at + i] = static_cast<char>(rest & 0xffU);
+      to_[position + i] = static_cast<char>(rest & 0xffU);
   }
 
   std::string& to_;
@@ -124,9 +124,9 @@ class body_writer {
 
 // ---- reading
 
-std::uint64_t unsigned_at(char const* at, std::size_t size) noexcept {
+std::uint64_t unsigned_at(char const* bytes, std::size_t size) noexcept {
   std::uint64_t n = 0;
-  for (std::size_t i = 0; i < size; ++i) n = n << 8U | static_cast<unsigned char>(at[i]);
+  for (std::size_t i = 0; i < size; ++i) n = n << 8U | static_cast<unsigned char>(bytes[i]);
   return n;
 }
 

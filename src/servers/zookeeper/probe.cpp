@@ -3,7 +3,7 @@
 
 #include "base/duration_text.hpp"
 #include "base/glob.hpp"
-#include "cohort/backend.hpp"
+#include "engine/backend.hpp"
 #include "protocol/wire.hpp"
 #include "servers/found_locks.hpp"
 #include "servers/judge.hpp"
@@ -49,14 +49,14 @@ class probe final : public servers::probe {
         root_{root_of(where_.chroot, settings_.key_prefix)} {}
 
   duration round_trip() override {
-    return with_server([](questions& at) { return at.ping(); });
+    return with_server([](questions& server) { return server.ping(); });
   }
   bool knows_status() const noexcept override { return true; }
   std::vector<seen_lock> locks(std::vector<std::string> const& patterns) override {
-    return with_server([&](questions& at) { return locks_at(at, patterns); });
+    return with_server([&](questions& server) { return locks_at(server, patterns); });
   }
   lock_status look(std::string const& name) override {
-    return with_server([&](questions& at) { return statuses(at, {encoded(name)}).front(); });
+    return with_server([&](questions& server) { return statuses(server, {encoded(name)}).front(); });
   }
   void examine(tell const& to) override;
 
@@ -82,13 +82,13 @@ class probe final : public servers::probe {
     if (!server_) server_.emplace(settings_, where_);
     return *server_;
   }
-  std::vector<seen_lock> locks_at(questions& at, std::vector<std::string> const& patterns) const;
-  std::vector<lock_status> statuses(questions& at, std::vector<std::string> const& folders) const;
-  void complete(questions& at, std::string_view folder, line_status& of, std::int64_t birth) const;
-  void examine_at(questions& at, tell const& to) const;
-  void look_at_time(questions& at, tell const& to) const;
+  std::vector<seen_lock> locks_at(questions& server, std::vector<std::string> const& patterns) const;
+  std::vector<lock_status> statuses(questions& server, std::vector<std::string> const& folders) const;
+  void complete(questions& server, std::string_view folder, line_status& of, std::int64_t birth) const;
+  void examine_at(questions& server, tell const& to) const;
+  void look_at_time(questions& server, tell const& to) const;
   void look_at_servers(tell const& to) const;
-  void look_at_rights(questions& at, tell const& to) const;
+  void look_at_rights(questions& server, tell const& to) const;
 
   config const settings_;
   ensemble_url const where_;
@@ -96,16 +96,16 @@ class probe final : public servers::probe {
   std::optional<questions> server_;
 };
 
-[[noreturn]] void refuse(status what, std::string const& asked, questions const& at) {
-  throw boost::system::system_error{to_error(what, asked, at.shown())};
+[[noreturn]] void refuse(status what, std::string const& asked, questions const& server) {
+  throw boost::system::system_error{to_error(what, asked, server.shown())};
 }
 
-std::vector<seen_lock> probe::locks_at(questions& at, std::vector<std::string> const& patterns) const {
+std::vector<seen_lock> probe::locks_at(questions& server, std::vector<std::string> const& patterns) const {
   constexpr std::size_t at_once = 200;
-  reply const listed = at.ask(get_children{root_});
+  reply const listed = server.ask(get_children{root_});
   if (listed.what == status::no_node) return {};  // no lock has been used yet
   auto const* const folders = std::get_if<children>(&listed.content);
-  if (folders == nullptr) refuse(listed.what, "list " + root_, at);
+  if (folders == nullptr) refuse(listed.what, "list " + root_, server);
   std::vector<std::string> wanted;
   for (std::string const& one : folders->names) {
     auto const name = decoded(one);
@@ -116,7 +116,7 @@ std::vector<seen_lock> probe::locks_at(questions& at, std::vector<std::string> c
   for (std::size_t i = 0; i < wanted.size(); i += at_once) {
     auto const begin = wanted.begin() + static_cast<std::ptrdiff_t>(i),
                end = wanted.begin() + static_cast<std::ptrdiff_t>(std::min(wanted.size(), i + at_once));
-    std::vector<lock_status> told = statuses(at, {begin, end});
+    std::vector<lock_status> told = statuses(server, {begin, end});
     for (std::size_t k = 0; k < told.size(); ++k)
       all.add(*decoded(*(begin + static_cast<std::ptrdiff_t>(k))), std::move(told[k]));
   }
@@ -124,31 +124,31 @@ std::vector<seen_lock> probe::locks_at(questions& at, std::vector<std::string> c
 }
 
 /// For the locks with these folders. A missing folder is a free lock.
-std::vector<lock_status> probe::statuses(questions& at, std::vector<std::string> const& folders) const {
+std::vector<lock_status> probe::statuses(questions& server, std::vector<std::string> const& folders) const {
   std::vector<request> wanted{get_data{root_}};
   for (std::string const& one : folders) wanted.emplace_back(get_children{root_ + '/' + one});
-  std::vector<reply> const answers = at.ask(wanted);
+  std::vector<reply> const answers = server.ask(wanted);
   auto const* const root = std::get_if<data>(&answers.front().content);
   std::int64_t const birth = root == nullptr ? 0 : birth_of(root->node);
   std::vector<lock_status> all;
   for (std::size_t i = 0; i < folders.size(); ++i) {
     reply const& one = answers[i + 1];
     auto const* const nodes = std::get_if<children>(&one.content);
-    if (nodes == nullptr && one.what != status::no_node) refuse(one.what, "list " + root_ + '/' + folders[i], at);
+    if (nodes == nullptr && one.what != status::no_node) refuse(one.what, "list " + root_ + '/' + folders[i], server);
     line_status line = nodes == nullptr ? line_status{} : read_line(nodes->names);
-    complete(at, folders[i], line, birth);
+    complete(server, folders[i], line, birth);
     all.push_back(std::move(line.status));
   }
   return all;
 }
 
 /// With fences and times. A holder that has gone meanwhile keeps none.
-void probe::complete(questions& at, std::string_view folder, line_status& of, std::int64_t birth) const {
+void probe::complete(questions& server, std::string_view folder, line_status& of, std::int64_t birth) const {
   if (of.holders.empty()) return;
   std::vector<request> wanted;
   for (std::string const& node : of.holders)
     wanted.emplace_back(get_data{root_ + '/' + std::string{folder} + '/' + node});
-  std::vector<reply> const answers = at.ask(wanted);
+  std::vector<reply> const answers = server.ask(wanted);
   for (std::size_t i = 0; i < answers.size(); ++i) {
     auto const* const node = std::get_if<data>(&answers[i].content);
     if (node == nullptr) continue;
@@ -159,28 +159,29 @@ void probe::complete(questions& at, std::string_view folder, line_status& of, st
 }
 
 void probe::examine(tell const& to) {
-  with_server([&](questions& at) { examine_at(at, to); });
+  with_server([&](questions& server) { examine_at(server, to); });
 }
 
-void probe::examine_at(questions& at, tell const& to) const {
-  to({}, {servers::verdict::ok, "reachable", at.shown() + ", connected in " + duration_text(at.connected_in()), ""});
+void probe::examine_at(questions& server, tell const& to) const {
+  to({}, {servers::verdict::ok, "reachable", server.shown() + ", connected in " + duration_text(server.connected_in()),
+          ""});
   address const& any = where_.servers.front();
   std::string const tls = !any.over_tls          ? ""
                           : settings_.tls.verify ? "on, and the server's certificate is verified"
                                                  : "on, without verification";
   to({},
      servers::judge_exposure({tls, is_on_this_machine(where_.servers), !any.password.empty(), "use zookeepers://"}));
-  look_at_time(at, to);
+  look_at_time(server, to);
   look_at_servers(to);
-  to({}, judge_session({at.asked_session(), at.session(),
+  to({}, judge_session({server.asked_session(), server.session(),
                         std::chrono::ceil<std::chrono::milliseconds>(least_session(settings_)),
                         std::chrono::ceil<std::chrono::milliseconds>(settings_.lease)}));
-  look_at_rights(at, to);
+  look_at_rights(server, to);
 }
 
-void probe::look_at_time(questions& at, tell const& to) const {
+void probe::look_at_time(questions& server, tell const& to) const {
   std::vector<duration> trips;
-  for (int i = 0; i < 20; ++i) trips.push_back(at.ping());
+  for (int i = 0; i < 20; ++i) trips.push_back(server.ping());
   to({}, servers::judge_round_trip(std::move(trips)));
 }
 
@@ -194,8 +195,8 @@ void probe::look_at_servers(tell const& to) const {
   to({}, judge_ensemble(words));
 }
 
-void probe::look_at_rights(questions& at, tell const& to) const {
-  reply const told = at.ask(get_acl{root_});
+void probe::look_at_rights(questions& server, tell const& to) const {
+  reply const told = server.ask(get_acl{root_});
   root_facts f{root_, told.what, {}, where_.servers.front().user};
   if (auto const* const found = std::get_if<rights>(&told.content)) f.rights = found->all;
   to({}, judge_root(f));

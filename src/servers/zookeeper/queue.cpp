@@ -8,17 +8,17 @@
 namespace conch::zookeeper {
 
 using engine::milliseconds;
+using engine::place_state;
 using engine::receipt;
-using at = engine::place::state;
 
 queue::queue(config const& settings, std::string const& client_id, std::string root, std::string secret,
-             std::uint64_t seed, engine::timer_queue& timers, wire& out, engine::backend_events& up, statistics& stats)
+             std::uint64_t seed, timer_queue& timers, wire& out, engine::backend_events& up, statistics& stats)
     : on_{{settings, client_id, std::move(root), std::move(secret), timers, up, stats},
           seed,
           out,
           arrivals_,
-          {&rest_, engine::call<&catch_up::resume_backlog>}},
-      owed_{on_, {&rest_, engine::call<&catch_up::resume_backlog>}},
+          {&rest_, call<&catch_up::resume_backlog>}},
+      owed_{on_, {&rest_, call<&catch_up::resume_backlog>}},
       shares_{on_, owed_},
       held_{on_, shares_},
       line_{on_, owed_, shares_, held_},
@@ -37,7 +37,7 @@ void queue::report(statistics& to) const { to.cleanups_pending = owed_.count(); 
 
 void queue::ask(engine::place& p, bool wait, milliseconds lease, time_point now) {
   auto& s = static_cast<standing&>(p);
-  enter(s, at::asking);
+  enter(s, place_state::asking);
   s.wait = wait;
   s.lease = lease;
   s.written = false;
@@ -68,7 +68,7 @@ void queue::leave_unless_granted(engine::place& p, time_point now) {
     return on_.all.drop(s);
   }
   shares_.carry_no_more(s);
-  enter(s, at::leaving);
+  enter(s, place_state::leaving);
   if (!on_.session.is_open()) {
     on_.env.timers.arm(s.check, now + on_.env.settings.command_timeout);
   } else if (s.told_on == on_.sent.connection_number() && (s.node.empty() || on_.all.may_list())) {
@@ -108,14 +108,14 @@ error_code queue::too_late(engine::place const& p, time_point now) const {
   auto const& s = static_cast<standing const&>(p);
   if (std::string const words = on_.session.silence(now); !words.empty())
     return make_error_code(errc::unreachable, words);
-  bool const waits_for_others = s.at == at::asking && !s.written;
+  bool const waits_for_others = s.state == place_state::asking && !s.written;
   if (on_.session.is_open() && waits_for_others) {
     return make_error_code(
         errc::timed_out,
         "others of this client are asked for before it, and the server has not answered all of them yet");
   }
   if (on_.session.is_open())
-    return make_error_code(errc::timed_out, s.at == at::asking ? "the server has not answered yet" : "");
+    return make_error_code(errc::timed_out, s.state == place_state::asking ? "the server has not answered yet" : "");
   bool const in_vain =
       !on_.session.trouble().empty() ||
       (s.trouble_since != time_point{} && now - s.trouble_since >= on_.session.answers_usually_within());

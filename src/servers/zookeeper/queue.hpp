@@ -1,7 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "cohort/backend.hpp"
+#include "engine/backend.hpp"
 #include "protocol/drift.hpp"
 #include "servers/zookeeper/queue/arrivals.hpp"
 
@@ -21,7 +21,7 @@ class queue final : public engine::backend {
  public:
   /// All but `seed`, `root` and `secret` outlives this. `root`: root_of(); `secret`: "user:password", or empty.
   queue(config const& settings, std::string const& client_id, std::string root, std::string secret, std::uint64_t seed,
-        engine::timer_queue& timers, wire& out, engine::backend_events& up, statistics& stats);
+        timer_queue& timers, wire& out, engine::backend_events& up, statistics& stats);
 
   /// Where the wire reports to.
   wire_events& receiver() noexcept { return on_.session; }

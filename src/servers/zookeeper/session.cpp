@@ -3,7 +3,7 @@
 
 #include "base/duration_text.hpp"
 #include "base/readable.hpp"
-#include "cohort/backend.hpp"
+#include "engine/backend.hpp"
 #include "protocol/drift.hpp"
 #include "protocol/wire.hpp"
 #include "servers/zookeeper/acl.hpp"
@@ -17,8 +17,8 @@ namespace conch::zookeeper {
 
 duration least_session(config const& settings) noexcept { return 4 * settings.zookeeper.session_margin; }
 
-session::session(config const& settings, std::string const& root, std::string const& secret,
-                 engine::timer_queue& timers, wire& out, session_events& up, statistics& stats)
+session::session(config const& settings, std::string const& root, std::string const& secret, timer_queue& timers,
+                 wire& out, session_events& up, statistics& stats)
     : settings_{settings},
       root_{root},
       secret_{secret},
@@ -26,9 +26,9 @@ session::session(config const& settings, std::string const& root, std::string co
       out_{out},
       up_{up},
       stats_{stats},
-      beat_{this, engine::call<&session::beat>, engine::timer::rank::first},
-      proof_{this, engine::call<&session::proof_due>, engine::timer::rank::first},
-      overdue_{this, engine::call<&session::answer_overdue>},
+      beat_{this, call<&session::beat>, timer::rank::first},
+      proof_{this, call<&session::proof_due>, timer::rank::first},
+      overdue_{this, call<&session::answer_overdue>},
       timeout_{asked_timeout()} {}
 
 // ---------------------------------------------------------------------------------------------- the connection

@@ -56,8 +56,8 @@ class session final : public wire_events {
  public:
   /// All outlive this. `root`: the folder of the locks. `secret`: "user:password"; then the nodes are for that user
   /// only.
-  session(config const& settings, std::string const& root, std::string const& secret, engine::timer_queue& timers,
-          wire& out, session_events& up, statistics& stats);
+  session(config const& settings, std::string const& root, std::string const& secret, timer_queue& timers, wire& out,
+          session_events& up, statistics& stats);
   session(session const&) = delete;
   session& operator=(session const&) = delete;
 
@@ -172,13 +172,13 @@ class session final : public wire_events {
   config const& settings_;
   std::string const& root_;
   std::string const& secret_;  // "user:password", or empty
-  engine::timer_queue& timers_;
+  timer_queue& timers_;
   wire& out_;
   session_events& up_;
   statistics& stats_;
 
   state state_ = state::idle;
-  engine::timer beat_, proof_, overdue_;
+  timer beat_, proof_, overdue_;
   std::string trouble_;
 
   // The session.
@@ -200,11 +200,11 @@ class session final : public wire_events {
   time_point greeted_at_{};
   std::deque<unanswered> unanswered_;
   std::deque<time_point> pings_;  // sent and not answered
-  engine::reprieve reprieve_;
+  reprieve reprieve_;
   std::deque<sample> samples_;  // sent later: answered later
   time_point last_ping_{};
   time_point last_answer_ = time_point::min();
-  engine::usual_time usual_;
+  usual_time usual_;
   time_point proving_ = time_point::min();  // the newest proof that a write under way may give
   std::size_t parents_ = 0;                 // characters of the root's path of which the nodes are made
 };

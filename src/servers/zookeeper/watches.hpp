@@ -17,22 +17,22 @@ class watches {
  public:
   /// True: the server is to be asked, since no place has done so on this connection.
   bool join(std::string const& path, standing& s) {
-    auto const [at, is_new] = waiting_.try_emplace(path);
-    at->second.push_back(&s);
+    auto const [found, is_new] = waiting_.try_emplace(path);
+    found->second.push_back(&s);
     return is_new;
   }
 
   void leave(std::string const& path, standing const& s) {
-    auto const at = waiting_.find(path);
-    if (at == waiting_.end()) return;
-    std::erase(at->second, &s);
-    if (at->second.empty()) waiting_.erase(at);
+    auto const it = waiting_.find(path);
+    if (it == waiting_.end()) return;
+    std::erase(it->second, &s);
+    if (it->second.empty()) waiting_.erase(it);
   }
 
   /// `to` waits in the place of `from`.
   void pass_on(std::string const& path, standing& from, standing& to) {
-    auto const at = waiting_.find(path);
-    if (at != waiting_.end()) std::replace(at->second.begin(), at->second.end(), &from, &to);
+    auto const it = waiting_.find(path);
+    if (it != waiting_.end()) std::replace(it->second.begin(), it->second.end(), &from, &to);
   }
 
   /// In the order in which they joined.

@@ -118,7 +118,7 @@ plan with_restarts(plan p) {
 scope of_plan(std::string name, std::string words, bounds limits, plan p) {
   auto run = [p = std::move(p)](steps& order, bool traced) {
     outcome result;
-    engine::in_one_turn = p.steps_in_one_turn;
+    in_one_turn = p.steps_in_one_turn;
     world w{p, traced, &order};
     try {
       w.run();

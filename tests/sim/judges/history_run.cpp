@@ -21,7 +21,7 @@ thread_local bool others_are_muted = false;
 history_run run_for_history(plan const& p, bool muted) {
   history_run result;
   others_are_muted = muted;
-  engine::in_one_turn = p.steps_in_one_turn;
+  in_one_turn = p.steps_in_one_turn;
   auto const w = std::make_unique<world>(p, false);
   others_are_muted = false;
   try {

@@ -17,7 +17,7 @@ using state = sim_level::state;
 bool asks(sim_level const& l) { return l.at == state::asking || (l.at == state::in_line && l.called && l.has_turn); }
 
 bool is_valid(sim_hold const& h, time_point now) {
-  return h.x->at == engine::acquisition::phase::holding && !h.given_back && now < h.x->deadline();
+  return h.x->phase == engine::acquisition_phase::holding && !h.given_back && now < h.x->deadline();
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 // coroutines do.
 #pragma once
 
-#include "cohort/levels.hpp"
+#include "engine/levels.hpp"
 #include "sim/judges/observer.hpp"
 
 #include <map>

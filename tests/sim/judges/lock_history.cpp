@@ -74,7 +74,7 @@ void lock_history::found_busy(sim_acquisition const& a) {
 
 void lock_history::renewed(sim_acquisition const& a) {
   record* const r = of(a);
-  if (r == nullptr || a.at != engine::acquisition::phase::holding) return;  // what is lost shows no deadline
+  if (r == nullptr || a.phase != engine::acquisition_phase::holding) return;  // what is lost shows no deadline
   r->acquire.deadline = std::max(r->acquire.deadline, a.client->true_time(a.deadline()));
 }
 

@@ -11,7 +11,7 @@ namespace conch::sim {
 
 namespace {
 
-using phase = engine::acquisition::phase;
+using phase = engine::acquisition_phase;
 
 constexpr std::int64_t hand_offs_per_grant = 4096;
 
@@ -92,7 +92,7 @@ void observer::judge_forged(sim_acquisition const& a) const {
 }
 
 bool observer::is_believed(sim_acquisition const& a) const {
-  return a.active && a.at == phase::holding && a.client->local_now() < a.deadline();
+  return a.active && a.phase == phase::holding && a.client->local_now() < a.deadline();
 }
 
 void observer::first_fence(int name, std::int64_t fence) { watch(name).highest_written = fence; }
@@ -219,7 +219,7 @@ void observer::answered(sim_acquisition& a, bool granted) {
     if ((is_disowned(*other) || is_disowned(a)) && !same_server_granted(a, *other)) continue;
     std::string const holder = client_words(*other) + " with fence " + std::to_string(other->fence);
     if (is_believed(*other)) throw violation{1, who + ", while it is held by " + holder};
-    if (other->at == phase::holding && !other->client->paused())
+    if (other->phase == phase::holding && !other->client->paused())
       throw violation{9, who + ", before the loss was told to " + holder};
   }
   for (sim_acquisition const* other : w.waiting) {
@@ -285,7 +285,7 @@ void observer::several_answered(sim_client const& c, several_locks const& s, boo
       auto const* const one = s.slots[i].get();
       if (one == nullptr)
         throw violation{1, who + " was told that it has all it asked for, without lock " + std::to_string(s.names[i])};
-      bool const valid = one->at == engine::acquisition::phase::holding && c.local_now() < one->deadline();
+      bool const valid = one->phase == engine::acquisition_phase::holding && c.local_now() < one->deadline();
       if (!valid)
         throw violation{
             9, who + " was told that it has all it asked for, and lock " + std::to_string(s.names[i]) + " was lost"};
@@ -395,7 +395,7 @@ void observer::lost(sim_acquisition& a) {
   history_.lost(a, world_.now());
   // Told by the server itself, which has nothing to be given back.
   if (protocol::place const* place = c.place(a.lock_number);
-      place != nullptr && place->at == engine::place::state::idle) {
+      place != nullptr && place->state == engine::place_state::idle) {
     c.open_ids_.erase(a.id);
   }
   lock_state const is = look(a.lock_number);
@@ -418,7 +418,7 @@ void observer::released(sim_acquisition& a) {
   w.stirred(a.serial, world_.now());
   if (!a.active) return;
   history_.released(a, world_.now());
-  if (a.at == phase::holding) told_in_time(a);
+  if (a.phase == phase::holding) told_in_time(a);
   heard_of_requests(a);
   a.released_valid = is_believed(a);
   a.release_asked_at = world_.now();
@@ -434,7 +434,7 @@ void observer::released(sim_acquisition& a) {
 void observer::detaching(sim_acquisition& a) {
   watch(a.lock_number).stirred(a.serial, world_.now());
   if (a.active) history_.released(a, world_.now());
-  if (a.active && a.at == phase::holding) told_in_time(a);
+  if (a.active && a.phase == phase::holding) told_in_time(a);
 }
 
 /// P3: the adopter has the whole lease. P1: this client no longer believes in it, and nothing that it sends names it
@@ -450,7 +450,7 @@ void observer::detached(sim_acquisition& a, error_code why) {
   w.last_end = std::max(w.last_end, world_.now());
   // Nothing is to be given back of what has left, nor of what the server has nothing of any more.
   bool const server_said_lost =
-      why == errc::lost && (a.lock == nullptr || a.lock->place->at == engine::place::state::idle);
+      why == errc::lost && (a.lock == nullptr || a.lock->place->state == engine::place_state::idle);
   if (is_gone || server_said_lost) a.client->open_ids_.erase(a.id);
   if (!is_gone) return;
   lock_state const is = look(a.lock_number);
@@ -529,10 +529,10 @@ void observer::checked(sim_client& c) {
   look_for_claims(c);
   for (int name = 0; name < plan_.names; ++name) {
     protocol::place const* const place = c.place(name);
-    if (place != nullptr && place->at == engine::place::state::in_line)
+    if (place != nullptr && place->state == engine::place_state::in_line)
       told_ticket(c, place->id, place->waiting.ticket);
     for (sim_acquisition* a : watch(name).active) {
-      if (a->client != &c || a->at != phase::holding) continue;
+      if (a->client != &c || a->phase != phase::holding) continue;
       look_at_hold(*a);
       told_in_time(*a);
       if (a->orphaned_at >= 0) look_for_orphan(*a, false);
@@ -567,7 +567,7 @@ void observer::nothing_forgotten(sim_client& c) {
   for (auto at = c.open_ids_.begin(); at != c.open_ids_.end();) {
     auto const& [id, request] = *at;
     protocol::place const* const place = c.place(request.name);
-    bool const live = place != nullptr && place->id == id && place->at != engine::place::state::idle;
+    bool const live = place != nullptr && place->id == id && place->state != engine::place_state::idle;
     if (!live && world_.now() - request.written > count(c.settings().settings.lease) * 98 / 100) {
       at = c.open_ids_.erase(at);  // the lease bounds the rest
       continue;
@@ -633,7 +633,7 @@ void observer::writes(sim_client& c, protocol::command const& what) {
       int const name = number_of(item.name);
       auto const& active = watch(name).active;
       bool const held = std::any_of(active.begin(), active.end(), [&](sim_acquisition const* a) {
-        return a->client == &c && a->id == item.id && (a->at == phase::holding || a->at == phase::detaching);
+        return a->client == &c && a->id == item.id && (a->phase == phase::holding || a->phase == phase::detaching);
       });
       // Once more, for no longer than it has been told already.
       protocol::place const* const place = c.place(name);

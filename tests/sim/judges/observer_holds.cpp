@@ -11,7 +11,7 @@ namespace conch::sim {
 
 namespace {
 
-using phase = engine::acquisition::phase;
+using phase = engine::acquisition_phase;
 
 std::string in_us(duration d) {
   return std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(d).count()) + " us";
@@ -76,7 +76,7 @@ time_point observer::to_be_told_by(sim_acquisition const& a) const {
 }
 
 void observer::look_at_hold(sim_acquisition& a) {
-  if (a.at != phase::holding || a.lock == nullptr) return;
+  if (a.phase != phase::holding || a.lock == nullptr) return;
   if (a.deadline() != a.seat_deadline) a.prolonged_at = a.client->local_now();
   // An answer that was long on its way may find that the margin has begun.
   a.tell_by = std::max(to_be_told_by(a), a.prolonged_at);
@@ -165,7 +165,7 @@ void observer::extended(sim_acquisition& a, bool is_held, error_code why) {
   if (why && why != errc::not_held)
     throw violation{11, who + "was told of an error that it cannot have: " + why.message()};
   if (is_held && why) throw violation{11, who + "was told that it is held, and an error"};
-  if (is_held != (a.at == phase::holding) && !why) throw violation{11, who + "was told the opposite of what is so"};
+  if (is_held != (a.phase == phase::holding) && !why) throw violation{11, who + "was told the opposite of what is so"};
   if (is_held && a.deadline() < a.extended_at + protocol::good_for(a.lease))
     throw violation{3, who + "was told that it has it, and has it for less"};
 }
@@ -284,7 +284,7 @@ void observer::found_busy(sim_acquisition const& a) {
   if (a.permit)
     throw violation{11, "a permit of lock " + std::to_string(a.lock_number) + " was called busy without a question"};
   protocol::place const* const place = a.client->place(a.lock_number);
-  if (place != nullptr && place->at != engine::place::state::idle) return;
+  if (place != nullptr && place->state != engine::place_state::idle) return;
   auto const of_this_process = [&](sim_acquisition const* other) { return other != &a && other->client == a.client; };
   lock_watch const& w = watch(a.lock_number);
   bool const others = std::any_of(w.active.begin(), w.active.end(), of_this_process) ||

@@ -11,7 +11,7 @@ namespace conch::sim {
 
 namespace {
 
-using phase = engine::acquisition::phase;
+using phase = engine::acquisition_phase;
 
 }  // namespace
 
@@ -43,7 +43,7 @@ void observer::not_handed_on_though_asked(sim_acquisition const& a) const {
 
 /// A listener receives a request as soon as the network allows; on a new connection too, if the server still knows it.
 void observer::heard_of_requests(sim_acquisition const& a) const {
-  if (a.listens_since < 0 || a.told_of_request || a.at != phase::holding) return;
+  if (a.listens_since < 0 || a.told_of_request || a.phase != phase::holding) return;
   auto const asked = requests_.find(owner_id(a));
   if (asked == requests_.end() || asked->second.at > world_.now()) return;
   if (asked->second.fence != a.fence / engine::hand_offs_per_grant) return;

@@ -53,7 +53,7 @@ bool observer::is_wanted(std::string_view id, int name) const {
   return std::any_of(world_.clients().begin(), world_.clients().end(), [&](auto const& c) {
     if (!c->alive() || c->id() != client_of(id)) return false;
     protocol::place const* const place = c->place(name);
-    return place != nullptr && place->at != engine::place::state::idle && place->id == id_of(id);
+    return place != nullptr && place->state != engine::place_state::idle && place->id == id_of(id);
   });
 }
 
@@ -682,7 +682,7 @@ void observer::forced(int name, owner_fences const& owners, std::vector<std::str
 }
 
 void observer::told_of_force(sim_acquisition const* a) const {
-  if (a != nullptr && a->at == engine::acquisition::phase::holding)
+  if (a != nullptr && a->phase == engine::acquisition_phase::holding)
     throw violation{9, "a client that was told that its lock was taken away still believes in it"};
 }
 

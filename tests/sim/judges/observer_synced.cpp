@@ -61,8 +61,8 @@ void observer::look_for_claims(sim_client& c) {
   if (!plan_.synced) return;
   for (int name = 0; name < plan_.names; ++name) {
     engine::place const* const asked = c.engine_->find(name_of(name));
-    bool const is_one = asked != nullptr && asked->at != engine::place::state::owned &&
-                        c.place(name)->at == engine::place::state::owned;
+    bool const is_one = asked != nullptr && asked->state != engine::place_state::owned &&
+                        c.place(name)->state == engine::place_state::owned;
     if (is_one) unacknowledged_.insert({c.number(), name});
     else unacknowledged_.erase({c.number(), name});
   }

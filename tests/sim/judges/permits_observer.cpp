@@ -15,7 +15,7 @@ namespace conch::sim {
 
 namespace {
 
-using phase = engine::acquisition::phase;
+using phase = engine::acquisition_phase;
 
 constexpr std::int64_t hand_offs_per_grant = 4096;
 
@@ -600,7 +600,7 @@ bool permits_observer::disowned(sim_acquisition const& a) const {
 }
 
 bool permits_observer::believed(sim_acquisition const& a) const {
-  return a.active && a.at == phase::holding && a.client->local_now() < a.deadline();
+  return a.active && a.phase == phase::holding && a.client->local_now() < a.deadline();
 }
 
 /// P3.
@@ -699,7 +699,7 @@ void permits_observer::answered(sim_acquisition& a, bool granted) {
   std::int64_t together = a.permit.weight;
   for (sim_acquisition const* other : w.active) {
     if (disowned(*other) || disowned(a)) continue;
-    bool const counts = believed(*other) || (other->at == phase::holding && !other->client->paused());
+    bool const counts = believed(*other) || (other->phase == phase::holding && !other->client->paused());
     if (!counts) continue;
     together += other->permit.weight;
     if (plan_.permits == engine::permit_kind::reentrant && other->owner != a.owner) {
@@ -720,7 +720,7 @@ void permits_observer::answered(sim_acquisition& a, bool granted) {
 
 void permits_observer::released(sim_acquisition& a) {
   if (!a.active) return;
-  if (a.at == phase::holding) told_in_time(a);
+  if (a.phase == phase::holding) told_in_time(a);
   heard_of_requests(a);
   a.released_valid = believed(a);
   a.release_asked_at = world_.now();
@@ -730,7 +730,7 @@ void permits_observer::released(sim_acquisition& a) {
 }
 
 void permits_observer::detaching(sim_acquisition& a) {
-  if (a.active && a.at == phase::holding) told_in_time(a);
+  if (a.active && a.phase == phase::holding) told_in_time(a);
 }
 
 void permits_observer::detached(sim_acquisition& a, error_code why) {
@@ -787,10 +787,10 @@ void permits_observer::checked(sim_client& c) {
     for (sim_acquisition const* a : watches_[static_cast<std::size_t>(name)].waiting) {
       if (a->client != &c || a->lock == nullptr) continue;
       protocol::place const& place = *sim_client::place_of(a->lock->place.get());
-      if (place.at == engine::place::state::in_line) told_ticket(c, place.id, place.waiting.ticket);
+      if (place.state == engine::place_state::in_line) told_ticket(c, place.id, place.waiting.ticket);
     }
     for (sim_acquisition* a : watches_[static_cast<std::size_t>(name)].active) {
-      if (a->client != &c || a->at != phase::holding) continue;
+      if (a->client != &c || a->phase != phase::holding) continue;
       look_at_hold(*a);
       told_in_time(*a);
       if (a->deadline() == a->seen_deadline) continue;

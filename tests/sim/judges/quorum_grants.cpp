@@ -83,7 +83,7 @@ void quorum_world::granted(quorum_hold& h) {
       if (c.get() == h.client || !c->alive || early) continue;
       engine::place const* const place = c->cohort->find(name_of(h.name));
       bool const waits = place != nullptr && place->wait && place->written &&
-                         (place->at == engine::place::state::asking || place->at == engine::place::state::in_line);
+                         (place->state == engine::place_state::asking || place->state == engine::place_state::in_line);
       if (waits && queued_at(*c, *place) + allowance < queued_at(*h.client, *h.lock->place)) {
         ++result.overtakings;
         throw violation{5, who() + " before client " + std::to_string(c->number) + ", who queued earlier"};

@@ -188,7 +188,7 @@ void quorum_world::extended(quorum_hold& h, bool is_held, error_code why) {
   if (why && why != errc::not_held)
     throw violation{11, who + "was told of an error that it cannot have: " + why.message()};
   if (is_held && why) throw violation{11, who + "was told that it is held, and an error"};
-  if (is_held != (h.at == engine::acquisition::phase::holding) && !why)
+  if (is_held != (h.phase == engine::acquisition_phase::holding) && !why)
     throw violation{11, who + "was told the opposite of what is so"};
   // A renewal, which may have to wait for one that was under way, and all servers know the script by then or are told
   // it.

@@ -130,7 +130,7 @@ void quorum_world::given_up(quorum_hold const& h) {
 
 bool quorum_world::goes_on(quorum_client& c, int name, id_text const& votes) {
   engine::place* const place = c.cohort->find(name_of(name));
-  return place != nullptr && place->at != engine::place::state::idle &&
+  return place != nullptr && place->state != engine::place_state::idle &&
          c.id + "." + std::to_string(c.owner->ticket_of(*place)) == std::string_view{votes};
 }
 

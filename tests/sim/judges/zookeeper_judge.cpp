@@ -10,7 +10,7 @@ namespace {
 
 constexpr nanos no_end = INT64_MAX / 4;
 
-using place_state = engine::place::state;
+using engine::place_state;
 
 std::string words_of(zookeeper_hold const& h) {
   return "client " + std::to_string(h.client->number) + " with lock " + std::to_string(h.name);
@@ -31,7 +31,7 @@ zookeeper_line_hold in_line(zookeeper_hold const& h) {
 
 /// Its client has withdrawn its node, or was told that it never gets the lock.
 bool is_leaving(zookeeper::standing const& place) {
-  return (place.at == place_state::asking && !place.wait) || place.leave_sent || place.refusal;
+  return (place.state == place_state::asking && !place.wait) || place.leave_sent || place.refusal;
 }
 
 bool waits_on(zookeeper_hold const& h) { return h.waiting && !h.once && !h.cancelled && h.until == time_point::max(); }
@@ -135,8 +135,8 @@ bool zookeeper_world::is_wanted(zookeeper_line_node const& n) const {
       bool const knows =
           place != nullptr && (place->number == n.number || zookeeper_tree::name_of(place->node) == n.name);
       if (!knows) continue;
-      if (!is_leaving(*place) &&
-          (place->at == place_state::asking || place->at == place_state::in_line || place->at == place_state::owned))
+      if (!is_leaving(*place) && (place->state == place_state::asking || place->state == place_state::in_line ||
+                                  place->state == place_state::owned))
         return true;
     }
   }
@@ -235,7 +235,8 @@ void zookeeper_world::checked(zookeeper_client& c) {
     zookeeper_hold* const h = one.hold.get();
     if (h == nullptr) continue;
     auto const* const place = place_of(*h);
-    if (waits_on(*h) && place != nullptr && (place->at == place_state::asking || place->at == place_state::in_line))
+    if (waits_on(*h) && place != nullptr &&
+        (place->state == place_state::asking || place->state == place_state::in_line))
       locks_[static_cast<std::size_t>(h->name)].line.waits(in_line(*h), since(), patience(), now_);
     if (!h->active || h->told) continue;
     if (time_point const before = std::exchange(h->seen_deadline, h->deadline());

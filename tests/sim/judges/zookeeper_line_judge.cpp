@@ -1,6 +1,6 @@
 #include "sim/judges/zookeeper_line_judge.hpp"
 
-#include "cohort/backend.hpp"
+#include "engine/backend.hpp"
 #include "sim/judges/observer.hpp"
 #include "sim/worlds/words.hpp"
 

@@ -2,7 +2,7 @@
 // It knows no world, so its test breaks each rule by hand.
 #pragma once
 
-#include "cohort/permit.hpp"
+#include "engine/permit.hpp"
 #include "sim/worlds/event_queue.hpp"
 
 #include <cstdint>

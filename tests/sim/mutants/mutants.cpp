@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-constinit thread_local std::size_t conch::engine::in_one_turn = 1'000;
+constinit thread_local std::size_t conch::in_one_turn = 1'000;
 
 namespace conch::sim {
 

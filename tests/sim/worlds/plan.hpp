@@ -2,7 +2,7 @@
 // a plan with parts taken out is a plan too: that is how a failing one is made small.
 #pragma once
 
-#include "cohort/permit.hpp"
+#include "engine/permit.hpp"
 
 #include <conch/config.hpp>
 
@@ -202,7 +202,7 @@ struct plan {
   bool leases_differ = false;
   bool credentials = false;               // the clients get theirs from a provider, and others all the time
   bool orders = false;                    // an operator takes locks away, or changes limits, through an engine
-  std::size_t steps_in_one_turn = 1'000;  // engine::in_one_turn
+  std::size_t steps_in_one_turn = 1'000;  // in_one_turn
   // from then on every order is tried (steps.hpp); less than 0: the world is not explored ...
   nanos explored_from = -1;
   std::vector<fault_plan> possible = {};  // ... and these faults at every moment

@@ -3,7 +3,7 @@
 // Everything follows from the seed.
 #pragma once
 
-#include "cohort/cohort.hpp"
+#include "engine/cohort.hpp"
 #include "quorum/quorum.hpp"
 #include "resp/decoder.hpp"
 #include "sim/judges/observer.hpp"
@@ -337,7 +337,7 @@ struct quorum_hold : engine::acquisition {
   std::array<quorum_world::id_text, quorum::most_servers> votes{};
 };
 
-class quorum_client final : public engine::acquisition_events, public engine::log_sink {
+class quorum_client final : public engine::acquisition_events, public log_sink {
  public:
   friend class quorum_world;
 
@@ -393,7 +393,7 @@ class quorum_client final : public engine::acquisition_events, public engine::lo
   statistics stats;
   sim_entropy nonces;
   random_source leases;  // of its own: what is drawn of them moves nothing else
-  engine::timer_queue timers;
+  timer_queue timers;
   std::unique_ptr<quorum::quorum> owner;
   std::unique_ptr<engine::cohort> cohort;
 

@@ -37,7 +37,7 @@ class random_source {
 };
 
 /// For the nonces in a simulated client's ids. `none`: they have none.
-class sim_entropy final : public engine::entropy {
+class sim_entropy final : public entropy {
  public:
   explicit sim_entropy(std::uint64_t seed, bool none = false) : numbers_{seed}, none_{none} {}
   std::uint64_t next() override { return none_ ? 0 : numbers_.next() | 1; }

@@ -203,7 +203,7 @@ void sim_client::heard_acquired(notice const& n, time_point now) {
     return;
   }
   a.at = actor::state::inside;
-  if (o.listens && !is_inner && x.at == engine::acquisition::phase::holding) {
+  if (o.listens && !is_inner && x.phase == engine::acquisition_phase::holding) {
     x.listens_since = world_.now();
     engine_->watch_requests(x, now);
   }
@@ -219,7 +219,8 @@ void sim_client::heard_acquired(notice const& n, time_point now) {
 
 // As client_core does it: the hold is a reader's, or has fewer permits, from here on.
 void sim_client::downgrade(actor& a, time_point now) {
-  if (a.outer == nullptr || a.at != actor::state::inside || a.outer->at != engine::acquisition::phase::holding) return;
+  if (a.outer == nullptr || a.at != actor::state::inside || a.outer->phase != engine::acquisition_phase::holding)
+    return;
   if (a.outer->permit.weight <= current(a).downgrade_to) return;
   world_.say("client " + std::to_string(number_) + " makes its permit smaller of lock " +
              std::to_string(a.outer->lock_number));
@@ -236,7 +237,8 @@ void sim_client::downgrade(actor& a, time_point now) {
 
 // As client_core::guard_of makes it. The user's connection is not this client's.
 void sim_client::write_guarded(actor& a, time_point) {
-  if (a.outer == nullptr || a.at != actor::state::inside || a.outer->at != engine::acquisition::phase::holding) return;
+  if (a.outer == nullptr || a.at != actor::state::inside || a.outer->phase != engine::acquisition_phase::holding)
+    return;
   sim_acquisition const& x = *a.outer;
   guarded_write w{x.lock_number, id_ + "." + engine::to_text(x.id), x.fence / engine::hand_offs_per_grant};
   if (x.permit) w.least_share = x.permit.kind == engine::permit_kind::shared ? x.permit.weight : 1;

@@ -1,7 +1,7 @@
 #include "sim/worlds/sim_client.hpp"
 
 #include "base/overloaded.hpp"
-#include "cohort/detached.hpp"
+#include "engine/detached.hpp"
 #include "sim/worlds/sim_levels.hpp"
 
 #include <algorithm>
@@ -354,7 +354,7 @@ void sim_client::finish_input() {
 
 void sim_client::rearm() {
   time_point const next = timers_.next();
-  if (next == engine::timer_queue::never) return;
+  if (next == timer_queue::never) return;
   nanos const when = std::max(world_.now(), true_time(next) + 1 + random_.between(0, world_.schedule().timer_lateness));
   if (wake_at_ > world_.now() && wake_at_ <= when) return;  // it will look again by then
   wake_at_ = when;
@@ -530,7 +530,7 @@ void sim_client::pushed_by(protocol::wire_events& s, protocol::push const& p, ti
 void sim_client::granted_by(protocol::wire_events& s, protocol::pushed_grant const& g, time_point now) {
   auto const* const place = place_of(engine_->find(g.name));
   bool const permit = g.kind != engine::permit_kind::none;  // of which this client may have several places
-  bool const live = permit || (place != nullptr && place->id == g.id && place->at != engine::place::state::idle);
+  bool const live = permit || (place != nullptr && place->id == g.id && place->state != engine::place_state::idle);
   s.pushed(g, now);
   // by a stranger that publishes: only this many a second are given back
   bool const flooded = stats_.pushes_stray > 100;
@@ -552,8 +552,8 @@ void sim_client::told_of_force(engine::grant_id id) {
 void sim_client::nobody_waits_for_a_refusal() const {
   auto const check = [&](sim_acquisition const* x) {
     if (x == nullptr || !x->waiting || x->lock == nullptr) return;
-    auto const at = x->lock->place->at;
-    if (at == engine::place::state::asking || at == engine::place::state::in_line) {
+    auto const state = x->lock->place->state;
+    if (state == engine::place_state::asking || state == engine::place_state::in_line) {
       throw violation{11, id_ + " lets somebody wait for lock " + std::to_string(x->lock_number) +
                               ", although the server refuses its user"};
     }
@@ -568,7 +568,7 @@ void sim_client::nobody_waits_for_a_refusal() const {
 /// That is to be renewed: the server has said no more of it than that it was granted.
 void sim_client::for_each_hold(time_point now, std::function<void(sim_acquisition const&)> const& what) const {
   auto const look = [&](sim_acquisition const* x) {
-    if (x != nullptr && x->at == engine::acquisition::phase::holding && x->lock != nullptr &&
+    if (x != nullptr && x->phase == engine::acquisition_phase::holding && x->lock != nullptr &&
         x->lock->place->may_renew(now))
       what(*x);
   };

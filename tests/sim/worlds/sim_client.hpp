@@ -2,7 +2,7 @@
 // use it. The shell does what src/client and src/servers/redis do over Asio.
 #pragma once
 
-#include "cohort/cohort.hpp"
+#include "engine/cohort.hpp"
 #include "protocol/server.hpp"
 #include "protocol/sharded.hpp"
 #include "protocol/synced_server.hpp"
@@ -118,7 +118,7 @@ class sim_client final : public protocol::wire,
                          public protocol::wire_events,
                          public engine::acquisition_events,
                          public engine::admin_events,
-                         public engine::log_sink,
+                         public log_sink,
                          public sim_connection::shell,
                          public sim_sentinels::outside,
                          public sim_cluster::outside {
@@ -283,7 +283,7 @@ class sim_client final : public protocol::wire,
   void on_requested(engine::acquisition& a) override;
   void on_detached(engine::acquisition& a, error_code why) override;
   void on_admin_answered(engine::admin_request& i, engine::admin_result const& result, error_code why) override;
-  // engine::log_sink
+  // log_sink
   void note(bool is_error, std::string_view words) override;
 
   // Everything that happens in this process goes through here: now, or when it wakes up.
@@ -355,7 +355,7 @@ class sim_client final : public protocol::wire,
   std::map<std::pair<int, std::string>, nanos> turns_over_;
   std::deque<std::function<void(time_point)>> inbox_;
 
-  engine::timer_queue timers_;
+  timer_queue timers_;
   statistics stats_;
   std::unique_ptr<protocol::server> alone_;
   std::unique_ptr<protocol::synced_server> synced_;  // instead

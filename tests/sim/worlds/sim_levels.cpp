@@ -10,7 +10,7 @@ using step_of = engine::owner_levels::step;
 using wait_end = engine::owner_levels::wait_end;
 using after_exit = engine::owner_levels::after_exit;
 using state = sim_level::state;
-using phase = engine::acquisition::phase;
+using phase = engine::acquisition_phase;
 
 }  // namespace
 
@@ -224,7 +224,7 @@ void sim_levels::inside(sim_level& l, time_point) {
 
 /// As sim_client::write_guarded. Once its owner only reads, the guard of every level is a reader's.
 void sim_levels::write_guarded(sim_level& l, time_point) {
-  if (l.at != state::inside || l.in->x->at != phase::holding) return;
+  if (l.at != state::inside || l.in->x->phase != phase::holding) return;
   sim_acquisition const& x = *l.in->x;
   guarded_write w{x.lock_number, client_.id_ + "." + engine::to_text(x.id), x.fence / engine::hand_offs_per_grant};
   w.least_share = x.permit.kind == engine::permit_kind::shared ? x.permit.weight : 1;
@@ -279,12 +279,12 @@ void sim_levels::order(std::shared_ptr<sim_hold> of, sim_level* whose, time_poin
   sim_acquisition& x = *o.of->x;
   o.name = name_of(x.lock_number);
   x.permit.weight = 1;  // nobody of the owner writes from here on
-  bool const held = x.at == phase::holding && !o.of->given_back;
+  bool const held = x.phase == phase::holding && !o.of->given_back;
   if (held && !client_.closed_) {
     o.held_at = x.lock->place.get();
     client_.engine_->administer(o, client_, now);
   } else {
-    answered(o, make_error_code(client_.closed_ ? errc::closed : x.at == phase::lost ? errc::lost : errc::not_held));
+    answered(o, make_error_code(client_.closed_ ? errc::closed : x.phase == phase::lost ? errc::lost : errc::not_held));
   }
 }
 

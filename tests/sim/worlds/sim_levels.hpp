@@ -1,9 +1,9 @@
-// The owners of a client process, and the levels that they take: the real rules (src/cohort/levels.hpp) behind a
+// The owners of a client process, and the levels that they take: the real rules (src/engine/levels.hpp) behind a
 // simulated shell, which does what src/client/levels, src/client/reentrant.cpp and level_downgrade in
 // src/client/admin.cpp do.
 #pragma once
 
-#include "cohort/levels.hpp"
+#include "engine/levels.hpp"
 #include "sim/judges/levels_judge.hpp"
 #include "sim/worlds/sim_client.hpp"
 

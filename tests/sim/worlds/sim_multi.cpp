@@ -8,7 +8,7 @@ namespace conch::sim {
 
 namespace {
 
-using phase = engine::acquisition::phase;
+using phase = engine::acquisition_phase;
 using conch::detail::multi_plan;
 
 }  // namespace
@@ -117,7 +117,7 @@ void sim_client::continue_several(actor& a, time_point now) {
   }
   bool valid = true;
   for (auto const& slot : s.slots)
-    valid = valid && slot != nullptr && slot->at == phase::holding && now < slot->deadline();
+    valid = valid && slot != nullptr && slot->phase == phase::holding && now < slot->deadline();
   multi_plan::step const step = s.plan.next(s.failure, s.cancelled, valid, now);
   bool const ended = step != multi_plan::step::wait;
   if (ended) world_.watcher().several_answered(*this, s, step == multi_plan::step::done);

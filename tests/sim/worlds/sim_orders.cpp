@@ -73,7 +73,7 @@ void sim_client::give_orders(actor& a, time_point now) {
 void sim_client::no_order_may_repeat(engine::backend const& at) const {
   for (auto const& a : actors_) {
     for (auto const& one : a->orders) {
-      if (one->at != &at) continue;
+      if (one->server != &at) continue;
       bool const takes_from_all = one->what == kind::force && !one->fence && !one->last;
       bool const acts_again = (takes_from_all || (one->what == kind::set_limit && one->by != 0)) && one->written;
       if (acts_again && !one->answered)
@@ -90,7 +90,7 @@ void sim_client::orders_end() const {
     for (auto const& one : a->orders) {
       if (one->answered || one->who == nullptr) continue;
       bool const slept = last_pause_end_ >= one->asked_at;
-      if (!slept && one->until != engine::timer_queue::never && local_now() > one->until + duration{slack})
+      if (!slept && one->until != timer_queue::never && local_now() > one->until + duration{slack})
         throw violation{4, order_words(*this, *one) + " is not answered, and its time is over"};
     }
   }

@@ -1,7 +1,7 @@
 // What several parts of the simulation read out of ids and answers.
 #pragma once
 
-#include "cohort/grant_id.hpp"
+#include "engine/grant_id.hpp"
 
 #include <algorithm>
 #include <charconv>

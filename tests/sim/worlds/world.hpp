@@ -2,7 +2,7 @@
 // between them and the clients, and the faults of the plan. Everything in it follows from the plan.
 #pragma once
 
-#include "cohort/admin_request.hpp"
+#include "engine/admin_request.hpp"
 #include "servers/redis/url.hpp"
 #include "sim/judges/observer.hpp"
 #include "sim/model/redis_model.hpp"

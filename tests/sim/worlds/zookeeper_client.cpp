@@ -203,7 +203,7 @@ void zookeeper_client::tick() {
 
 void zookeeper_client::rearm() {
   time_point const next_at = timers.next();
-  if (next_at == engine::timer_queue::never) return;
+  if (next_at == timer_queue::never) return;
   nanos const at = std::max(true_time(next_at), world.now() + 1000);
   if (at == wakes_at_) return;
   wakes_at_ = at;

@@ -1,6 +1,6 @@
 #include "sim/worlds/zookeeper_lock_plan.hpp"
 
-#include "cohort/levels.hpp"
+#include "engine/levels.hpp"
 
 #include <string>
 

@@ -1,7 +1,7 @@
 // What is asked of each lock in the simulated world of an ensemble.
 #pragma once
 
-#include "cohort/permit.hpp"
+#include "engine/permit.hpp"
 #include "sim/worlds/random.hpp"
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 // the seed.
 #pragma once
 
-#include "cohort/cohort.hpp"
+#include "engine/cohort.hpp"
 #include "servers/zookeeper/queue.hpp"
 #include "sim/judges/observer.hpp"
 #include "sim/judges/zookeeper_line_judge.hpp"
@@ -238,7 +238,7 @@ class zookeeper_client final : public engine::acquisition_events,
   config settings;
   std::string id;
   statistics stats;
-  engine::timer_queue timers;
+  timer_queue timers;
   std::unique_ptr<zookeeper::queue> backend;
   std::unique_ptr<engine::cohort> cohort;
   zookeeper_world::line_ptr line;

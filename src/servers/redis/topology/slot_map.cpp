@@ -113,9 +113,9 @@ std::size_t slot_map::number_of(named_slots const& named) {
   if (auto const known = by_id_.find(named.id); known != by_id_.end()) {
     number = known->second;
   } else if (unnamed_ != 0) {
-    auto const at = std::find_if(nodes_.begin(), nodes_.end(),
-                                 [&](master const& n) { return n.id.empty() && n.host == host && n.port == port; });
-    if (at != nodes_.end()) number = static_cast<std::size_t>(at - nodes_.begin());
+    auto const found = std::find_if(nodes_.begin(), nodes_.end(),
+                                    [&](master const& n) { return n.id.empty() && n.host == host && n.port == port; });
+    if (found != nodes_.end()) number = static_cast<std::size_t>(found - nodes_.begin());
   }
   if (number == nobody) number = number_for_another();
   master& n = nodes_[number];

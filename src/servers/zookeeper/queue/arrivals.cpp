@@ -13,7 +13,7 @@
 
 namespace conch::zookeeper {
 
-using at = engine::place::state;
+using engine::place_state;
 
 void arrivals::opened(time_point now) {
   on_.sent.opened(now);
@@ -27,7 +27,7 @@ void arrivals::interrupted(time_point now) {
   owed_.interrupted();
   on_.all.interrupted();
   rest_.resume_backlog(now);
-  for (in_flight const& one : unanswered) on_.all.drop(*one.at);
+  for (in_flight const& one : unanswered) on_.all.drop(*one.place);
   on_.env.up.connection_changed(now);
 }
 
@@ -60,8 +60,8 @@ void arrivals::proved(time_point now) {
     to_look_at.push_back(&s);
   });
   for (standing* s : to_look_at) {
-    if (s->has_turn && (s->waits() || s->at == at::leaving)) line_.take_turn(*s, s->by_push, now);
-    else if (s->at == at::owned && s->wants_renewal && s->may_renew(now) && held_.prolong(*s, now))
+    if (s->has_turn && (s->waits() || s->state == place_state::leaving)) line_.take_turn(*s, s->by_push, now);
+    else if (s->state == place_state::owned && s->wants_renewal && s->may_renew(now) && held_.prolong(*s, now))
       on_.env.up.extended(*s, now);
     on_.all.drop(*s);
   }
@@ -83,7 +83,7 @@ void arrivals::answered(reply const& a, time_point now) {
     case about::stray:
     case about::nothing: break;
   }
-  on_.all.drop(*r.at);
+  on_.all.drop(*r.place);
   if (on_.session.is_open() && on_.all.has_rest() && on_.sent.window().has_room()) rest_.resume_backlog(now);
 }
 
@@ -99,21 +99,21 @@ void arrivals::is_gone(std::string const& path, time_point now) {
   std::vector<standing*> waiting = on_.all.take_waiting(path);
   for (standing* s : waiting) ++s->references;
   for (standing* s : waiting) {
-    if (s->at == at::owned && s->node == path) held_.removed(*s, now);
+    if (s->state == place_state::owned && s->node == path) held_.removed(*s, now);
     else line_.gone(*s, path, now);
     on_.all.drop(*s);
   }
 }
 
 void arrivals::node_answer(in_flight const& r, reply const& a, time_point now) {
-  standing& s = *r.at;
+  standing& s = *r.place;
   auto const* const made = a.what == status::ok ? std::get_if<created>(&a.content) : nullptr;
-  if (s.number != r.number || s.at == at::idle) {  // given up meanwhile
+  if (s.number != r.number || s.state == place_state::idle) {  // given up meanwhile
     return owed_.came_of(r.number, made != nullptr ? made->path : std::string{}, now);
   }
   if (made != nullptr) {
     line_.found(s, made->path, made->node.created, now);
-  } else if (s.at == at::leaving && refusal_of(a.what).then == remedy::none) {
+  } else if (s.state == place_state::leaving && refusal_of(a.what).then == remedy::none) {
     line_.gone_from_line(s, now);
   } else if (a.what == status::no_node && s.folders_made < 3) {
     ++s.folders_made;
@@ -126,7 +126,7 @@ void arrivals::node_answer(in_flight const& r, reply const& a, time_point now) {
 }
 
 void arrivals::rights_answer(in_flight const& r, reply const& a, time_point now) {
-  standing& s = *r.at;
+  standing& s = *r.place;
   auto const* const who_may = std::get_if<rights>(&a.content);
   if (who_may == nullptr) {
     s.checked_in = 0;  // it is not there yet, or the next request says why
@@ -144,7 +144,7 @@ void arrivals::rights_answer(in_flight const& r, reply const& a, time_point now)
 
 /// The node of the place is asked for after it. If the folder cannot be created, only this lock is affected.
 void arrivals::folder_answer(in_flight const& r, reply const& a, time_point now) {
-  standing& s = *r.at;
+  standing& s = *r.place;
   bool const there = a.what == status::ok || a.what == status::node_exists;
   if (there || s.number != r.number || !s.waits()) return;
   if (a.what == status::no_node) {  // with all locks; a new connection makes it again
@@ -154,10 +154,10 @@ void arrivals::folder_answer(in_flight const& r, reply const& a, time_point now)
 }
 
 void arrivals::list_answer(in_flight const& r, reply const& a, time_point now) {
-  standing& s = *r.at;
+  standing& s = *r.place;
   if (s.number != r.number) return;
   --s.lists;
-  if (s.node.empty() || s.leave_sent || s.at == at::idle || s.at == at::owned) return;
+  if (s.node.empty() || s.leave_sent || s.state == place_state::idle || s.state == place_state::owned) return;
   if (a.what == status::ok) {
     auto const* const all = std::get_if<children>(&a.content);
     if (all == nullptr) return on_.session.drop("an answer of the wrong kind", now);
@@ -187,10 +187,10 @@ void arrivals::watch_answer(in_flight const& r, reply const& a, time_point now) 
 }
 
 void arrivals::leave_answer(in_flight const& r, reply const& a, time_point now) {
-  standing& s = *r.at;
-  if (s.number != r.number || !s.leave_sent || !(s.waits() || s.at == at::leaving)) return;
+  standing& s = *r.place;
+  if (s.number != r.number || !s.leave_sent || !(s.waits() || s.state == place_state::leaving)) return;
   bool const is_gone = a.what == status::ok || a.what == status::no_node;
-  bool const was_leaving = s.at == at::leaving;
+  bool const was_leaving = s.state == place_state::leaving;
   error_code const refusal = s.refusal;
   while (!s.riders.empty()) line_.fail(*s.riders.front(), refusal, now);  // they ask for the same
   shares_.become_idle(s);
@@ -201,8 +201,8 @@ void arrivals::leave_answer(in_flight const& r, reply const& a, time_point now) 
 }
 
 void arrivals::search_answer(in_flight const& r, reply const& a, time_point now) {
-  standing& s = *r.at;
-  bool const is_given_up = r.of_cleanup != nullptr || s.number != r.number || s.at == at::idle;
+  standing& s = *r.place;
+  bool const is_given_up = r.of_cleanup != nullptr || s.number != r.number || s.state == place_state::idle;
   if (a.what != status::ok && a.what != status::no_node) {
     std::string const asked = "list " + s.folder;
     if (!is_given_up) return line_.request_refused(s, a.what, asked, now);
@@ -227,8 +227,8 @@ void arrivals::search_answer(in_flight const& r, reply const& a, time_point now)
 }
 
 void arrivals::found_answer(in_flight const& r, reply const& a, time_point now) {
-  standing& s = *r.at;
-  if (s.number != r.number || s.at == at::idle) return owed_.came_of(r.number, r.path, now);
+  standing& s = *r.place;
+  if (s.number != r.number || s.state == place_state::idle) return owed_.came_of(r.number, r.path, now);
   auto const* const node = std::get_if<data>(&a.content);
   bool const is_mine = node != nullptr && node->node.owner == on_.session.id();
   if (is_mine) return line_.found(s, r.path, node->node.created, now);

@@ -8,7 +8,7 @@
 namespace conch::zookeeper {
 
 using conch::retry_reason;
-using at = engine::place::state;
+using engine::place_state;
 
 /// Everything is to be checked, in the order of asking.
 void catch_up::rest_all() {
@@ -18,13 +18,13 @@ void catch_up::rest_all() {
 
 /// Does one turn of the work that follows a new connection, the end of one, or of the session.
 void catch_up::resume_backlog(time_point now) {
-  std::size_t left = engine::in_one_turn;
+  std::size_t left = in_one_turn;
   for (; left != 0 && owed_.has_rest(); --left) {
     cleanup& c = owed_.next();
     if (c.made_in != on_.sent.session_number()) {
       owed_.finish(c, c.was_valid, {}, now);
     } else if (on_.session.is_open() && !c.sent) {
-      if (c.node.empty()) on_.sent.search(c.at, c.number, &c, now);
+      if (c.node.empty()) on_.sent.search(c.place, c.number, &c, now);
       else owed_.send(c, now);
     }
   }
@@ -38,7 +38,7 @@ void catch_up::resume_backlog(time_point now) {
 void catch_up::catch_up_with(standing& s, time_point now) {
   if (s.carrier != nullptr) return continue_riding(s, now);
   if (s.made_in != on_.sent.session_number()) {
-    if (s.at == at::owned) return held_.removed(s, now);
+    if (s.state == place_state::owned) return held_.removed(s, now);
     bool const waited = s.waits();
     line_.has_no_node(s, now);
     if (waited && !on_.session.is_open()) line_.patience(s, on_.sent.lost_at());
@@ -46,11 +46,12 @@ void catch_up::catch_up_with(standing& s, time_point now) {
   }
   if (!on_.session.is_open()) {
     if (s.waits()) line_.patience(s, on_.sent.lost_at());
-    else if (s.at == at::leaving) on_.env.timers.arm(s.check, on_.sent.lost_at() + on_.env.settings.command_timeout);
+    else if (s.state == place_state::leaving)
+      on_.env.timers.arm(s.check, on_.sent.lost_at() + on_.env.settings.command_timeout);
     return;
   }
   if (s.has_turn && s.waits()) return line_.take_turn(s, s.by_push, now);  // it has taken over what was granted
-  if (s.told_on == on_.sent.connection_number() || s.at == at::owned) return;
+  if (s.told_on == on_.sent.connection_number() || s.state == place_state::owned) return;
   s.check.cancel();
   s.asks_later = false;
   if (!s.written) return line_.make_node(s, now);
@@ -67,11 +68,11 @@ void catch_up::catch_up_with(standing& s, time_point now) {
 /// A rider has what its carrier has.
 void catch_up::continue_riding(standing& s, time_point now) {
   standing const& carrier = *s.carrier;
-  if (s.at == at::owned) {
+  if (s.state == place_state::owned) {
     if (s.made_in != on_.sent.session_number()) held_.removed(s, now);
     return;
   }
-  bool const is_granted = carrier.at == at::owned && carrier.made_in == on_.sent.session_number();
+  bool const is_granted = carrier.state == place_state::owned && carrier.made_in == on_.sent.session_number();
   if (is_granted) {
     if (line_.is_too_long(s)) return line_.fail(s, line_.lease_too_long(s), now);
     s.node = carrier.node;
@@ -79,12 +80,12 @@ void catch_up::continue_riding(standing& s, time_point now) {
     s.made_in = carrier.made_in;
     return line_.take_turn(s, carrier.by_push, now);
   }
-  if (carrier.at == at::in_line && !s.wait) {
+  if (carrier.state == place_state::in_line && !s.wait) {
     shares_.become_idle(s);
     return on_.env.up.busy(s, now);
   }
-  if (carrier.at == at::in_line && s.at == at::asking) {
-    enter(s, at::in_line);
+  if (carrier.state == place_state::in_line && s.state == place_state::asking) {
+    enter(s, place_state::in_line);
     on_.env.up.queued(s, now);
   }
   if (!on_.session.is_open()) line_.patience(s, on_.sent.lost_at());
@@ -95,7 +96,7 @@ void catch_up::due(standing& s, time_point now) {
     if (std::exchange(s.asks_later, false)) catch_up_with(s, now);
     return;
   }
-  if (s.at == at::leaving) {
+  if (s.state == place_state::leaving) {
     shares_.become_idle(s);
     owed_.owe(s, nullptr, now);
     on_.env.up.left(s, now);

@@ -36,7 +36,7 @@ void cleanups::owe(standing& s, receipt* r, time_point now, bool was_valid) {
 
 void cleanups::send(cleanup& c, time_point now) {
   c.sent = true;
-  on_.sent.send(about::clean_up, remove{c.node}, c.at, &c, now);
+  on_.sent.send(about::clean_up, remove{c.node}, c.place, &c, now);
 }
 
 void cleanups::answered(in_flight const& r, reply const& a, time_point now) {
@@ -61,7 +61,7 @@ void cleanups::refused(cleanup& c, error_code why, time_point now) {
   if (whom != nullptr) forget(*whom);
   send_later(c, now);
   if (whom != nullptr)
-    on_.env.up.released(*whom, c.was_valid, explained(why, {failed_task::kind::releasing, c.at.name}), now);
+    on_.env.up.released(*whom, c.was_valid, explained(why, {failed_task::kind::releasing, c.place.name}), now);
 }
 
 /// The server could not do it now.
@@ -84,7 +84,7 @@ void cleanups::came_of(std::uint64_t number, std::string node, time_point now) {
 }
 
 void cleanups::finish(cleanup& c, bool was_mine, error_code why, time_point now) {
-  standing& s = c.at;
+  standing& s = c.place;
   receipt* const whom = c.whom;
   if (whom != nullptr) forget(*whom);
   by_number_.erase(c.number);
@@ -102,7 +102,7 @@ time_point cleanups::late_after(receipt const& r) const {
 
 error_code cleanups::why_not_done(receipt const& r) const {
   auto const* const c = static_cast<cleanup const*>(r.pending);
-  return c == nullptr ? no_answer() : explained(no_answer(), {failed_task::kind::releasing, c->at.name});
+  return c == nullptr ? no_answer() : explained(no_answer(), {failed_task::kind::releasing, c->place.name});
 }
 
 error_code cleanups::no_answer() const {

@@ -16,7 +16,7 @@ namespace conch::zookeeper {
 class cleanups {
  public:
   /// `resume`: sends those that rest.
-  cleanups(common_parts& on, engine::callback resume) noexcept : on_{on}, later_{resume} {}
+  cleanups(common_parts& on, callback resume) noexcept : on_{on}, later_{resume} {}
   cleanups(cleanups const&) = delete;
   cleanups& operator=(cleanups const&) = delete;
   ~cleanups();
@@ -43,10 +43,10 @@ class cleanups {
 
  private:
   common_parts& on_;
-  engine::list<cleanup> pending_, resting_;
+  list<cleanup> pending_, resting_;
   std::unordered_map<std::uint64_t, cleanup*> by_number_;  // all of them
   std::size_t count_ = 0;
-  engine::timer later_;
+  timer later_;
 };
 
 }  // namespace conch::zookeeper

@@ -14,7 +14,7 @@ namespace conch::zookeeper {
 /// The parts below all others. Each uses only those before it.
 struct common_parts {
   /// `resume`: checks those that rest.
-  common_parts(environment given, std::uint64_t seed, wire& out, session_events& events, engine::callback resume)
+  common_parts(environment given, std::uint64_t seed, wire& out, session_events& events, callback resume)
       : env{std::move(given)},
         session{env.settings, env.root, env.secret, env.timers, out, events, env.stats},
         sent{env, session},

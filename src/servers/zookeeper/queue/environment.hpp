@@ -3,7 +3,7 @@
 
 #include "base/back_off.hpp"
 #include "base/timer_queue.hpp"
-#include "cohort/backend.hpp"
+#include "engine/backend.hpp"
 
 #include <conch/clock.hpp>
 #include <conch/config.hpp>
@@ -20,7 +20,7 @@ struct environment {
   config const& settings;
   std::string client_id;
   std::string root, secret;
-  engine::timer_queue& timers;
+  timer_queue& timers;
   engine::backend_events& up;
   statistics& stats;
 };

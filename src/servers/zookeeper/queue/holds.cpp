@@ -9,8 +9,8 @@
 
 namespace conch::zookeeper {
 
-using at = engine::place::state;
 using engine::milliseconds;
+using engine::place_state;
 
 /// A hold lasts as long as the session does, and not longer than the lease that was asked for. No message: the
 /// heartbeat is for all holds.
@@ -18,7 +18,7 @@ void holds::renew(std::span<engine::place* const> places, time_point now) {
   bool any_waits = false;
   for (engine::place* p : places) {
     auto& s = static_cast<standing&>(*p);
-    if (s.at != at::owned || !s.may_renew(now) || s.made_in != on_.sent.session_number()) continue;
+    if (s.state != place_state::owned || !s.may_renew(now) || s.made_in != on_.sent.session_number()) continue;
     watch_own(s, now);
     if (prolong(s, now)) {
       on_.env.up.extended(s, now);
@@ -56,7 +56,7 @@ void holds::removed(standing& s, time_point now) {
   }
   all.front()->riders.clear();
   for (standing* one : all) {
-    if (one->at == at::owned) {
+    if (one->state == place_state::owned) {
       shares_.become_idle(*one);
       on_.env.up.lost(*one, now);
     } else if (one->waits()) {  // it was to have the node as well

@@ -12,7 +12,7 @@
 namespace conch::zookeeper {
 
 using conch::retry_reason;
-using at = engine::place::state;
+using engine::place_state;
 
 namespace {
 
@@ -86,14 +86,14 @@ void line::look(standing& s, children const& all, time_point now) {
     return look(next, all, now);
   }
   // a later answer shows whether the lock has become free before it was to leave
-  if (s.at == at::leaving && s.lists > 0 && !is_refused) return;
+  if (s.state == place_state::leaving && s.lists > 0 && !is_refused) return;
   // Only then does a try report that the lock is busy: otherwise a later one could find its node, and no holder.
-  if (is_refused || s.at == at::leaving || !s.wait) return leave(s, now);
+  if (is_refused || s.state == place_state::leaving || !s.wait) return leave(s, now);
   if (!s.wait) {
     shares_.become_idle(s);
     return on_.env.up.busy(s, now);
   }
-  enter(s, at::in_line);
+  enter(s, place_state::in_line);
   on_.env.up.queued(s, now);
   shares_.rest_riders(s, now);
   on_.all.watch(s, std::move(found.ahead), now);
@@ -115,7 +115,7 @@ void line::remove_strays(standing& s, children const& all, time_point now) {
 void line::gone(standing& s, std::string const& path, time_point now) {
   ++on_.env.stats.pushes;
   view::step const next = s.ahead.gone(last_of(path), share_of(s.asks));
-  if (s.at != at::in_line) return;
+  if (s.state != place_state::in_line) return;
   if (next == view::step::granted) take_turn(s, true, now);
   if (next == view::step::lists && s.lists == 0) list(s, now);
 }
@@ -147,7 +147,7 @@ void line::own(standing& s, time_point now) {
   s.deadline = std::min(on_.session.deadline(), s.full_until);
   s.confirmed = s.deadline >= s.full_until;
   on_.sent.progressed();
-  enter(s, at::owned);
+  enter(s, place_state::owned);
   if (s.carrier == nullptr) shares_.granted_to_owner(s, now);
   on_.env.up.granted(s, s.by_push, now);
 }
@@ -167,7 +167,7 @@ void line::gone_from_line(standing& s, time_point now) {
 
 /// The node is gone, or was never made. A waiter asks for another one, behind all others.
 void line::has_no_node(standing& s, time_point now) {
-  if (s.at == at::leaving) return gone_from_line(s, now);
+  if (s.state == place_state::leaving) return gone_from_line(s, now);
   if (s.written) on_.env.up.asked_again(s, retry_reason::reconnected, now);
   on_.all.begin(s);
   s.written = false;
@@ -191,7 +191,7 @@ void line::fail(standing& s, error_code why, time_point now) {
 
 /// One bad key harms one lock: what the server refuses ends the place that has asked for it, and nothing else.
 void line::request_refused(standing& s, status what, std::string const& asked, time_point now) {
-  if (!s.waits() && s.at != at::leaving) return;
+  if (!s.waits() && s.state != place_state::leaving) return;
   if (refusal_of(what).then != remedy::none) return ask_later(s, what, asked, now);
   if (s.waits()) return fail(s, error_of(what, asked), now);
   ++s.references;

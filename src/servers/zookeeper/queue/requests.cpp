@@ -35,16 +35,16 @@ in_flight requests::take(bool others_wait, time_point now) {
   in_flight r = std::move(in_flight_.front());
   in_flight_.pop_front();
   last_answer_ = now;
-  r.at->trouble_since = {};
+  r.place->trouble_since = {};
   if (r.together != 0) window_.answered(1, r.together, r.written, others_wait, now);
-  if (r.of_cleanup == nullptr && tells_of_node(r.what) && r.at->number == r.number) --r.at->tellers;
+  if (r.of_cleanup == nullptr && tells_of_node(r.what) && r.place->number == r.number) --r.place->tellers;
   return r;
 }
 
 void requests::pass_on(standing& from, standing& to) {
   for (in_flight& one : in_flight_) {
-    if (one.at != &from || one.number != to.number || one.of_cleanup != nullptr) continue;
-    one.at = &to;
+    if (one.place != &from || one.number != to.number || one.of_cleanup != nullptr) continue;
+    one.place = &to;
     ++to.references;
     --from.references;  // the caller has its own
   }

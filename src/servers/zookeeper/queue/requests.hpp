@@ -20,7 +20,7 @@ enum class about : std::uint8_t { node, folder, list, watch, leave, clean_up, st
 
 struct in_flight {
   about what;
-  standing* at;
+  standing* place;
   std::uint64_t number;
   cleanup* of_cleanup;
   std::string path;  // that is watched

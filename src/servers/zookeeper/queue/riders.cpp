@@ -7,7 +7,7 @@
 
 namespace conch::zookeeper {
 
-using at = engine::place::state;
+using engine::place_state;
 
 namespace {
 
@@ -77,10 +77,10 @@ standing& riders::pass_on(standing& from, time_point now) {
   from.number = 0;
   to.written = from.written;
   to.by_push = from.by_push;
-  if (to.at != at::owned) to.has_turn = from.has_turn || from.at == at::owned;
+  if (to.state != place_state::owned) to.has_turn = from.has_turn || from.state == place_state::owned;
   on_.all.pass_on_watches(from, to);
   on_.sent.pass_on(from, to);
-  if (from.at == at::in_line && to.at == at::asking) enter(to, at::in_line);
+  if (from.state == place_state::in_line && to.state == place_state::asking) enter(to, place_state::in_line);
   if (to.has_turn) on_.all.rest(to, now);
   return to;
 }
@@ -124,7 +124,7 @@ std::vector<standing*> riders::sharing_with(standing& s) {
 }
 
 void riders::become_idle(standing& s) {
-  enter(s, at::idle);
+  enter(s, place_state::idle);
   s.unlink();
   s.check.cancel();
   carry_no_more(s);

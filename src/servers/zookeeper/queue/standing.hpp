@@ -3,7 +3,7 @@
 
 #include "base/list.hpp"
 #include "base/timer_queue.hpp"
-#include "cohort/backend.hpp"
+#include "engine/backend.hpp"
 #include "servers/zookeeper/names.hpp"
 #include "servers/zookeeper/order.hpp"
 
@@ -47,7 +47,7 @@ class standing_keeper {
 
 /// The place of a client at a lock: an ephemeral sequential node in the folder of the lock. The nodes before it
 /// determine whether it has the lock (order.hpp).
-struct standing final : engine::place, engine::list_hook<standing>, own_node {
+struct standing final : engine::place, list_hook<standing>, own_node {
   standing(standing_keeper& mine, std::string_view lock_name, engine::permit const& share, std::string folder);
 
   standing_keeper& keeper;
@@ -63,18 +63,18 @@ struct standing final : engine::place, engine::list_hook<standing>, own_node {
   time_point full_until{};          // owned: the end of the whole lease that was asked for
   time_point trouble_since{};
   std::uint64_t checked_in = 0;  // the session, counted, that has read the rights of the folder
-  engine::timer check;
+  timer check;
 
   std::string path_of(std::string_view its_node) const { return folder + '/' + std::string{its_node}; }
   own_node& its_node() noexcept { return *this; }
-  bool waits() const noexcept { return at == state::asking || at == state::in_line; }
+  bool waits() const noexcept { return state == engine::place_state::asking || state == engine::place_state::in_line; }
 };
 
 /// A release or a leave that is not done yet.
-struct cleanup final : engine::list_hook<cleanup>, engine::awaited {
-  cleanup(standing& s, std::uint64_t n) : at{s}, number{n} { ++s.references; }
+struct cleanup final : list_hook<cleanup>, engine::awaited {
+  cleanup(standing& s, std::uint64_t n) : place{s}, number{n} { ++s.references; }
 
-  standing& at;
+  standing& place;
   std::uint64_t const number;
   std::string node;  // empty: it is not known whether there is one
   std::uint64_t made_in = 0;

@@ -8,7 +8,7 @@
 
 namespace conch::zookeeper {
 
-using at = engine::place::state;
+using engine::place_state;
 
 /// Another node is asked for.
 void standings::begin(standing& s) {
@@ -23,7 +23,7 @@ void standings::begin(standing& s) {
 void standings::rest(standing& s, time_point now) {
   s.unlink();
   resting_.push_back(s);
-  env_.timers.arm(rest_, engine::in_next_turn(now));
+  env_.timers.arm(rest_, in_next_turn(now));
 }
 
 /// Watches these, and no others. What is watched already stays so.
@@ -52,7 +52,7 @@ void standings::unwatch(standing& s) {
 
 void standings::drop(standing& s) {
   --s.references;
-  if (s.references == 0 && s.at == at::idle) env_.up.settled(s);
+  if (s.references == 0 && s.state == place_state::idle) env_.up.settled(s);
 }
 
 void standings::put_off(standing& s) {
@@ -77,7 +77,7 @@ standing& standings::next() {
   return s;
 }
 
-void standings::resume_soon(time_point now) { env_.timers.arm(rest_, engine::in_next_turn(now)); }
+void standings::resume_soon(time_point now) { env_.timers.arm(rest_, in_next_turn(now)); }
 
 void standings::rest_all() {
   active_.splice_back(resting_);

@@ -19,10 +19,7 @@ namespace conch::zookeeper {
 class standings {
  public:
   /// `resume`: checks those that rest.
-  standings(environment const& env, requests& sent, engine::callback resume) noexcept
-      : env_{env},
-        sent_{sent},
-        rest_{resume} {}
+  standings(environment const& env, requests& sent, callback resume) noexcept : env_{env}, sent_{sent}, rest_{resume} {}
   standings(standings const&) = delete;
   standings& operator=(standings const&) = delete;
 
@@ -70,10 +67,10 @@ class standings {
   requests& sent_;
   std::uint64_t numbers_ = 0;  // of nodes
   // all that are not idle; resting: the present connection has not come to them, or there is no room
-  engine::list<standing> active_, resting_;
+  list<standing> active_, resting_;
   std::unordered_map<std::uint64_t, standing*> standing_;  // by number: all that are not idle
   watches watched_;
-  engine::timer rest_;
+  timer rest_;
 };
 
 }  // namespace conch::zookeeper

@@ -1,8 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "cohort/cohort_environment.hpp"
-#include "cohort/lock_entry.hpp"
+#include "engine/cohort_environment.hpp"
+#include "engine/lock_entry.hpp"
 
 #include <cstddef>
 #include <memory>
@@ -58,8 +58,8 @@ class lock_entries {
       bucket_ = buckets_ = 0;
       return visited::all;
     }
-    for (auto at = named_.begin(bucket_); at != named_.end(bucket_); ++at) {
-      if (f(*at->second)) return visited::one;
+    for (auto it = named_.begin(bucket_); it != named_.end(bucket_); ++it) {
+      if (f(*it->second)) return visited::one;
     }
     ++bucket_;
     return visited::none;

@@ -1,5 +1,5 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include "cohort/watchdog.hpp"
+#include "engine/watchdog.hpp"
 
 #include "base/duration_text.hpp"
 
@@ -14,7 +14,7 @@ time_point watchdog::ends(acquisition const& a) {
 }
 
 bool watchdog::is_over_after_lease(acquisition const& a, place const& p) {
-  return a.fixed && p.confirmed && !a.is_extending() && a.at != acquisition::phase::detaching;
+  return a.fixed && p.confirmed && !a.is_extending() && a.phase != acquisition_phase::detaching;
 }
 
 /// The whole validity of the present grant. A lease that is shorter than the previous one (of another coroutine, or the
@@ -43,9 +43,9 @@ void watchdog::schedule(lock_entry& e, time_point now) {
   bool const full = p.confirmed && on_.settings.renew_every > duration::zero();
   duration const after = full ? std::min(on_.settings.renew_every, validity / 2) : validity / 3;
   duration const grid = std::max<duration>(validity / 64, milliseconds{1});
-  time_point at = deadline_of(e) - validity + after;
-  at -= at.time_since_epoch() % grid;
-  e.renew_at = std::max(at, now);
+  time_point when = deadline_of(e) - validity + after;
+  when -= when.time_since_epoch() % grid;
+  e.renew_at = std::max(when, now);
   on_.timers.arm(e.watch, std::min(e.renew_at, lose_at(e)));
 }
 
@@ -67,8 +67,8 @@ error_code watchdog::end_of(lock_entry const& e, time_point now) const {
 }
 
 void watchdog::extend(acquisition& a, milliseconds lease, time_point now) {
-  if (a.at == acquisition::phase::holding && now >= a.deadline()) tell_lost(a, end_of(*a.lock, now), now);
-  if (a.at != acquisition::phase::holding) {
+  if (a.phase == acquisition_phase::holding && now >= a.deadline()) tell_lost(a, end_of(*a.lock, now), now);
+  if (a.phase != acquisition_phase::holding) {
     on_.shell.on_extended(a, false, {});
     return;
   }
@@ -84,7 +84,7 @@ void watchdog::extend(acquisition& a, milliseconds lease, time_point now) {
 }
 
 void watchdog::watch_requests(acquisition& a, time_point now) {
-  if (a.at != acquisition::phase::holding) return;
+  if (a.phase != acquisition_phase::holding) return;
   if (a.lock->requested) {
     on_.shell.on_requested(a);
   } else {
@@ -119,7 +119,7 @@ void watchdog::end_extension(acquisition& a, bool is_held, error_code why) {
 
 void watchdog::tell_lost(acquisition& a, error_code why, time_point now) {
   BOOST_ASSERT_MSG(a.lock != nullptr, "only a holder loses its lock");
-  enter(a, acquisition::phase::lost);
+  enter(a, acquisition_phase::lost);
   tell_.set_deadline(a, time_point::min());
   a.lock->place->renewable = false;
   why = tell_.told(failed_task::kind::holding, why, a.lock->name);

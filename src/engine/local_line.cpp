@@ -1,5 +1,5 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include "cohort/local_line.hpp"
+#include "engine/local_line.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -7,7 +7,7 @@
 namespace conch::engine {
 
 void local_line::ask_if_needed(lock_entry& e, time_point now) {
-  if (e.holder != nullptr || e.waiting.empty() || e.place->at != place::state::idle) {
+  if (e.holder != nullptr || e.waiting.empty() || e.place->state != place_state::idle) {
     entries_.retire(e);
     return;
   }
@@ -19,7 +19,7 @@ void local_line::ask_if_needed(lock_entry& e, time_point now) {
 
 void local_line::deliver(lock_entry& e, grant_path how, time_point now) {
   BOOST_ASSERT_MSG(e.holder == nullptr, "a lock is delivered while somebody holds it");
-  BOOST_ASSERT_MSG(e.place->at == place::state::owned, "a lock is delivered that the server has not granted");
+  BOOST_ASSERT_MSG(e.place->state == place_state::owned, "a lock is delivered that the server has not granted");
   if (e.waiting.empty()) {
     on_.servers->release(*e.place, std::nullopt, nullptr, now);
     return;
@@ -27,7 +27,7 @@ void local_line::deliver(lock_entry& e, grant_path how, time_point now) {
   acquisition& a = e.waiting.pop_front();
   place& p = *e.place;
   a.due.cancel();
-  enter(a, acquisition::phase::holding);
+  enter(a, acquisition_phase::holding);
   a.granted = now;
   // A fixed lease ends in time even if the grant lasts longer: as a claim, or because another coroutine has asked for a
   // longer lease.
@@ -127,7 +127,7 @@ void local_line::proved(lock_entry& e, time_point now) {
 }
 
 void local_line::give_back(lock_entry& e, receipt* r, time_point now) {
-  BOOST_ASSERT_MSG(e.place->at == place::state::owned, "only an owned lock is given back");
+  BOOST_ASSERT_MSG(e.place->state == place_state::owned, "only an owned lock is given back");
   BOOST_ASSERT_MSG(e.holder == nullptr, "a lock is given back while somebody holds it");
   e.watch.cancel();
   watchdog_.not_due(e.place.get());

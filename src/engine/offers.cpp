@@ -1,5 +1,5 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include "cohort/backend.hpp"
+#include "engine/backend.hpp"
 
 #include <string>
 

@@ -1,8 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "cohort/lock_entry.hpp"
-#include "cohort/teller.hpp"
+#include "engine/lock_entry.hpp"
+#include "engine/teller.hpp"
 
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include "cohort/closing.hpp"
+#include "engine/closing.hpp"
 
 #include "base/turns.hpp"
 
@@ -48,7 +48,7 @@ bool closing::end_something(lock_entry& e, time_point now) {
   if (end_waits_) {
     if (e.waiting.empty()) return false;
     acquisition& a = e.waiting.front();
-    if (a.at == acquisition::phase::waiting) {
+    if (a.phase == acquisition_phase::waiting) {
       waits_.stop_waiting(a, make_error_code(errc::closed), cancel_type::terminal, now);
     } else {
       tell_.finish(a, acquired::failed, make_error_code(errc::closed), now);
@@ -61,11 +61,11 @@ bool closing::end_something(lock_entry& e, time_point now) {
     return true;
   }
   acquisition& a = *e.holder;
-  if (a.at == acquisition::phase::detaching) {
+  if (a.phase == acquisition_phase::detaching) {
     ends_.end_detaching(a, make_error_code(errc::closed), now);
     return true;
   }
-  if (a.at == acquisition::phase::holding) watchdog_.tell_lost(a, make_error_code(errc::closed), now);
+  if (a.phase == acquisition_phase::holding) watchdog_.tell_lost(a, make_error_code(errc::closed), now);
   e.holder = nullptr;
   a.lock = nullptr;
   line_.give_back(e, nullptr, now);

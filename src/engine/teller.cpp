@@ -1,5 +1,5 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include "cohort/teller.hpp"
+#include "engine/teller.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -7,7 +7,7 @@
 namespace conch::engine {
 
 void teller::begin(acquisition& a, cohort& in, std::string_view name, time_point now) {
-  BOOST_ASSERT_MSG(a.at == acquisition::phase::fresh, "an acquire begins twice");
+  BOOST_ASSERT_MSG(a.phase == acquisition_phase::fresh, "an acquire begins twice");
   ++on_.stats.acquires;
   ++on_.stats.waiting;
   a.in = &in;
@@ -17,7 +17,7 @@ void teller::begin(acquisition& a, cohort& in, std::string_view name, time_point
 
 void teller::finish(acquisition& a, acquired how, error_code why, time_point now) {
   // For one that leaves this was reported when it began to leave: its entry may be gone.
-  if (a.at == acquisition::phase::leaving) return end_ungranted(a, how, why);
+  if (a.phase == acquisition_phase::leaving) return end_ungranted(a, how, why);
   refuse(a, how, why, a.lock->name, now);
 }
 
@@ -52,7 +52,7 @@ void teller::end_ungranted(acquisition& a, acquired how, error_code why) {
   forget(a);
   a.unlink();
   a.due.cancel();
-  enter(a, acquisition::phase::over);
+  enter(a, acquisition_phase::over);
   a.lock = nullptr;
   --on_.stats.waiting;
   if (how == acquired::busy) {

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "base/timer_queue.hpp"
-#include "cohort/acquisition.hpp"
-#include "cohort/backend.hpp"
+#include "engine/acquisition.hpp"
+#include "engine/backend.hpp"
 
 #include <conch/config.hpp>
 #include <conch/stats.hpp>

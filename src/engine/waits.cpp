@@ -1,14 +1,14 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include "cohort/waits.hpp"
+#include "engine/waits.hpp"
 
 #include <algorithm>
 
 namespace conch::engine {
 
 void waits::cancel(acquisition& a, cancel_type type, time_point now) {
-  switch (a.at) {
-    case acquisition::phase::waiting: stop_waiting(a, cancelled(), type, now); return;
-    case acquisition::phase::staying:
+  switch (a.phase) {
+    case acquisition_phase::waiting: stop_waiting(a, cancelled(), type, now); return;
+    case acquisition_phase::staying:
       if (type == cancel_type::total) return;
       a.ending = why_given_up(a, now);
       if (type == cancel_type::partial) {
@@ -16,14 +16,14 @@ void waits::cancel(acquisition& a, cancel_type type, time_point now) {
         a.ending = tell_.refusal(a, a.ending, e.name, now);
         tell_.observe_refusal(a, a.ending, e.name, now);
         a.unlink();
-        enter(a, acquisition::phase::leaving);
+        enter(a, acquisition_phase::leaving);
         on_.servers->give_up(*e.place, &a, now);
         line_.ask_if_needed(e, now);  // another waiter may have come since
       } else {
         tell_.finish(a, acquired::failed, a.ending, now);
       }
       return;
-    case acquisition::phase::leaving:
+    case acquisition_phase::leaving:
       if (type == cancel_type::terminal) tell_.finish(a, acquired::failed, a.ending, now);
       return;
     default: return;  // too late: the lock was delivered, or the acquisition has ended
@@ -33,10 +33,10 @@ void waits::cancel(acquisition& a, cancel_type type, time_point now) {
 /// Ends a wait that has not led to a grant (see the table of docs/cancellation.md). The server is asked to act only if
 /// `a` is the last waiter here for which the client is queued.
 void waits::stop_waiting(acquisition& a, error_code why, cancel_type type, time_point now) {
-  BOOST_ASSERT_MSG(a.at == acquisition::phase::waiting, "a wait ends that is over");
+  BOOST_ASSERT_MSG(a.phase == acquisition_phase::waiting, "a wait ends that is over");
   lock_entry& e = *a.lock;
   place& p = *e.place;
-  bool const asked = p.at == place::state::asking || p.at == place::state::in_line;
+  bool const asked = p.state == place_state::asking || p.state == place_state::in_line;
   if (!asked || !e.waiting.has_one()) {
     tell_.finish(a, acquired::failed, why, now);
     if (e.proving && e.waiting.empty()) line_.give_back(e, nullptr, now);  // no waiter is left to hand it to
@@ -56,11 +56,11 @@ void waits::stop_waiting(acquisition& a, error_code why, cancel_type type, time_
   if (type == cancel_type::partial) {
     tell_.observe_refusal(a, why, e.name, now);
     a.unlink();
-    enter(a, acquisition::phase::leaving);
+    enter(a, acquisition_phase::leaving);
     on_.servers->give_up(p, &a, now);
     entries_.retire(e);
   } else {
-    enter(a, acquisition::phase::staying);
+    enter(a, acquisition_phase::staying);
     on_.servers->leave_unless_granted(p, now);
   }
 }

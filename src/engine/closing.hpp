@@ -1,9 +1,9 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "cohort/hold_ends.hpp"
-#include "cohort/lock_entries.hpp"
-#include "cohort/waits.hpp"
+#include "engine/hold_ends.hpp"
+#include "engine/lock_entries.hpp"
+#include "engine/waits.hpp"
 
 namespace conch::engine {
 

@@ -4,9 +4,9 @@
 #include "base/failure.hpp"
 #include "base/states.hpp"
 #include "base/timer_queue.hpp"
-#include "cohort/admin_request.hpp"
-#include "cohort/grant_id.hpp"
-#include "cohort/permit.hpp"
+#include "engine/admin_request.hpp"
+#include "engine/grant_id.hpp"
+#include "engine/permit.hpp"
 
 #include <conch/clock.hpp>
 #include <conch/error.hpp>
@@ -33,17 +33,17 @@ using std::chrono::milliseconds;
 /// A fencing token is the server part of a fence times this number, plus the index of the local hand-off.
 constexpr std::int64_t hand_offs_per_grant = 4096;
 
+enum class place_state : std::uint8_t {
+  idle,     // the server has nothing of it, except what a clean-up ends
+  asking,   // the request is not answered, or is not sent because there is no connection
+  in_line,  // is in the server's queue
+  leaving,  // leaves the line unless it was granted meanwhile; not answered yet
+  owned,    // granted, as far as the server has reported
+};
+
 /// The one place of a client at a lock: in line for it, or owning it. The cohort and its backend share it. The backend
 /// makes it, and adds what its protocol needs. The backend only reads the fields marked "set by the cohort".
 struct place {
-  enum class state : std::uint8_t {
-    idle,     // the server has nothing of it, except what a clean-up ends
-    asking,   // the request is not answered, or is not sent because there is no connection
-    in_line,  // is in the server's queue
-    leaving,  // leaves the line unless it was granted meanwhile; not answered yet
-    owned,    // granted, as far as the server has reported
-  };
-
   /// `lock_name` must outlive the place.
   place(std::string_view lock_name, engine::permit const& share) : name{lock_name}, permit{share} {}
   place(place const&) = delete;
@@ -52,7 +52,7 @@ struct place {
 
   std::string_view const name;
   engine::permit const permit;  // of a lock with several owners
-  state at = state::idle;
+  place_state state = place_state::idle;
   bool wait = true;
   bool written = false;                        // the request may have reached a server
   bool confirmed = false;                      // owned: granted for the full lease, not just for the claim
@@ -76,20 +76,18 @@ struct place {
 };
 
 /// The states that may follow each state of a place. A place starts by asking; an owned place can only become idle.
-constexpr state_table<place::state, 5> place_states{{
-    {place::state::idle, any_of(place::state::asking)},
-    {place::state::asking,
-     any_of(place::state::in_line, place::state::leaving, place::state::owned, place::state::idle)},
-    {place::state::in_line,
-     any_of(place::state::in_line, place::state::leaving, place::state::owned, place::state::idle)},
-    {place::state::leaving, any_of(place::state::owned, place::state::idle)},
-    {place::state::owned, any_of(place::state::idle)},
+constexpr state_table<place_state, 5> place_states{{
+    {place_state::idle, any_of(place_state::asking)},
+    {place_state::asking, any_of(place_state::in_line, place_state::leaving, place_state::owned, place_state::idle)},
+    {place_state::in_line, any_of(place_state::in_line, place_state::leaving, place_state::owned, place_state::idle)},
+    {place_state::leaving, any_of(place_state::owned, place_state::idle)},
+    {place_state::owned, any_of(place_state::idle)},
 }};
 
 /// The only way to change the state of a place.
-inline void enter(place& p, place::state to) {
-  BOOST_ASSERT_MSG(place_states.allows(p.at, to), "a place goes from one state to another that does not follow it");
-  p.at = to;
+inline void enter(place& p, place_state to) {
+  BOOST_ASSERT_MSG(place_states.allows(p.state, to), "a place goes from one state to another that does not follow it");
+  p.state = to;
 }
 
 struct receipt;

@@ -1,5 +1,5 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include "cohort/cohort.hpp"
+#include "engine/cohort.hpp"
 
 #include "base/turns.hpp"
 
@@ -82,12 +82,12 @@ void cohort::acquire(acquisition& a, std::string_view name, time_point now) {
   // A neighbour here holds, asks or waits. A place that is being left has no waiter any more: the attempt follows the
   // leave.
   bool const neighbour = e.holder != nullptr || !e.waiting.empty();
-  bool const being_left = e.place->at == place::state::leaving;
-  if (a.once && (neighbour || (e.place->at != place::state::idle && !being_left))) {
+  bool const being_left = e.place->state == place_state::leaving;
+  if (a.once && (neighbour || (e.place->state != place_state::idle && !being_left))) {
     tell_.refuse(a, acquired::busy, {}, name, now);
     return;
   }
-  enter(a, acquisition::phase::waiting);
+  enter(a, acquisition_phase::waiting);
   e.waiting.push_back(a);
   if (a.until != time_point::max()) on_.timers.arm(a.due, a.until);
   line_.ask_if_needed(e, now);
@@ -111,7 +111,7 @@ void cohort::try_all(std::span<named_acquisition const> all, time_point now) {
     } else {
       acquire(*a, name, now);
       // it has ended at once: this process has the lock, or the acquire failed
-      behind = a->at == acquisition::phase::over;
+      behind = a->phase == acquisition_phase::over;
     }
   }
   on_.servers->send_gathered(now);
@@ -119,14 +119,14 @@ void cohort::try_all(std::span<named_acquisition const> all, time_point now) {
 
 /// The timer of one acquisition: its wait has timed out, or the server has not answered in time.
 void cohort::overdue(acquisition& a, time_point now) {
-  switch (a.at) {
-    case acquisition::phase::waiting:
+  switch (a.phase) {
+    case acquisition_phase::waiting:
       waits_.stop_waiting(a, on_.servers->too_late(*a.lock->place, now), cancel_type::total, now);
       return;
     // Its wait has ended; a busy server does not prolong it.
-    case acquisition::phase::staying: waits_.give_up_staying(a, now); return;
-    case acquisition::phase::leaving: tell_.finish(a, acquired::failed, a.ending, now); return;
-    case acquisition::phase::releasing:
+    case acquisition_phase::staying: waits_.give_up_staying(a, now); return;
+    case acquisition_phase::leaving: tell_.finish(a, acquired::failed, a.ending, now); return;
+    case acquisition_phase::releasing:
       if (time_point const late = on_.servers->late_after(a); late > now) {
         on_.timers.arm(a.due, late);
         return;
@@ -134,15 +134,15 @@ void cohort::overdue(acquisition& a, time_point now) {
       {
         error_code const why = tell_.told(failed_task::kind::releasing, on_.servers->why_not_done(a), {});
         forget(a);
-        enter(a, acquisition::phase::over);
+        enter(a, acquisition_phase::over);
         on_.shell.on_released(a, true, why);
       }
       return;
-    case acquisition::phase::holding:
+    case acquisition_phase::holding:
       watchdog_.end_extension(a, true,
                               tell_.told(failed_task::kind::extending, on_.servers->no_answer(), a.lock->name));
       return;
-    case acquisition::phase::detaching: ends_.end_detaching(a, on_.servers->no_answer(), now); return;
+    case acquisition_phase::detaching: ends_.end_detaching(a, on_.servers->no_answer(), now); return;
     default: return;
   }
 }
@@ -173,8 +173,8 @@ void cohort::granted(place& p, bool pushed, time_point now) {
     // After a pause of this process one of its holds may be over, and may have freed this permit. Its loss is reported
     // before the new grant is delivered.
     auto const tell = [&](lock_entry& other) {
-      bool const over =
-          other.holder != nullptr && other.holder->at == acquisition::phase::holding && now >= watchdog_.lose_at(other);
+      bool const over = other.holder != nullptr && other.holder->phase == acquisition_phase::holding &&
+                        now >= watchdog_.lose_at(other);
       if (over && other.name == e.name) watchdog_.tell_lost(*other.holder, watchdog_.end_of(other, now), now);
     };
     entries_.for_each_single(tell);
@@ -208,7 +208,7 @@ void cohort::asked_again(place& p, retry_reason why, time_point now) {
 
 void cohort::left(place& p, time_point now) {
   lock_entry& e = entry_of(p);
-  if (!e.waiting.empty() && e.waiting.front().at == acquisition::phase::staying) {
+  if (!e.waiting.empty() && e.waiting.front().phase == acquisition_phase::staying) {
     acquisition& a = e.waiting.front();
     // How many replicas have it is known only now; and a server that was silent so far has answered.
     bool const has_answered = a.ending == errc::unreachable && on_.servers->connected();
@@ -238,11 +238,11 @@ void cohort::extended(place& p, time_point now) {
   }
   if (e.holder == nullptr) return;
   acquisition& a = *e.holder;
-  if (a.at == acquisition::phase::detaching) {
+  if (a.phase == acquisition_phase::detaching) {
     ends_.continue_detaching(e, now);
     return;
   }
-  if (a.at != acquisition::phase::holding) {
+  if (a.phase != acquisition_phase::holding) {
     on_.timers.arm(e.watch, deadline_of(e));
     return;
   }
@@ -268,8 +268,8 @@ void cohort::lost(place& p, time_point now) {
     auto const why =
         "it is not this client's any more: its lease or session has expired, an operator has released it, or the "
         "server has lost its data";
-    if (a->at == acquisition::phase::holding) watchdog_.tell_lost(*a, make_error_code(errc::lost, why), now);
-    if (a->at == acquisition::phase::detaching) {
+    if (a->phase == acquisition_phase::holding) watchdog_.tell_lost(*a, make_error_code(errc::lost, why), now);
+    if (a->phase == acquisition_phase::detaching) {
       ends_.end_detaching(*a, make_error_code(errc::lost), now);
     } else {
       a->lock = nullptr;
@@ -281,18 +281,18 @@ void cohort::lost(place& p, time_point now) {
 void cohort::requested(place& p, time_point) {
   lock_entry& e = entry_of(p);
   e.requested = true;
-  if (e.holder != nullptr && e.holder->at == acquisition::phase::holding) on_.shell.on_requested(*e.holder);
+  if (e.holder != nullptr && e.holder->phase == acquisition_phase::holding) on_.shell.on_requested(*e.holder);
 }
 
 void cohort::released(receipt& r, bool was_mine, error_code why, time_point now) {
   auto& a = static_cast<acquisition&>(r);
-  if (a.at == acquisition::phase::leaving) {
+  if (a.phase == acquisition_phase::leaving) {
     tell_.finish(a, acquired::failed, a.ending, now);
     return;
   }
-  if (a.at != acquisition::phase::releasing) return;
+  if (a.phase != acquisition_phase::releasing) return;
   a.due.cancel();
-  enter(a, acquisition::phase::over);
+  enter(a, acquisition_phase::over);
   on_.shell.on_released(a, was_mine, tell_.told(failed_task::kind::releasing, why, {}));
 }
 

@@ -3,8 +3,8 @@
 
 #include "base/list.hpp"
 #include "base/timer_queue.hpp"
-#include "cohort/grant_id.hpp"
-#include "cohort/permit.hpp"
+#include "engine/grant_id.hpp"
+#include "engine/permit.hpp"
 
 #include <conch/clock.hpp>
 #include <conch/error.hpp>
@@ -54,7 +54,7 @@ struct admin_request : order, list_hook<admin_request> {
   duration wait = duration::max();        // wait_free: ends with timed_out then; zero: one question
 
   // Set by the backend.
-  class backend* at = nullptr;
+  class backend* server = nullptr;
   std::uint64_t serial = 0;
   bool written = false;                      // written and not answered yet
   std::int64_t taken = 0;                    // force: how many owners the scripts so far have taken it from

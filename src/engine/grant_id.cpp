@@ -1,5 +1,5 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include "cohort/grant_id.hpp"
+#include "engine/grant_id.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -27,11 +27,11 @@ std::size_t text_size(grant_id id) noexcept {
 }
 
 char* write_grant_id(char* to, grant_id id) noexcept {
-  char* at = std::to_chars(to, to + 20, id.count).ptr;
-  if (id.nonce == 0) return at;
-  *at++ = '-';
-  for (std::size_t i = 0; i != nonce_digits; ++i) at[i] = digits[id.nonce >> 6 * (nonce_digits - 1 - i) & 63u];
-  return at + nonce_digits;
+  char* stop_here = std::to_chars(to, to + 20, id.count).ptr;
+  if (id.nonce == 0) return stop_here;
+  *stop_here++ = '-';
+  for (std::size_t i = 0; i != nonce_digits; ++i) stop_here[i] = digits[id.nonce >> 6 * (nonce_digits - 1 - i) & 63u];
+  return stop_here + nonce_digits;
 }
 
 std::string to_text(grant_id id) {
@@ -47,8 +47,8 @@ bool read_grant_id(std::string_view& text, grant_id& id) noexcept {
   if (error != std::errc{} || read.count == 0) return false;
   if (stop != end) {
     if (*stop != '-' || static_cast<std::size_t>(end - stop) != 1 + nonce_digits) return false;
-    for (char const* at = stop + 1; at != end; ++at) {
-      int const value = value_of(*at);
+    for (char const* it = stop + 1; it != end; ++it) {
+      int const value = value_of(*it);
       bool const too_much = (read.nonce >> 58) != 0;
       if (value < 0 || too_much) return false;
       read.nonce = read.nonce << 6 | static_cast<unsigned>(value);

@@ -1,5 +1,5 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include "cohort/lock_entries.hpp"
+#include "engine/lock_entries.hpp"
 
 #include <string>
 #include <utility>
@@ -27,13 +27,13 @@ lock_entry& lock_entries::make_single(std::string_view name, permit const& permi
 }
 
 lock_entry* lock_entries::find(std::string_view name) {
-  auto const at = named_.find(name);
-  return at == named_.end() ? nullptr : at->second.get();
+  auto const found = named_.find(name);
+  return found == named_.end() ? nullptr : found->second.get();
 }
 
 void lock_entries::retire(lock_entry& e) {
   place const& p = *e.place;
-  if (e.holder != nullptr || !e.waiting.empty() || p.at != place::state::idle || p.references != 0) return;
+  if (e.holder != nullptr || !e.waiting.empty() || p.state != place_state::idle || p.references != 0) return;
   if (e.single) {
     delete &e;
   } else {

@@ -1,15 +1,15 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "cohort/backend.hpp"
-#include "cohort/closing.hpp"
-#include "cohort/cohort_environment.hpp"
-#include "cohort/hold_ends.hpp"
-#include "cohort/local_line.hpp"
-#include "cohort/lock_entries.hpp"
-#include "cohort/teller.hpp"
-#include "cohort/waits.hpp"
-#include "cohort/watchdog.hpp"
+#include "engine/backend.hpp"
+#include "engine/closing.hpp"
+#include "engine/cohort_environment.hpp"
+#include "engine/hold_ends.hpp"
+#include "engine/local_line.hpp"
+#include "engine/lock_entries.hpp"
+#include "engine/teller.hpp"
+#include "engine/waits.hpp"
+#include "engine/watchdog.hpp"
 
 #include <conch/config.hpp>
 #include <conch/stats.hpp>

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "base/failure.hpp"
-#include "cohort/cohort_environment.hpp"
-#include "cohort/lock_entry.hpp"
+#include "engine/cohort_environment.hpp"
+#include "engine/lock_entry.hpp"
 
 #include <string_view>
 

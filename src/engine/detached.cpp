@@ -1,9 +1,9 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include "cohort/detached.hpp"
+#include "engine/detached.hpp"
 
 #include "base/numbers.hpp"
-#include "cohort/grant_id.hpp"
-#include "cohort/lease.hpp"
+#include "engine/grant_id.hpp"
+#include "engine/lease.hpp"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "cohort/local_line.hpp"
+#include "engine/local_line.hpp"
 
 namespace conch::engine {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/list.hpp"
-#include "cohort/permit.hpp"
+#include "engine/permit.hpp"
 
 #include <conch/clock.hpp>
 #include <conch/error.hpp>
@@ -120,7 +120,7 @@ class owner_levels {
   using table = std::map<key, at_lock, std::less<>>;
 
   table::iterator made(level_lock const& lock);
-  void tidy(table::iterator at) noexcept;
+  void tidy(table::iterator it) noexcept;
 
   table locks_;
 };

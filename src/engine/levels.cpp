@@ -1,5 +1,5 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include "cohort/levels.hpp"
+#include "engine/levels.hpp"
 
 #include "base/hex.hpp"
 
@@ -26,25 +26,25 @@ owner_levels::table::iterator owner_levels::made(level_lock const& lock) {
   return locks_.try_emplace(key{client, name, kind}).first;
 }
 
-void owner_levels::tidy(table::iterator at) noexcept {
-  if (!at->second.hold && !at->second.asked_for) locks_.erase(at);
+void owner_levels::tidy(table::iterator it) noexcept {
+  if (!it->second.hold && !it->second.asked_for) locks_.erase(it);
 }
 
 owner_levels::entry owner_levels::enter(level_lock const& lock, level_use use, bool attempt, time_point now) {
   auto const found = made(lock);
-  at_lock& at = found->second;
-  bool const valid = at.hold && now < at.hold->deadline();
+  at_lock& here = found->second;
+  bool const valid = here.hold && now < here.hold->deadline();
   if (valid) {  // the levels of a lost hold end by themselves
-    if (use == level_use::write && at.hold->writes == 0) return {step::refused};
-    ++at.hold->count(use);
-    return {step::nests, at.hold};
+    if (use == level_use::write && here.hold->writes == 0) return {step::refused};
+    ++here.hold->count(use);
+    return {step::nests, here.hold};
   }
   if (std::get<permit_kind>(lock) == permit_kind::reentrant) {
     tidy(found);
     return {step::asks};
   }
-  if (!at.asked_for) {
-    at.asked_for = true;
+  if (!here.asked_for) {
+    here.asked_for = true;
     return {step::asks};
   }
   return {attempt ? step::busy : step::waits};
@@ -69,28 +69,28 @@ owner_levels::wait_end owner_levels::end_wait(level_lock const& lock, waiting_le
 }
 
 leveled_hold_ptr owner_levels::granted(level_lock const& lock, leveled_hold_ptr first) {
-  at_lock& at = made(lock)->second;
-  BOOST_ASSERT_MSG(at.asked_for || std::get<permit_kind>(lock) == permit_kind::reentrant,
+  at_lock& here = made(lock)->second;
+  BOOST_ASSERT_MSG(here.asked_for || std::get<permit_kind>(lock) == permit_kind::reentrant,
                    "an owner was granted what it did not ask for");
-  at.asked_for = false;
-  while (!at.line.empty()) {
-    waiting_level& one = at.line.pop_front();
+  here.asked_for = false;
+  while (!here.line.empty()) {
+    waiting_level& one = here.line.pop_front();
     one.called = true;
     one.wake();
   }
-  return std::exchange(at.hold, std::move(first));
+  return std::exchange(here.hold, std::move(first));
 }
 
 void owner_levels::not_granted(level_lock const& lock) noexcept {
   auto const found = locks_.find(lock);
   BOOST_ASSERT_MSG(found != locks_.end() && found->second.asked_for, "an owner forgot that it asks");
-  at_lock& at = found->second;
-  if (at.line.empty()) {
-    at.asked_for = false;
+  at_lock& here = found->second;
+  if (here.line.empty()) {
+    here.asked_for = false;
     tidy(found);
     return;
   }
-  waiting_level& next = at.line.pop_front();
+  waiting_level& next = here.line.pop_front();
   next.called = next.has_turn = true;
   next.wake();
 }

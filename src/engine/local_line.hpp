@@ -1,9 +1,9 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "cohort/lock_entries.hpp"
-#include "cohort/teller.hpp"
-#include "cohort/watchdog.hpp"
+#include "engine/lock_entries.hpp"
+#include "engine/teller.hpp"
+#include "engine/watchdog.hpp"
 
 namespace conch::engine {
 

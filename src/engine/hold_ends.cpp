@@ -1,5 +1,5 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include "cohort/hold_ends.hpp"
+#include "engine/hold_ends.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -7,9 +7,9 @@
 namespace conch::engine {
 
 void hold_ends::end(acquisition& a, bool tell, time_point now) {
-  if (a.at == acquisition::phase::holding && now >= a.deadline())
+  if (a.phase == acquisition_phase::holding && now >= a.deadline())
     watchdog_.tell_lost(a, watchdog_.end_of(*a.lock, now), now);
-  bool const was_held = a.at == acquisition::phase::holding;
+  bool const was_held = a.phase == acquisition_phase::holding;
   if (a.is_extending())
     watchdog_.end_extension(a, false,
                             tell_.told(failed_task::kind::extending, make_error_code(errc::not_held), a.lock->name));
@@ -24,7 +24,7 @@ void hold_ends::end(acquisition& a, bool tell, time_point now) {
   if (owns) e->holder = nullptr;
 
   if (was_held && line_.can_hand_off(*e, now)) {
-    enter(a, acquisition::phase::over);
+    enter(a, acquisition_phase::over);
     if (tell) on_.shell.on_released(a, true, {});
     if (line_.is_proved(*e, now)) line_.hand_off(*e, now);
     else line_.prove(*e, now);
@@ -32,7 +32,7 @@ void hold_ends::end(acquisition& a, bool tell, time_point now) {
   }
   // The release of a valid hold waits for the server's answer. A release that comes too late has nothing to wait for.
   bool const answer = tell && was_held && owns;
-  enter(a, answer ? acquisition::phase::releasing : acquisition::phase::over);
+  enter(a, answer ? acquisition_phase::releasing : acquisition_phase::over);
   if (answer) on_.timers.arm(a.due, now + on_.settings.command_timeout);
   if (tell && !answer) on_.shell.on_released(a, was_held, {});
   if (owns) line_.give_back(*e, answer ? &a : nullptr, now);
@@ -46,12 +46,12 @@ void hold_ends::watch(lock_entry& e, time_point now) {
   if (e.holder == nullptr) return;
   acquisition& a = *e.holder;
   place& p = *e.place;
-  if (a.at == acquisition::phase::detaching && now >= watchdog_.lose_at(e)) {
+  if (a.phase == acquisition_phase::detaching && now >= watchdog_.lose_at(e)) {
     end_detaching(a, make_error_code(errc::lost), now);
     return;
   }
-  if (a.at == acquisition::phase::lost || now >= watchdog_.lose_at(e)) {
-    if (a.at == acquisition::phase::holding) watchdog_.tell_lost(a, watchdog_.end_of(e, now), now);
+  if (a.phase == acquisition_phase::lost || now >= watchdog_.lose_at(e)) {
+    if (a.phase == acquisition_phase::holding) watchdog_.tell_lost(a, watchdog_.end_of(e, now), now);
     if (now < deadline_of(e)) {
       on_.timers.arm(e.watch, deadline_of(e));
       return;
@@ -73,10 +73,10 @@ void hold_ends::watch(lock_entry& e, time_point now) {
 }
 
 void hold_ends::detach(acquisition& a, time_point now) {
-  if (a.at == acquisition::phase::holding && now >= a.deadline())
+  if (a.phase == acquisition_phase::holding && now >= a.deadline())
     watchdog_.tell_lost(a, watchdog_.end_of(*a.lock, now), now);
-  if (a.at != acquisition::phase::holding) {
-    bool const lost = a.at == acquisition::phase::lost;
+  if (a.phase != acquisition_phase::holding) {
+    bool const lost = a.phase == acquisition_phase::lost;
     end(a, false, now);
     on_.shell.on_detached(a, make_error_code(lost ? errc::lost : errc::not_held));
     return;
@@ -84,7 +84,7 @@ void hold_ends::detach(acquisition& a, time_point now) {
   watchdog_.end_extension(a, false, make_error_code(errc::not_held));
   lock_entry& e = *a.lock;
   place& p = *e.place;
-  enter(a, acquisition::phase::detaching);
+  enter(a, acquisition_phase::detaching);
   tell_.count_end(a, observation::kind::detached, e.name, {}, now);
   tell_.set_deadline(a, time_point::min());
   a.detached_at = now;
@@ -117,7 +117,7 @@ void hold_ends::continue_detaching(lock_entry& e, time_point now) {
   a.due.cancel();
   p.renewable = false;
   e.holder = nullptr;
-  enter(a, acquisition::phase::over);
+  enter(a, acquisition_phase::over);
   on_.shell.on_detached(a, {});
   a.lock = nullptr;
   on_.servers->detach(p, now);
@@ -125,14 +125,14 @@ void hold_ends::continue_detaching(lock_entry& e, time_point now) {
 }
 
 void hold_ends::end_detaching(acquisition& a, error_code why, time_point now) {
-  BOOST_ASSERT_MSG(a.at == acquisition::phase::detaching, "a hold that does not detach ends so");
+  BOOST_ASSERT_MSG(a.phase == acquisition_phase::detaching, "a hold that does not detach ends so");
   lock_entry* const e = a.lock;
   a.due.cancel();
   e->holder = nullptr;
   a.lock = nullptr;
-  enter(a, acquisition::phase::over);
+  enter(a, acquisition_phase::over);
   on_.shell.on_detached(a, tell_.told(failed_task::kind::detaching, why, e->name));
-  if (e->place->at == place::state::owned) line_.give_back(*e, nullptr, now);
+  if (e->place->state == place_state::owned) line_.give_back(*e, nullptr, now);
 }
 
 }  // namespace conch::engine

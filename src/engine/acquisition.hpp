@@ -4,7 +4,7 @@
 #include "base/list.hpp"
 #include "base/reprieve.hpp"
 #include "base/timer_queue.hpp"
-#include "cohort/backend.hpp"
+#include "engine/backend.hpp"
 
 #include <conch/clock.hpp>
 #include <conch/observer.hpp>
@@ -24,25 +24,25 @@ struct adoption {
   int first_index = 0;  // of its token, as lock_entry::hand_offs
 };
 
+enum class acquisition_phase : std::uint8_t {
+  fresh,    // not given to the engine yet
+  waiting,  // in the local line
+  staying,  // its wait has ended, but a grant that comes now is still taken
+  leaving,  // its wait has ended; this is reported when the server has answered
+  holding,
+  detaching,  // the server is asked once more whether it is ours; then another client may take it over
+  lost,       // its loss was reported; it is not released yet
+  releasing,  // the release is not answered yet
+  over,
+};
+
 /// One call of an acquire, and the hold that it becomes. The shell owns it, and may free it after the last event about
 /// it.
 struct acquisition : list_hook<acquisition>, receipt {
-  enum class phase : std::uint8_t {
-    fresh,    // not given to the engine yet
-    waiting,  // in the local line
-    staying,  // its wait has ended, but a grant that comes now is still taken
-    leaving,  // its wait has ended; this is reported when the server has answered
-    holding,
-    detaching,  // the server is asked once more whether it is ours; then another client may take it over
-    lost,       // its loss was reported; it is not released yet
-    releasing,  // the release is not answered yet
-    over,
-  };
-
   acquisition();
 
   // Small members come together to save memory: many may wait.
-  phase at = phase::fresh;
+  acquisition_phase phase = acquisition_phase::fresh;
   bool once = false;          // one attempt: busy instead of waiting
   bool busy_is_late = false;  // ... and busy is reported as timed_out; set by the engine
   bool fixed = false;         // the lease is not renewed
@@ -72,27 +72,27 @@ struct acquisition : list_hook<acquisition>, receipt {
 };
 
 /// The phases that may follow each phase of an acquisition.
-constexpr state_table<acquisition::phase, 9> acquisition_phases{{
-    {acquisition::phase::fresh, any_of(acquisition::phase::waiting, acquisition::phase::over)},
-    {acquisition::phase::waiting, any_of(acquisition::phase::staying, acquisition::phase::leaving,
-                                         acquisition::phase::holding, acquisition::phase::over)},
-    {acquisition::phase::staying,
-     any_of(acquisition::phase::leaving, acquisition::phase::holding, acquisition::phase::over)},
-    {acquisition::phase::leaving, any_of(acquisition::phase::over)},
-    {acquisition::phase::holding, any_of(acquisition::phase::detaching, acquisition::phase::lost,
-                                         acquisition::phase::releasing, acquisition::phase::over)},
-    {acquisition::phase::detaching, any_of(acquisition::phase::over)},
-    {acquisition::phase::lost, any_of(acquisition::phase::over)},
-    {acquisition::phase::releasing, any_of(acquisition::phase::over)},
+constexpr state_table<acquisition_phase, 9> acquisition_phases{{
+    {acquisition_phase::fresh, any_of(acquisition_phase::waiting, acquisition_phase::over)},
+    {acquisition_phase::waiting, any_of(acquisition_phase::staying, acquisition_phase::leaving,
+                                        acquisition_phase::holding, acquisition_phase::over)},
+    {acquisition_phase::staying,
+     any_of(acquisition_phase::leaving, acquisition_phase::holding, acquisition_phase::over)},
+    {acquisition_phase::leaving, any_of(acquisition_phase::over)},
+    {acquisition_phase::holding, any_of(acquisition_phase::detaching, acquisition_phase::lost,
+                                        acquisition_phase::releasing, acquisition_phase::over)},
+    {acquisition_phase::detaching, any_of(acquisition_phase::over)},
+    {acquisition_phase::lost, any_of(acquisition_phase::over)},
+    {acquisition_phase::releasing, any_of(acquisition_phase::over)},
     // a second release, which is answered with "not held"
-    {acquisition::phase::over, any_of(acquisition::phase::over)},
+    {acquisition_phase::over, any_of(acquisition_phase::over)},
 }};
 
 /// The only way to change the phase of an acquisition.
-inline void enter(acquisition& a, acquisition::phase to) {
-  BOOST_ASSERT_MSG(acquisition_phases.allows(a.at, to),
+inline void enter(acquisition& a, acquisition_phase to) {
+  BOOST_ASSERT_MSG(acquisition_phases.allows(a.phase, to),
                    "an acquisition goes from one phase to another that does not follow it");
-  a.at = to;
+  a.phase = to;
 }
 
 struct named_acquisition {

@@ -1,7 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include <conch/detail/multi_plan.hpp>
 
-#include "cohort/backend.hpp"
+#include "engine/backend.hpp"
 
 #include <algorithm>
 #include <numeric>

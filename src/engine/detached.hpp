@@ -1,8 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "cohort/backend.hpp"
-#include "cohort/permit.hpp"
+#include "engine/backend.hpp"
+#include "engine/permit.hpp"
 
 #include <cstdint>
 #include <optional>
