@@ -4,7 +4,6 @@
 #include "base/failure.hpp"
 #include "base/identity.hpp"
 #include "base/readable.hpp"
-#include "client/admin.hpp"
 #include "client/checked.hpp"
 #include "client/completion.hpp"
 #include "client/registry.hpp"
@@ -14,7 +13,6 @@
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/strand.hpp>
-#include <boost/asio/system_executor.hpp>
 #include <boost/asio/thread_pool.hpp>
 
 #include <boost/system/system_error.hpp>
@@ -30,13 +28,6 @@ engine::cancel_type strongest(asio::cancellation_type type) {
   if ((type & asio::cancellation_type::terminal) != asio::cancellation_type::none) return engine::cancel_type::terminal;
   if ((type & asio::cancellation_type::partial) != asio::cancellation_type::none) return engine::cancel_type::partial;
   return engine::cancel_type::total;
-}
-
-/// The handler may own a cancellation slot that refers to the watcher: this circle ends when the handler is destroyed.
-template <class Call>
-void forget(Call& call) {
-  auto const dropped{std::move(call.handler)};
-  call.runs_on = {};
 }
 
 }  // namespace
@@ -86,13 +77,13 @@ class client_core::locked_input {
     core_.own_executor_.give_up_work(no_more_work_);
     is_locked_ = false;
     core_.mutex_.unlock();
-    for (ready& r : completed_) core_.complete(r);
+    for (ended& e : completed_) core_.completions_.complete(e);
   }
 
  private:
   /// Its memory is used again and again.
   struct memory {
-    std::vector<ready> batch;
+    std::vector<ended> batch;
     bool is_used = false;
   };
   static memory& of_this_thread() {
@@ -103,8 +94,8 @@ class client_core::locked_input {
   client_core& core_;
   memory& memory_ = of_this_thread();
   bool const is_nested_ = std::exchange(memory_.is_used, true);  // in a completion of another input
-  std::vector<ready> own_;
-  std::vector<ready>& completed_ = is_nested_ ? own_ : memory_.batch;
+  std::vector<ended> own_;
+  std::vector<ended>& completed_ = is_nested_ ? own_ : memory_.batch;
   std::optional<asio::any_io_executor> no_more_work_;
   time_point now_{};
   bool is_locked_ = false;
@@ -116,9 +107,6 @@ void client_core::enter(F&& f) {
   if (now) f(now.time());
   now.finish();
 }
-
-/// The same for other source files.
-void client_core::enter_for(std::function<void(time_point)> const& f) { enter(f); }
 
 std::shared_ptr<client_core> client_core::make(asio::any_io_executor executor, config settings,
                                                std::unique_ptr<servers::target const> target) {
@@ -147,10 +135,12 @@ client_core::client_core(asio::any_io_executor executor, config settings, std::u
       number_{client_numbers::next()},
       mutex_{!settings_.single_threaded},
       cohort_{settings_, timers_, *this, stats_},
-      top_names_{settings_.top_k},
+      completions_{own_executor_, *this, settings_.single_threaded},
+      watchers_{completions_},
+      observing_{settings_, mutex_, own_executor_, *this, completions_},
+      requests_{cohort_, deployment_, *target_, completions_},
       random_{static_cast<std::minstd_rand::result_type>(seed_of(id_))},
-      closing_{settings_.command_timeout},
-      close_timer_{this, call<&client_core::close_due>},
+      close_{settings_, timers_, cohort_, deployment_, completions_, [this] { stop_alarm(); }},
       alarm_{std::make_unique<alarm>(strand_)},
       nodes_{!settings_.single_threaded} {
   deployment_ = target_->make({settings_, id_, *this, strand_, timers_, cohort_, *this, stats_});
@@ -199,7 +189,7 @@ statistics client_core::stats() {
   statistics copy = stats_;
   deployment_.backend->report(copy);
   for (auto const& one : deployment_.ways) one->report(copy);
-  copy.locks = top_names_.report();
+  copy.locks = observing_.names();
   return copy;
 }
 
@@ -279,7 +269,7 @@ void client_core::release(node_ref n, release_handler handler, bool on_own_execu
   if (!on_own_executor) n->runs_on = work_of(executor(), n->on_released);
   enter([&](time_point now) {
     if (!n->runs_on) own_executor_.begin_operation();
-    stop_watchers(*n, asio::error::operation_aborted);
+    watchers_.stop_all(*n, asio::error::operation_aborted);
     cohort_.release(*n, now);
   });
 }
@@ -313,7 +303,7 @@ void client_core::detach(node_ref n, detach_handler handler) {
   call->runs_on = work_of(executor(), call->handler);
   enter([&](time_point now) {
     n->made_calls().detaching = call;
-    stop_watchers(*n, asio::error::operation_aborted);
+    watchers_.stop_all(*n, asio::error::operation_aborted);
     cohort_.detach(*n, now);
   });
 }
@@ -353,7 +343,7 @@ void client_core::adopt(settings_ptr const& lock, std::string_view detached, acq
 void client_core::abandon(hold_node& n) {
   if (n.given_back.load(std::memory_order_acquire) || !is_here() || n.given_back.exchange(true)) return;
   enter([&](time_point now) {
-    stop_watchers(n, asio::error::operation_aborted);
+    watchers_.stop_all(n, asio::error::operation_aborted);
     cohort_.abandon(n, now);
     n.of_engine = {};  // the caller refers to it as well
   });
@@ -382,38 +372,23 @@ std::shared_ptr<hold_watcher> client_core::watch(node_ref n, hold_event event, l
   }
   enter([&](time_point now) {
     if (of_request && !deployment_.backend->offers().inspection) {
-      ready_.push_back({ready::kind::call, n,
-                        engine::not_offered(deployment_.backend->offers(), "hold::async_requested"), false, w});
+      completions_.call(w, n, engine::not_offered(deployment_.backend->offers(), "hold::async_requested"));
     } else if (n->phase == engine::acquisition_phase::holding && event.what == hold_event::kind::renewal &&
                n->deadline() > event.known) {
-      ready_.push_back({ready::kind::call, n, {}, false, w});
+      completions_.call(w, n);
     } else if (n->phase == engine::acquisition_phase::holding) {
-      auto& watchers = n->made_calls().watchers;
-      w->at_hold = watchers.insert(watchers.end(), w);
+      watchers_.add(*n, w);
       if (of_request) cohort_.watch_requests(*n, now);
     } else {
       error_code const why = n->loss && !n->given_back ? n->loss : make_error_code(errc::not_held);
-      ready_.push_back({ready::kind::call, n, why, false, w});
+      completions_.call(w, n, why);
     }
   });
   return w;
 }
 
 void client_core::stop_watching(hold_node& n, std::shared_ptr<hold_watcher> const& w) {
-  enter([&](time_point) {
-    if (!w->at_hold) return;
-    n.calls->watchers.erase(*std::exchange(w->at_hold, std::nullopt));
-    ready_.push_back({ready::kind::call, node_ref{&n}, asio::error::operation_aborted, false, w});
-  });
-}
-
-void client_core::stop_watchers(hold_node& n, error_code why) {
-  if (!n.calls) return;
-  for (auto const& w : n.calls->watchers) {
-    w->at_hold.reset();
-    ready_.push_back({ready::kind::call, node_ref{&n}, why, false, w});
-  }
-  n.calls->watchers.clear();
+  enter([&](time_point) { watchers_.stop(n, w); });
 }
 
 // ------------------------------------------------------------------------------------------------ input and output
@@ -424,16 +399,16 @@ void client_core::enter_with(input& i) {
 
 void client_core::run(input&& i) {
   try {
-    begin_turn();
+    completions_.begin_turn();
     try {
       locked_input now{*this};
       if (now) i.apply(now.time());
       now.finish();
     } catch (...) {
-      leave_turn();
+      completions_.leave_turn();
       throw;
     }
-    end_turn();
+    completions_.end_turn();
   } catch (...) {  // of a user's handler
     i.carry_out();
     throw;
@@ -441,12 +416,9 @@ void client_core::run(input&& i) {
   i.carry_out();
 }
 
-void client_core::settle(time_point, std::vector<ready>& batch) {
-  // settled() is cheap and comes first: idle() looks at every lock.
-  if (closing_.under_way() && deployment_.backend->settled() && cohort_.idle()) {
-    end_close({});
-  }
-  if (!closing_.done() && timers_.next() < armed_) {
+void client_core::settle(time_point, std::vector<ended>& batch) {
+  close_.settle();
+  if (!close_.done() && timers_.next() < armed_) {
     armed_ = timers_.next();
     alarm_->arm(armed_);
     if (!alarm_started_) {
@@ -454,13 +426,19 @@ void client_core::settle(time_point, std::vector<ready>& batch) {
       asio::post(strand_, [this, keep = shared_from_this()] { start_alarm(); });
     }
   }
-  batch.swap(ready_);
+  completions_.take(batch);
+}
+
+void client_core::stop_alarm() {
+  asio::post(strand_, [this, keep = shared_from_this()] {
+    if (alarm_) alarm_->stop();
+  });
 }
 
 void client_core::start_alarm() {
   {
     std::lock_guard const guard{mutex_};
-    if (gone_ || closing_.done()) return;
+    if (gone_ || close_.done()) return;
   }
   alarm_->start(shared_from_this(), [this] {
     enter([this](time_point now) {
@@ -470,142 +448,22 @@ void client_core::start_alarm() {
   });
 }
 
-/// Calls call(handler, arguments of the handler...) for an operation that has ended. `r` is not used afterwards.
-template <class Call>
-void client_core::end_of_operation(ready& r, Call const& call) {
-  if (r.what == ready::kind::released) {
-    release_handler handler{std::move(r.node->on_released)};
-    r.node = {};
-    call(std::move(handler), r.why, r.was_held);
-    return;
-  }
-  bool const granted = r.what == ready::kind::granted;
-  acquire_handler handler{std::move(r.node->on_acquired)};
-  hold h = granted ? hold{std::move(r.node)} : hold{number_};
-  r.node = {};
-  call(std::move(handler), granted ? error_code{} : r.why, std::move(h));
-}
-
-void hold_watcher::complete(asio::any_io_executor const& io, error_code why, bool) {
-  post_completion(io, std::exchange(runs_on, {}), lost_handler{std::move(handler)}, why);
-}
-
-void hold_watcher::drop() { forget(*this); }
-
-void extension_call::complete(asio::any_io_executor const& io, error_code why, bool is_held) {
-  post_completion(io, std::exchange(runs_on, {}), release_handler{std::move(handler)}, why, is_held);
-}
-
-void extension_call::drop() { forget(*this); }
-
-void detach_call::complete(asio::any_io_executor const& io, error_code why, bool) {
-  post_completion(io, std::exchange(runs_on, {}), detach_handler{std::move(handler)}, why, std::move(text));
-}
-
-void detach_call::drop() { forget(*this); }
-
-void client_core::complete(ready& r) {
-  switch (r.what) {
-    case ready::kind::granted:
-    case ready::kind::not_granted:
-    case ready::kind::released: break;
-    case ready::kind::call: return r.call->complete(executor(), r.why, r.was_held);
-    case ready::kind::closed: return close_call_.complete(executor(), r.why);
-    case ready::kind::observed: return post_events();
-  }
-  if (r.node->runs_on) {
-    auto runs_on = std::exchange(r.node->runs_on, {});
-    end_of_operation(r, [&](auto handler, auto... args) {
-      post_completion(executor(), std::move(runs_on), std::move(handler), std::move(args)...);
-    });
-  } else if (settings_.single_threaded) {
-    if (turns_.needs_turn()) want_turn();
-    turns_.push(std::move(r));
-  } else {
-    end_of_operation(r, [&]<class Handler, class... Args>(Handler handler, Args... args) {
-      own_executor_.execute(completion<Handler, Args...>{std::move(handler), {std::move(args)...}});
-    });
-  }
-}
-
-void client_core::want_turn() {
-  own_executor_.execute([keep = shared_from_this()] {
-    keep->begin_turn();
-    keep->end_turn();
-  });
-}
-
-void client_core::begin_turn() {
-  if (settings_.single_threaded) turns_.begin();
-}
-
-void client_core::end_turn() {
-  if (!turns_.in_turn()) return;
-  struct end {
-    client_core& core;
-    ~end() { core.leave_turn(); }
-  } const at_the_end{*this};
-  turns_.run([this](ready& r) {
-    end_of_operation(r, []<class Handler, class... Args>(Handler handler, Args... args) {
-      completion<Handler, Args...>{std::move(handler), {std::move(args)...}}();
-    });
-  });
-}
-
-void client_core::leave_turn() {
-  if (turns_.leave()) want_turn();
-}
-
 void client_core::on_acquired(engine::acquisition& a, engine::acquired how, error_code why) {
-  auto& n = static_cast<hold_node&>(a);
-  bool const granted = how == engine::acquired::granted;
-  if (!n.runs_on) own_executor_.end_operation();
-  if (granted) {
-    ready_.emplace_back(ready::kind::granted, node_ref{&n}, why);
-  } else {
-    ready_.emplace_back(ready::kind::not_granted, std::move(n.of_engine), why);
-  }
+  completions_.acquired(static_cast<hold_node&>(a), how == engine::acquired::granted, why);
 }
 
 void client_core::on_lost(engine::acquisition& a, error_code why) {
   auto& n = static_cast<hold_node&>(a);
   n.loss = why;
-  stop_watchers(n, why);
+  watchers_.stop_all(n, why);
 }
 
-void client_core::on_requested(engine::acquisition& a) {
-  tell_watchers(static_cast<hold_node&>(a), [](hold_event const& e) { return e.what == hold_event::kind::request; });
-}
+void client_core::on_requested(engine::acquisition& a) { watchers_.requested(static_cast<hold_node&>(a)); }
 
-void client_core::on_renewed(engine::acquisition& a) {
-  auto& n = static_cast<hold_node&>(a);
-  if (!n.calls) return;
-  time_point const deadline = n.deadline();
-  tell_watchers(n,
-                [deadline](hold_event const& e) { return e.what == hold_event::kind::renewal && deadline > e.known; });
-}
-
-/// Those that wait for what has happened.
-template <class Predicate>
-void client_core::tell_watchers(hold_node& n, Predicate wants) {
-  if (!n.calls) return;
-  auto& watchers = n.calls->watchers;
-  for (auto it = watchers.begin(); it != watchers.end();) {
-    std::shared_ptr<hold_watcher> const w = *it;
-    if (!wants(w->event)) {
-      ++it;
-      continue;
-    }
-    it = watchers.erase(it);
-    w->at_hold.reset();
-    ready_.push_back({ready::kind::call, node_ref{&n}, {}, false, w});
-  }
-}
+void client_core::on_renewed(engine::acquisition& a) { watchers_.renewed(static_cast<hold_node&>(a)); }
 
 void client_core::on_released(engine::acquisition& a, bool was_held, error_code why) {
-  auto& n = static_cast<hold_node&>(a);
-  if (!n.runs_on) own_executor_.end_operation();
-  ready_.emplace_back(ready::kind::released, std::move(n.of_engine), why, was_held);
+  completions_.released(static_cast<hold_node&>(a), was_held, why);
 }
 
 /// All that have asked for another lease meanwhile: the last one has been reached.
@@ -613,7 +471,7 @@ void client_core::on_extended(engine::acquisition& a, bool is_held, error_code w
   auto& n = static_cast<hold_node&>(a);
   if (!n.calls) return;
   for (auto& call : std::exchange(n.calls->extensions, {})) {
-    ready_.push_back({ready::kind::call, node_ref{&n}, why, is_held, std::move(call)});
+    completions_.call(std::move(call), node_ref{&n}, why, is_held);
   }
 }
 
@@ -627,7 +485,11 @@ void client_core::on_detached(engine::acquisition& a, error_code why) {
         engine::to_text(engine::detached{n.lock->name, id_ + '.' + engine::to_text(deployment_.backend->grant_of(p)),
                                          n.fence, p.lease, n.permit.kind, share});
   }
-  ready_.push_back({ready::kind::call, std::move(n.of_engine), why, false, std::move(call)});
+  completions_.call(std::move(call), std::move(n.of_engine), why);
+}
+
+void client_core::on_observed(engine::acquisition& a, engine::observation const& o) {
+  observing_.add(static_cast<hold_node&>(a), o);
 }
 
 void client_core::note(bool is_error, std::string_view words) {
@@ -640,69 +502,38 @@ void client_core::log(log_level level, std::string_view words) {
   if (settings_.log) settings_.log(level, readable_line(words));
 }
 
-// ---------------------------------------------------------------------------------------------------------- closing
+// ------------------------------------------------------------------------------------------------ requests and the end
+
+void client_core::ask(std::shared_ptr<client_request> q) {
+  if (error_code const why = elsewhere()) {
+    q->why = why;
+    q->complete(failures_run_on(), {}, false);
+    return;
+  }
+  enter([&](time_point now) { requests_.ask(std::move(q), close_.begun(), now); });
+}
+
+void client_core::withdraw(std::shared_ptr<client_request> const& q) {
+  enter([&](time_point) { requests_.withdraw(q); });
+}
 
 void client_core::close(duration timeout, close_handler handler) {
   if (error_code const why = elsewhere()) return post_at_once(failures_run_on(), std::move(handler), why);
   bool begun = false;
   enter([&](time_point now) {
-    if (closing_.begun()) return;
+    if (close_.begun()) return;
     begun = true;
-    close_call_.begin(executor(), std::move(handler));
-    begin_close(now, timeout);
+    auto const call = std::make_shared<close_call>(std::move(handler));
+    call->runs_on = work_of(executor(), call->handler);
+    close_.begin(now, timeout, call);
   });
   if (!begun) post_at_once(executor(), std::move(handler), make_error_code(errc::closed));
 }
 
 void client_core::close_in_background() {
   enter([&](time_point now) {
-    if (!closing_.begun()) begin_close(now, duration::zero());
+    if (!close_.begun()) close_.begin(now, duration::zero(), nullptr);
   });
-}
-
-void client_core::begin_close(time_point now, duration drain_for) {
-  time_point const until = closing_.begin(now, drain_for);
-  cohort_.close(now);
-  deployment_.backend->prepare_close(now);
-  if (until > now) {
-    timers_.arm(close_timer_, until);
-  } else {
-    close_due(now);
-  }
-}
-
-namespace {
-
-error_code closed_too_early() {
-  return make_whole_error_code(
-      errc::timed_out, "timed out closing the client: some locks are not given back yet, and end with their lease");
-}
-
-}  // namespace
-
-void client_core::close_due(time_point now) {
-  switch (closing_.due(deployment_.backend->progress(), cohort_.ending())) {
-    case close_rule::action::none: return;
-    case close_rule::action::give_back: cohort_.give_back_everything(now); break;
-    case close_rule::action::late: tell_closed(closed_too_early()); break;
-    case close_rule::action::give_up: end_close(closed_too_early()); return;
-  }
-  timers_.arm(close_timer_, closing_.next_look(now));
-}
-
-void client_core::tell_closed(error_code why) {
-  if (close_call_.to_be_told()) ready_.push_back({ready::kind::closed, {}, why});  // after the waiters that it ended
-}
-
-void client_core::end_close(error_code why) {
-  closing_.complete();
-  close_timer_.cancel();
-  deployment_.backend->closed();
-  for (auto const& one : deployment_.ways) one->shut_down();
-  asio::post(strand_, [this, keep = shared_from_this()] {
-    if (alarm_) alarm_->stop();
-  });
-  tell_closed(why);
 }
 
 void client_core::context_gone() {
@@ -713,7 +544,7 @@ void client_core::context_gone() {
     std::lock_guard const guard{mutex_};
     gone_ = true;
     nodes = nodes_.all();
-    untold = events_.take();
+    untold = observing_.stop();
   }
   // The end of a handler may end a coroutine, and with it a client, mutexes and holds. So nothing is locked now.
   for (node_ref const& n : nodes) {
@@ -728,16 +559,9 @@ void client_core::context_gone() {
     n->runs_on = {};
     n->of_engine = {};
   }
-  for (ready const& r : ready_) {
-    if (r.call) r.call->drop();
-  }
-  for (auto const& q : std::exchange(client_requests_, {})) {
-    q->at_core.reset();
-    q->drop();
-  }
-  close_call_.drop();
-  ready_.clear();
-  turns_.clear();
+  requests_.drop();
+  close_.drop();
+  completions_.drop();
   std::vector<std::unique_ptr<way>> ways;
   {
     std::lock_guard const guard{mutex_};
@@ -749,97 +573,5 @@ void client_core::context_gone() {
   strand_ = {};
   own_executor_.drop();
 }
-
-// --------------------------------------------------------------------------------- what the public templates call
-
-asio::any_io_executor const& own_executor_of(settings_ptr const& lock) noexcept { return lock->core->executor(); }
-
-asio::any_io_executor const& own_executor_of(node_ref const& node) noexcept { return node->core->executor(); }
-
-asio::any_io_executor executor_of(hold_node const* node) noexcept {
-  return node != nullptr ? node->core->executor() : asio::any_io_executor{asio::system_executor{}};
-}
-
-asio::any_io_executor executor_of(lock_settings const* lock) noexcept { return lock->core->executor(); }
-
-asio::any_io_executor executor_of(client_core const* core) noexcept { return core->executor(); }
-
-void start_acquire(settings_ptr lock, acquire_options const& options, bool once, acquire_handler handler,
-                   bool on_own_executor) {
-  lock->core->acquire(lock, options, once, std::move(handler), on_own_executor);
-}
-
-void start_release(node_ref node, release_handler handler, bool on_own_executor) {
-  client_core& core = *node->core;
-  core.release(std::move(node), std::move(handler), on_own_executor);
-}
-
-void start_extend(node_ref node, duration lease, release_handler handler) {
-  client_core& core = *node->core;
-  core.extend(std::move(node), lease, std::move(handler));
-}
-
-void start_detach(node_ref node, detach_handler handler) {
-  client_core& core = *node->core;
-  core.detach(std::move(node), std::move(handler));
-}
-
-client_number client_of(hold_node const* node) noexcept { return node != nullptr ? node->core->number() : 0; }
-
-client_number client_of(lock_settings const& lock) noexcept { return lock.core->number(); }
-
-asio::any_io_executor executor_of_client(client_number client) noexcept {
-  std::shared_ptr<client_core> const core = client_numbers::find(client);
-  return core ? core->failures_run_on() : asio::any_io_executor{};
-}
-
-asio::any_io_executor place_for_handler(client_number client) {
-  asio::any_io_executor where = executor_of_client(client);
-  if (where) return where;
-  throw boost::system::system_error{
-      make_error_code(errc::not_held,
-                      "the hold is empty, and of no client that is still there, and the handler has no "
-                      "executor (asio::bind_executor): there is no place where it could run")};
-}
-
-void end_of_empty(asio::any_io_executor const& where, release_handler handler) {
-  post_at_once(where, std::move(handler), make_error_code(errc::not_held), false);
-}
-
-void end_of_empty(asio::any_io_executor const& where, detach_handler handler) {
-  post_at_once(where, std::move(handler), make_error_code(errc::not_held), std::string{});
-}
-
-void end_of_empty(asio::any_io_executor const& where, lost_handler handler) {
-  post_at_once(where, std::move(handler), make_error_code(errc::not_held));
-}
-
-void start_adopt(settings_ptr lock, permit_request permit, std::string detached, acquire_handler handler,
-                 bool on_own_executor) {
-  lock->core->adopt(
-      lock, detached, std::move(handler), on_own_executor,
-      {.kind = static_cast<engine::permit_kind>(permit.kind), .limit = permit.limit, .weight = permit.weight});
-}
-
-namespace {
-
-void start_watching(node_ref node, hold_event event, lost_handler handler) {
-  client_core& core = *node->core;
-  core.watch(std::move(node), event, std::move(handler));
-}
-
-}  // namespace
-
-void start_lost(node_ref node, lost_handler handler) { start_watching(std::move(node), {}, std::move(handler)); }
-
-void start_requested(node_ref node, lost_handler handler) {
-  start_watching(std::move(node), {hold_event::kind::request}, std::move(handler));
-}
-
-void start_renewed(node_ref node, time_point known, lost_handler handler) {
-  start_watching(std::move(node), {hold_event::kind::renewal, known}, std::move(handler));
-}
-
-void start_close(core_ptr core, duration timeout, close_handler handler) { core->close(timeout, std::move(handler)); }
 
 }  // namespace conch::detail

@@ -5,15 +5,14 @@
 #include "base/log_sink.hpp"
 #include "base/optional_mutex.hpp"
 #include "base/process.hpp"
-#include "base/top_names.hpp"
 #include "client/alarm.hpp"
-#include "client/close_call.hpp"
-#include "client/close_rule.hpp"
+#include "client/client_close.hpp"
+#include "client/client_requests.hpp"
+#include "client/completions.hpp"
 #include "client/hold_node.hpp"
+#include "client/hold_watchers.hpp"
 #include "client/observing.hpp"
 #include "client/own_executor.hpp"
-#include "client/turn_queue.hpp"
-#include "engine/admin_request.hpp"
 #include "engine/cohort.hpp"
 #include "protocol/transport.hpp"
 #include "servers/scheme.hpp"
@@ -22,8 +21,6 @@
 
 #include <boost/asio/any_io_executor.hpp>
 
-#include <functional>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -33,16 +30,12 @@
 
 namespace conch::detail {
 
-class client_core;
-class client_request;
-
 /// The shell around the cohort and its backend. Each input takes the core's mutex, reads the clock and calls the cohort
 /// or a transport's events, which queue completions. Then the mutex is unlocked, and the completions go to their
 /// executors. No rule of a lock is here. "With the client locked" means: with that mutex.
 class client_core final : public std::enable_shared_from_this<client_core>,
                           private host,
                           private engine::acquisition_events,
-                          private engine::admin_events,
                           private log_sink {
  public:
   static std::shared_ptr<client_core> make(asio::any_io_executor executor, config settings,
@@ -108,54 +101,23 @@ class client_core final : public std::enable_shared_from_this<client_core>,
  private:
   friend void let_go(hold_node* n) noexcept;
 
-  /// A completion that is carried out when the core is unlocked.
-  struct ready {
-    enum class kind { granted, not_granted, released, call, closed, observed } what;
-    node_ref node;
-    error_code why;
-    bool was_held = false;
-    std::shared_ptr<pending_call> call = nullptr;
-  };
-
   class locked_input;
 
   /// Runs f(now) with the client locked, then carries out what came of it.
   template <class F>
   void enter(F&& f);
-  void enter_for(std::function<void(time_point)> const& f);
   node_ref prepare(settings_ptr const& lock, acquire_options const& options, bool once, acquire_handler handler,
                    bool on_own_executor, engine::permit permit);
   void begin(node_ref node, std::optional<duration> wait, time_point now);
-  void settle(time_point now, std::vector<ready>& batch);
-  void complete(ready& r);
-  void want_turn();
-  void begin_close(time_point now, duration drain_for);
-  void close_due(time_point now);
-  void tell_closed(error_code why);
-  void end_close(error_code why);
-  void stop_watchers(hold_node& n, error_code why);
-  template <class Predicate>
-  void tell_watchers(hold_node& n, Predicate wants);
-  template <class Call>
-  void end_of_operation(ready& r, Call const& call);
+  void settle(time_point now, std::vector<ended>& batch);
   void start_alarm();
-
-  bool answered_here(client_request& q);
-
-  void count_name(engine::observation const& o);
-  void post_events();
-  void tell_events();
+  void stop_alarm();
 
   // host
   void run(input&& i) override;
   void enter_with(input& i) override;
 
-  void begin_turn();
-  void end_turn();
-  void leave_turn();
-
-  // engine::acquisition_events, engine::admin_events, log_sink
-  void on_admin_answered(engine::admin_request& i, engine::admin_result const& result, error_code why) override;
+  // engine::acquisition_events, log_sink
   void on_acquired(engine::acquisition& a, engine::acquired how, error_code why) override;
   void on_lost(engine::acquisition& a, error_code why) override;
   void on_released(engine::acquisition& a, bool was_held, error_code why) override;
@@ -181,17 +143,13 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   timer_queue timers_;
   servers::deployment deployment_;  // outlives the cohort, whose places its backend has made
   engine::cohort cohort_;
-  std::vector<ready> ready_;
-  event_queue events_;  // empty without an observer
-  top_names top_names_;
-  // if single_threaded: completions on the client's executor
-  turn_queue<ready> turns_;
-  std::list<std::shared_ptr<client_request>> client_requests_;  // not answered yet
-  std::minstd_rand random_;                                     // where to begin to look for a free segment
-  bool gone_ = false;                                           // the io_context is being destroyed
-  close_rule closing_;
-  close_call close_call_;
-  timer close_timer_;  // when closing_.due() is to be called
+  completions completions_;
+  hold_watchers watchers_;
+  observing observing_;
+  client_requests requests_;
+  std::minstd_rand random_;  // where to begin to look for a free segment
+  bool gone_ = false;        // the io_context is being destroyed
+  client_close close_;
   bool alarm_started_ = false;
   time_point armed_ = timer_queue::never;
   std::unique_ptr<alarm> alarm_;

@@ -1,9 +1,9 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "client/observing.hpp"
 
-#include "client/core.hpp"
-
 #include <exception>
+#include <mutex>
+#include <utility>
 
 // What goes to the observer of a client, and to the figures of single locks.
 namespace conch::detail {
@@ -43,13 +43,23 @@ void told_event::tell(observer& whom) const {
   }
 }
 
-void client_core::on_observed(engine::acquisition& a, engine::observation const& o) {
+observing::observing(config const& settings, optional_mutex& mutex, own_executor& own, host& owner,
+                     completions& results)
+    : settings_{settings},
+      mutex_{mutex},
+      own_executor_{own},
+      owner_{owner},
+      results_{results},
+      top_names_{settings.top_k} {}
+
+void observing::add(hold_node& n, engine::observation const& o) {
   if (top_names_.counts()) count_name(o);
-  if (settings_.observer && events_.push({static_cast<hold_node&>(a), o}))
-    ready_.push_back({ready::kind::observed, {}, {}});
+  if (!settings_.observer) return;
+  events_.emplace_back(n, o);
+  if (!std::exchange(is_telling_, true)) results_.call({owner_.keep(), static_cast<pending_call*>(this)}, {});
 }
 
-void client_core::count_name(engine::observation const& o) {
+void observing::count_name(engine::observation const& o) {
   using kind = engine::observation::kind;
   switch (o.what) {
     case kind::granted:
@@ -61,33 +71,38 @@ void client_core::count_name(engine::observation const& o) {
   }
 }
 
-void client_core::post_events() {
-  own_executor_.execute([keep = shared_from_this()] { keep->tell_events(); });
+std::vector<told_event> observing::stop() {
+  is_stopped_ = true;
+  return std::exchange(events_, {});
+}
+
+void observing::post() {
+  own_executor_.execute([this, keep = owner_.keep()] { tell(); });
 }
 
 /// Reports what has come so far. What comes meanwhile gets its own turn of the event loop, so that other handlers are
 /// not kept waiting.
-void client_core::tell_events() {
+void observing::tell() {
   std::vector<told_event> batch;
   {
     std::lock_guard const guard{mutex_};
-    batch = events_.take();
+    batch = std::exchange(events_, {});
   }
   for (told_event const& e : batch) {
     try {
       e.tell(*settings_.observer);
     } catch (std::exception const& thrown) {
-      log(log_level::error, std::string{"the observer has thrown: "} + thrown.what());
+      owner_.log(log_level::error, std::string{"the observer has thrown: "} + thrown.what());
     } catch (...) {
-      log(log_level::error, "the observer threw something other than a std::exception");
+      owner_.log(log_level::error, "the observer threw something other than a std::exception");
     }
   }
   bool more = false;
   {
     std::lock_guard const guard{mutex_};
-    more = !gone_ && events_.tell_more();
+    is_telling_ = more = !is_stopped_ && !events_.empty();
   }
-  if (more) post_events();
+  if (more) post();
 }
 
 }  // namespace conch::detail

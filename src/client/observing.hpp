@@ -1,12 +1,14 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "client/hold_node.hpp"
+#include "base/optional_mutex.hpp"
+#include "base/top_names.hpp"
+#include "client/completions.hpp"
 
 #include <conch/observer.hpp>
 
+#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace conch::detail {
@@ -25,24 +27,35 @@ struct told_event {
   bool shared;
 };
 
-/// The events of a client, in order, that its observer has not received yet. One handler at a time reports them. With
-/// the client locked.
-class event_queue {
+/// Tells config::observer what becomes of acquires and holds, in order, and keeps the figures of config::top_k. One
+/// handler at a time reports; nothing is locked while it does.
+class observing final : private pending_call {
  public:
-  /// True: no handler is pending, and the caller must post one that reports.
-  bool push(told_event e) {
-    events_.push_back(std::move(e));
-    return !std::exchange(is_telling_, true);
-  }
+  /// `mutex`: the client's.
+  observing(config const& settings, optional_mutex& mutex, own_executor& own, host& owner, completions& results);
 
-  std::vector<told_event> take() { return std::exchange(events_, {}); }
-
-  /// What was taken has been reported. True: more has come, and the caller must post another handler.
-  bool tell_more() noexcept { return is_telling_ = !events_.empty(); }
+  // ---- With the client locked.
+  void add(hold_node& n, engine::observation const& o);
+  auto names() const { return top_names_.report(); }
+  /// What was not reported, to be destroyed with the client unlocked; nothing is reported any more.
+  std::vector<told_event> stop();
 
  private:
-  std::vector<told_event> events_;
-  bool is_telling_ = false;
+  void complete(asio::any_io_executor const&, error_code, bool) override { post(); }
+  void drop() override {}
+  void count_name(engine::observation const& o);
+  void post();
+  void tell();
+
+  config const& settings_;
+  optional_mutex& mutex_;
+  own_executor& own_executor_;
+  host& owner_;
+  completions& results_;
+  std::vector<told_event> events_;  // not reported yet; empty without an observer
+  bool is_telling_ = false;         // a handler is on its way, or reports
+  bool is_stopped_ = false;
+  top_names top_names_;
 };
 
 }  // namespace conch::detail

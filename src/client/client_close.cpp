@@ -1,0 +1,82 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "client/client_close.hpp"
+
+#include "client/completion.hpp"
+
+#include <utility>
+
+namespace conch::detail {
+
+namespace {
+
+error_code closed_too_early() {
+  return make_whole_error_code(
+      errc::timed_out, "timed out closing the client: some locks are not given back yet, and end with their lease");
+}
+
+}  // namespace
+
+void close_call::complete(asio::any_io_executor const& io, error_code why, bool) {
+  post_completion(io, std::exchange(runs_on, {}), close_handler{std::move(handler)}, why);
+}
+
+void close_call::drop() {
+  close_handler const dropped{std::move(handler)};
+  runs_on = {};
+}
+
+client_close::client_close(config const& settings, timer_queue& timers, engine::cohort& cohort,
+                           servers::deployment& servers, completions& results, std::function<void()> at_the_end)
+    : timers_{timers},
+      cohort_{cohort},
+      servers_{servers},
+      results_{results},
+      at_the_end_{std::move(at_the_end)},
+      rule_{settings.command_timeout},
+      timer_{this, call<&client_close::due>} {}
+
+void client_close::begin(time_point now, duration drain_for, std::shared_ptr<close_call> call) {
+  call_ = std::move(call);
+  time_point const until = rule_.begin(now, drain_for);
+  cohort_.close(now);
+  servers_.backend->prepare_close(now);
+  if (until > now) {
+    timers_.arm(timer_, until);
+  } else {
+    due(now);
+  }
+}
+
+void client_close::settle() {
+  // settled() is cheap and comes first: idle() looks at every lock.
+  if (rule_.under_way() && servers_.backend->settled() && cohort_.idle()) end({});
+}
+
+void client_close::due(time_point now) {
+  switch (rule_.due(servers_.backend->progress(), cohort_.ending())) {
+    case close_rule::action::none: return;
+    case close_rule::action::give_back: cohort_.give_back_everything(now); break;
+    case close_rule::action::late: tell(closed_too_early()); break;
+    case close_rule::action::give_up: end(closed_too_early()); return;
+  }
+  timers_.arm(timer_, rule_.next_look(now));
+}
+
+void client_close::tell(error_code why) {
+  if (call_) results_.call(std::exchange(call_, nullptr), {}, why);  // after the waiters that it ended
+}
+
+void client_close::end(error_code why) {
+  rule_.complete();
+  timer_.cancel();
+  servers_.backend->closed();
+  for (auto const& one : servers_.ways) one->shut_down();
+  at_the_end_();
+  tell(why);
+}
+
+void client_close::drop() {
+  if (auto const dropped = std::exchange(call_, nullptr)) dropped->drop();
+}
+
+}  // namespace conch::detail
