@@ -71,7 +71,7 @@ void start_acquire_permit(settings_ptr lock, permit_request permit, acquire_opti
                       {.kind = static_cast<engine::permit_kind>(permit.kind),
                        .limit = permit.limit,
                        .weight = permit.weight,
-                       .excluded_segments = std::move(permit.excluded_segments),
+                       .detail = std::move(permit.excluded_segments),
                        .all_free = permit.all_free});
 }
 

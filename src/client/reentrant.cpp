@@ -32,7 +32,7 @@ permit_request request_of(owner_ptr const& who, lock_status::kind_of_lock kind, 
   auto const of_lock = static_cast<engine::permit_kind>(kind);
   engine::permit const p = engine::permit_of_level(
       of_lock, who->id, use == level_use::write ? engine::level_use::write : engine::level_use::read);
-  return {static_cast<char>(p.kind), p.limit, p.weight, p.excluded_segments};
+  return {static_cast<char>(p.kind), p.limit, p.weight, p.detail};
 }
 
 /// One acquire of a level: it nests, waits for another acquire of its owner, or asks the server.

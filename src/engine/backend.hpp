@@ -63,8 +63,8 @@ struct place {
   time_point deadline{};    // owned: the grant is not valid after this time
   time_point valid_from{};  // owned: the validity that ends at the deadline counts from here
   std::int64_t fence = 0;   // owned: the server's part of the fence
-  // owned: the number of the segment, or of the permits where all that were free were asked for; else 0
-  std::uint32_t segment = 0;
+  // owned: what the server chose: the segment, or how many permits where all that were free were asked for; else 0
+  std::uint32_t chosen = 0;
   time_point heard_from{};  // owned: when the request whose answer last confirmed it was written
   // takes over what that grant, "CLIENT.N FENCE", has left; empty: asks for the lock
   std::string origin;

@@ -12,7 +12,7 @@ namespace conch::engine {
 permit permit_of_level(permit_kind kind, std::string_view owner_id, level_use use) {
   permit p{.kind = kind, .limit = most_permits, .weight = 1};
   if (kind == permit_kind::reentrant) {
-    p.excluded_segments = in_hex(owner_id);
+    p.detail = in_hex(owner_id);
   } else if (use == level_use::write) {
     p.weight = most_permits;
   }

@@ -36,9 +36,9 @@ void local_line::deliver(lock_entry& e, grant_path how, time_point now) {
   e.ends = is_long_enough ? fixed_end : time_point::max();
   a.fence = p.fence * hand_offs_per_grant + e.hand_offs;
   if (a.permit.all_free) {
-    a.permit.weight = p.segment;
+    a.permit.weight = p.chosen;
   } else {
-    a.segment = p.segment;
+    a.segment = p.chosen;
   }
   tell_.set_deadline(a, deadline_of(e));
   e.holder = &a;

@@ -1,6 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include <boost/assert.hpp>
+
 #include <cstdint>
 #include <string>
 
@@ -28,9 +30,19 @@ struct permit {
   std::uint32_t limit = 0;   // of all permits together; it counts when the lock has no owner yet
   std::uint32_t weight = 0;  // the size of this permit
   std::uint32_t start = 0;   // where to begin to look for a free segment
-  // the segments that are not wanted, as ",3,7,"; of a reentrant lock: the owner that it is for
-  std::string excluded_segments = "-";
-  bool all_free = false;  // of a semaphore: wants all that is free; the weight is 0 until it is known
+  std::string detail = "-";  // for the server: see excluded_segments() and owner()
+  bool all_free = false;     // of a semaphore: wants all that is free; the weight is 0 until it is known
+
+  /// Of a lock with segments: those that are not wanted, as ",3,7,"; "-": none.
+  std::string const& excluded_segments() const noexcept {
+    BOOST_ASSERT_MSG(kind != permit_kind::reentrant, "a reentrant lock has no segments");
+    return detail;
+  }
+  /// Of a reentrant lock: the conch::owner that it is for, in hex.
+  std::string const& owner() const noexcept {
+    BOOST_ASSERT_MSG(kind == permit_kind::reentrant, "only a reentrant lock is for an owner");
+    return detail;
+  }
 
   explicit operator bool() const noexcept { return kind != permit_kind::none; }
   bool operator==(permit const&) const = default;

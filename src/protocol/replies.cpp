@@ -30,7 +30,7 @@ void read_result(acquire_reply& r, std::int64_t what, std::int64_t x, std::int64
   r.what = kinds[what];
   if (r.what == kind::granted) {
     r.fence = x;
-    r.segment = y;
+    r.chosen = y;
   } else {
     r.left_ms = x;
     r.ticket = y;
@@ -95,7 +95,7 @@ release_reply read_release(answer const& a, bool asked_again, bool of_permit) {
   if (n[0] == 2) {
     r.what = release_reply::kind::still_owned;
     r.fence = n[1];
-    r.segment = of_permit ? n[2] : 0;
+    r.chosen = of_permit ? n[2] : 0;
     r.more_to_do = n.size() == 5;
     return r;
   }

@@ -18,7 +18,7 @@ using namespace engine;
 /// The reply of the acquire scripts; also what a release answers about the place that it asked for anew.
 struct acquire_reply {
   enum class kind : std::uint8_t {
-    granted,     // fence, segment
+    granted,     // fence, chosen
     queued,      // left_ms, ticket
     busy,        // a try: another client has the lock
     too_late,    // carried out after its not-after: nothing was done
@@ -27,7 +27,7 @@ struct acquire_reply {
   };
 
   kind what = kind::malformed;
-  std::int64_t fence = 0, segment = 0;
+  std::int64_t fence = 0, chosen = 0;
   std::int64_t left_ms = 0, ticket = 0;
   std::int64_t server_us = 0;  // what the server's clock showed; 0: unknown
   /// For a vote: the client that has the lock at that server, and its ticket.
@@ -64,7 +64,7 @@ std::optional<tries_reply> read_tries(answer const& a, std::size_t tried);
 struct release_reply {
   enum class kind : std::uint8_t {
     released,     // or left the queue; was_mine says which
-    still_owned,  // with `keep`: fence, segment
+    still_owned,  // with `keep`: fence, chosen
     not_done,     // patient: the first in line has not connected again yet, so the owner stays the owner
     malformed,
   };
@@ -75,7 +75,7 @@ struct release_reply {
   bool more_in_line = false;
   bool more_to_do = false;     // more than one script does: send a release at once
   std::int64_t server_us = 0;  // 0: unknown
-  std::int64_t fence = 0, segment = 0;
+  std::int64_t fence = 0, chosen = 0;
   acquire_reply again{};  // if the release asked for a new place
 
   bool operator==(release_reply const&) const = default;

@@ -335,7 +335,7 @@ void synced_server::acknowledged(front& f, milliseconds lease, bool keeps_fence,
   enter(f, place_state::owned);
   f.confirmed = true;
   f.fence = p.fence;
-  f.segment = p.segment;
+  f.chosen = p.chosen;
   f.most = -1;
   up_.granted(f, f.pushed, now);
   if (f.state == place_state::owned && p.owned.requested) up_.requested(f, now);

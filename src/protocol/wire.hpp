@@ -251,7 +251,7 @@ struct pushed_grant {
   std::int64_t granted_us = 0;
   milliseconds claim{};
   permit_kind kind = permit_kind::none;  // of a lock with several owners
-  std::uint32_t segment = 0;             // the number of the segment; 0: the lock has none
+  std::uint32_t chosen = 0;              // as place::chosen
 };
 
 /// The lock was taken away by force.

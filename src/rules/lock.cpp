@@ -189,7 +189,7 @@ owner& own(lock& l, moment const& when, sender const& s, grant const& g) {
 
 std::string line_text(sender const& s, permit const& wants) {
   std::string text = s.text();
-  if (wants) text.append(1, ' ').append(std::to_string(wants.weight)).append(1, ' ').append(wants.excluded_segments);
+  if (wants) text.append(1, ' ').append(std::to_string(wants.weight)).append(1, ' ').append(wants.detail);
   return text;
 }
 
@@ -371,7 +371,7 @@ std::optional<acquire_reply> carry_out(lock& l, moment const& when, acquire_comm
   if (!open(l, when, wants)) return std::nullopt;
 
   auto const granted = [&](owner const& o, std::int64_t told) {
-    return acquire_reply{.what = kind::granted, .fence = o.fence, .segment = told, .server_us = when.now};
+    return acquire_reply{.what = kind::granted, .fence = o.fence, .chosen = told, .server_us = when.now};
   };
   if (owner* const mine = l.owners.find(me)) {
     extend_and_tell(l, when, *mine, lease, !is_vote);
@@ -407,13 +407,13 @@ std::optional<acquire_reply> carry_out(lock& l, moment const& when, acquire_comm
   }
 
   if (l.line.empty() || (!rules_of(l.kind).in_order && ticket == 0)) {
-    if (auto const segment = fits(l, wants.weight, wants.excluded_segments, wants.start)) {
+    if (auto const segment = fits(l, wants.weight, wants.detail, wants.start)) {
       std::int64_t const size = wants.weight == 0 ? room(l) : std::min<std::int64_t>(wants.weight, l.limit);
       return granted(own(l, when, me,
                          {.size = size,
                           .segment = *segment,
                           .fence = next_fence(l, when, above),
-                          .whose = wants.excluded_segments,
+                          .whose = wants.detail,
                           .lease = lease,
                           .claimed = is_vote}),
                      wants.weight == 0 ? size : *segment);
@@ -476,7 +476,7 @@ std::optional<acquire_reply> carry_out_adoption(lock& l, moment const& when, acq
     return acquire_reply{.what = kind::busy, .server_us = when.now};
   }
   keep_fence(l, when, mine->fence);
-  return acquire_reply{.what = kind::granted, .fence = mine->fence, .segment = mine->segment, .server_us = when.now};
+  return acquire_reply{.what = kind::granted, .fence = mine->fence, .chosen = mine->segment, .server_us = when.now};
 }
 
 std::optional<release_reply> carry_out(lock& l, moment const& when, protocol::release_command const& c) {
@@ -492,7 +492,7 @@ std::optional<release_reply> carry_out(lock& l, moment const& when, protocol::re
     extend_and_tell(l, when, *mine, lease, c.floor == 0);
     if (awaited(l, when, c.patient, me, room(l)) == nullptr) pass_on(l, when, {.gone = &me});
     return release_reply{
-        .what = kind::still_owned, .server_us = when.now, .fence = mine->fence, .segment = told_of(*mine, what)};
+        .what = kind::still_owned, .server_us = when.now, .fence = mine->fence, .chosen = told_of(*mine, what)};
   }
 
   release_reply r{.what = kind::released, .was_mine = mine != nullptr, .server_us = when.now};

@@ -26,14 +26,14 @@ using engine::permit_kind;
 /// What a client receives without having asked.
 struct push {
   enum class kind : std::uint8_t {
-    granted,     // its turn came: fence, segment
+    granted,     // its turn came: fence, chosen
     taken_away,  // by force
     requested,   // another client asks the owner to let the lock go
     ends,        // to a waiter or watcher: the lease of the present owner ends in `left`, if it is not renewed
     free,        // to a watcher: the lock is free
   } what;
   id const& to;
-  std::int64_t fence = 0, segment = 0;
+  std::int64_t fence = 0, chosen = 0;
   ms left = 0;
 };
 

@@ -44,7 +44,7 @@ Push const* as(std::variant<protocol::push, redis::notice> const& said) {
 std::string written(protocol::pushed_grant const& g, std::string_view key_name) {
   bool const part = g.kind != engine::permit_kind::none;
   std::string const which =
-      part ? std::string{' '} + static_cast<char>(g.kind) + std::to_string(g.segment) : std::string{};
+      part ? std::string{' '} + static_cast<char>(g.kind) + std::to_string(g.chosen) : std::string{};
   return std::string{client} + '.' + engine::to_text(g.id) + ' ' + std::to_string(g.fence) + ' ' +
          std::to_string(g.granted_us) + ' ' + std::to_string(g.claim.count()) + which + " conch:{" +
          std::string{key_name} + '}';
@@ -82,7 +82,7 @@ void check(protocol::pushed_grant const& grant, std::string const& name) {
   require(grant2 != nullptr, "not read again");
   require(name2 == name && grant2->id == grant.id && grant2->fence == grant.fence &&
               grant2->granted_us == grant.granted_us && grant2->claim == grant.claim && grant2->kind == grant.kind &&
-              grant2->segment == grant.segment,
+              grant2->chosen == grant.chosen,
           "read again it differs");
 }
 

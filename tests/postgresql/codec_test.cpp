@@ -123,7 +123,7 @@ TEST(PostgresqlCodec, ReadsWhatIsNotified) {
   grant = as<protocol::pushed_grant>(p);
   ASSERT_NE(grant, nullptr);
   EXPECT_EQ(grant->kind, engine::permit_kind::segments);
-  EXPECT_EQ(grant->segment, 2u);
+  EXPECT_EQ(grant->chosen, 2u);
   EXPECT_NE(as<protocol::revocation>(read_push("!" + id + key, who, name)), nullptr);
   EXPECT_NE(as<protocol::request_to_let_go>(read_push("*" + id + key, who, name)), nullptr);
   p = read_push("=" + id + key, who, name);

@@ -99,7 +99,7 @@ class judge_of_rules {
       if (l.fence_kept < now_ + retention * 1000) return "L7: a fence is kept for less than the retention";
       auto const* const a = std::get_if<protocol::acquire_command>(&c);
       bool const by_answer = a != nullptr && id == client + '.' + engine::to_text(a->id);
-      if (by_answer && whose_before_ && a->permit->excluded_segments != *whose_before_ && l.owners.size() > 1)
+      if (by_answer && whose_before_ && a->permit->detail != *whose_before_ && l.owners.size() > 1)
         return "L2: owners of a reentrant lock belong to two";
     }
     return {};

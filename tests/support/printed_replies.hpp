@@ -34,7 +34,7 @@ inline void PrintTo(acquire_reply const& r, std::ostream* out) {
     case kind::unfinished: *out << "unfinished"; break;
     case kind::malformed: *out << "malformed acquire"; break;
   }
-  *out << " fence " << r.fence << " segment " << r.segment << " left " << r.left_ms << " ticket " << r.ticket << " at "
+  *out << " fence " << r.fence << " segment " << r.chosen << " left " << r.left_ms << " ticket " << r.ticket << " at "
        << r.server_us;
   if (r.seen)
     *out << " owner " << r.seen->client << " of ticket " << r.seen->ticket
@@ -61,7 +61,7 @@ inline void PrintTo(release_reply const& r, std::ostream* out) {
     case kind::not_done: *out << "not done"; break;
     case kind::malformed: *out << "malformed release"; break;
   }
-  *out << (r.was_mine ? " mine" : " not mine") << " fence " << r.fence << " segment " << r.segment << " at "
+  *out << (r.was_mine ? " mine" : " not mine") << " fence " << r.fence << " segment " << r.chosen << " at "
        << r.server_us;
   if (r.passed_on) *out << " passed on";
   if (r.more_in_line) *out << " more in line";

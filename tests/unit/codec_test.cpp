@@ -624,7 +624,7 @@ TEST(ReadPush, ReadsAPermitAndItsSegment) {
   ASSERT_NE(grant, nullptr);
   EXPECT_EQ(r.name, "stock");
   EXPECT_EQ(grant->kind, engine::permit_kind::segments);
-  EXPECT_EQ(grant->segment, 17u);
+  EXPECT_EQ(grant->chosen, 17u);
   for (std::string const permit : {"q1", "g", "g-1", "g1x", "17", "g4294967296", "g1  "}) {
     auto const bad = read(
         push_of({"message", "conch:c1", "c1.42 206170000000000 1784000000000000 3000 " + permit + " conch:{stock}"}));

@@ -334,9 +334,7 @@ TEST(Levels, AskForAllOrForOneOrForTheirOwner) {
   permit const writes = permit_of_level(permit_kind::shared, "me", write);
   EXPECT_EQ(writes, (permit{.kind = permit_kind::shared, .limit = most_permits, .weight = most_permits}));
   permit const owned = permit_of_level(permit_kind::reentrant, std::string{"a\0\xff", 3}, write);
-  EXPECT_EQ(
-      owned,
-      (permit{.kind = permit_kind::reentrant, .limit = most_permits, .weight = 1, .excluded_segments = "6100ff"}));
+  EXPECT_EQ(owned, (permit{.kind = permit_kind::reentrant, .limit = most_permits, .weight = 1, .detail = "6100ff"}));
 }
 
 }  // namespace

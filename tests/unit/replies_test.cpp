@@ -28,7 +28,7 @@ TEST(Replies, OfAnAcquire) {
   struct row {
     numbers answer;
     kind what;
-    std::int64_t fence, segment, left_ms, ticket, server_us;
+    std::int64_t fence, chosen, left_ms, ticket, server_us;
     bool passed_on, more_to_do;
   };
   row const rows[] = {
@@ -53,7 +53,7 @@ TEST(Replies, OfAnAcquire) {
     acquire_reply const reply = read_acquire(sent(r.answer), 42);
     EXPECT_EQ(reply.what, r.what);
     EXPECT_EQ(reply.fence, r.fence);
-    EXPECT_EQ(reply.segment, r.segment);
+    EXPECT_EQ(reply.chosen, r.chosen);
     EXPECT_EQ(reply.left_ms, r.left_ms);
     EXPECT_EQ(reply.ticket, r.ticket);
     EXPECT_EQ(reply.server_us, r.server_us);
@@ -113,8 +113,8 @@ TEST(Replies, OfARelease) {
     EXPECT_EQ(reply.again.what, r.again);
     EXPECT_EQ(reply.server_us, r.answer.size() < 4 ? 0 : clock_us);
     EXPECT_EQ(reply.fence, r.what == kind::still_owned ? 500 : 0);
-    EXPECT_EQ(reply.segment, r.what == kind::still_owned ? 3 : 0);
-    EXPECT_EQ(read_release(sent(r.answer), r.asked_again, false).segment, 0) << "a mutex has none";
+    EXPECT_EQ(reply.chosen, r.what == kind::still_owned ? 3 : 0);
+    EXPECT_EQ(read_release(sent(r.answer), r.asked_again, false).chosen, 0) << "a mutex has none";
   }
 }
 
@@ -241,11 +241,11 @@ TEST(Replies, OfAServerInThisProcessAreTakenAsTheyAre) {
                          .passed_on = true};
   EXPECT_EQ(read_acquire({.content = &acquired}, 42), acquired);
   acquired = {
-      .what = acquire_reply::kind::granted, .fence = 500, .segment = 3, .server_us = clock_us, .more_to_do = true};
+      .what = acquire_reply::kind::granted, .fence = 500, .chosen = 3, .server_us = clock_us, .more_to_do = true};
   EXPECT_EQ(read_acquire({.content = &acquired}, 42), acquired) << "its fence is not that of the proposal";
 
   release_reply released{
-      .what = release_reply::kind::still_owned, .server_us = clock_us, .fence = 500, .segment = 3, .again = acquired};
+      .what = release_reply::kind::still_owned, .server_us = clock_us, .fence = 500, .chosen = 3, .again = acquired};
   EXPECT_EQ(read_release({.content = &released}, true, true), released);
 
   tries_reply tried{.server_us = clock_us, .fences = {500, 501}};

@@ -28,7 +28,7 @@ struct heard {
   push::kind what;
   std::string client;
   engine::grant_id id;
-  std::int64_t fence = 0, segment = 0;
+  std::int64_t fence = 0, chosen = 0;
   ms left = 0;
 
   bool operator==(heard const&) const = default;
@@ -41,7 +41,7 @@ struct heard {
 struct all_clients final : audience {
   bool tell(push const& p) override {
     if (!hears(p.to.client())) return false;
-    pushes.push_back({p.what, std::string{p.to.client()}, p.to.number, p.fence, p.segment, p.left});
+    pushes.push_back({p.what, std::string{p.to.client()}, p.to.number, p.fence, p.chosen, p.left});
     return true;
   }
   bool hears(std::string_view client) const override { return !deaf.contains(client); }
@@ -173,15 +173,15 @@ TEST(Rules, OfSegmentsWhoeverWantsNoneOfTheFreeOnesIsPassedOver) {
   auto const any = share(engine::permit_kind::segments, 2, 1),
              not_first = share(engine::permit_kind::segments, 2, 1, ",1,");
   table t;
-  EXPECT_EQ(t.acquire("a", 1, &any).segment, 1);
-  EXPECT_EQ(t.acquire("a", 2, &any).segment, 2);
+  EXPECT_EQ(t.acquire("a", 1, &any).chosen, 1);
+  EXPECT_EQ(t.acquire("a", 2, &any).chosen, 2);
   t.acquire("b", 1, &not_first);
   t.acquire("c", 1, &any);
   t.release("a", 1, &any);
   auto pushes = t.clients.take();
   ASSERT_EQ(pushes.size(), 1u);
   EXPECT_EQ(pushes[0].client, "c");
-  EXPECT_EQ(pushes[0].segment, 1);
+  EXPECT_EQ(pushes[0].chosen, 1);
   t.release("a", 2, &any);
   pushes = t.clients.take();
   ASSERT_EQ(pushes.size(), 1u);
@@ -281,8 +281,8 @@ TEST_P(RulesHold, AfterEachRequest) {
       wants = shares[which - 1];
       if (wants.kind == engine::permit_kind::semaphore) wants.weight = static_cast<std::uint32_t>(id % 4 + 1);
       if (wants.kind == engine::permit_kind::shared && id == 1) wants.weight = 1000;
-      if (wants.kind == engine::permit_kind::segments && id % 3 == 0) wants.excluded_segments = ",2,";
-      if (wants.kind == engine::permit_kind::reentrant) wants.excluded_segments = id % 2 == 0 ? "6d65" : "796f75";
+      if (wants.kind == engine::permit_kind::segments && id % 3 == 0) wants.detail = ",2,";
+      if (wants.kind == engine::permit_kind::reentrant) wants.detail = id % 2 == 0 ? "6d65" : "796f75";
     }
     engine::permit const* const permit = which != 0 ? &wants : nullptr;
     bool passed_on = false;

@@ -238,10 +238,7 @@ TEST_F(ZookeeperPermits, AHoldWhoseNodeSomebodyRemovesIsLostAndItsSiblingHasItsT
 // ---- several places of one owner
 
 permit of_owner(std::string owner) {
-  return {.kind = permit_kind::reentrant,
-          .limit = engine::most_permits,
-          .weight = 1,
-          .excluded_segments = std::move(owner)};
+  return {.kind = permit_kind::reentrant, .limit = engine::most_permits, .weight = 1, .detail = std::move(owner)};
 }
 
 class ZookeeperOwner : public ZookeeperPermits {

@@ -162,7 +162,7 @@ void asking::take_result(place& p, in_flight const& r, acquire_reply const& repl
   if (reply.what != kind::too_late) p.waiting.trouble_since = {};  // a request that came too late was not carried out
   switch (reply.what) {
     case kind::granted:
-      take_grant(p, {reply.fence, reply.segment, r.written, r.lease, p.vote.terms.ticket == 0, p.waiting.by_push}, now);
+      take_grant(p, {reply.fence, reply.chosen, r.written, r.lease, p.vote.terms.ticket == 0, p.waiting.by_push}, now);
       return;
     case kind::queued:
       p.waiting.by_push = false;
@@ -211,8 +211,8 @@ void asking::take_grant(place& p, grant const& g, time_point now) {
     refuse_grant(p, to_error(fault::malformed, "its last fence leaves no room for another"), now);
     return;
   }
-  if (p.state != place_state::owned && !has_segment(p.permit, g.segment)) {
-    refuse_grant(p, no_such_segment(p, g.segment), now);
+  if (p.state != place_state::owned && !is_possible(p.permit, g.chosen)) {
+    refuse_grant(p, impossible(p, g.chosen), now);
     return;
   }
   time_point const deadline = g.from + g.lease - drift_of(g.lease);
@@ -407,7 +407,7 @@ void asking::leave_answered(in_flight const& r, answer const& a, time_point now)
       }
     } else if (reply.what == kind::still_owned) {
       on_.link.clock().sample(r.written, reply.server_us, now);
-      take_grant(p, {reply.fence, reply.segment, r.written, r.lease, p.vote.terms.ticket == 0, p.waiting.by_push}, now);
+      take_grant(p, {reply.fence, reply.chosen, r.written, r.lease, p.vote.terms.ticket == 0, p.waiting.by_push}, now);
     } else if (p.state == place_state::owned) {
       held_.lose(p, now);
     } else {

@@ -10,14 +10,14 @@ namespace conch::protocol {
 
 bool is_usable(std::int64_t fence) { return fence > 0 && fence < fence_limit; }
 
-bool has_segment(permit const& p, std::int64_t segment) {
-  if (p.all_free) return segment >= 1 && segment <= engine::most_permits;
-  return p.kind == permit_kind::segments ? segment >= 1 && segment <= p.limit : segment == 0;
+bool is_possible(permit const& p, std::int64_t chosen) {
+  if (p.all_free) return chosen >= 1 && chosen <= engine::most_permits;
+  return p.kind == permit_kind::segments ? chosen >= 1 && chosen <= p.limit : chosen == 0;
 }
 
-error_code no_such_segment(place const& p, std::int64_t segment) {
-  std::string const which = (p.permit.all_free ? "permits " : "segment ") + std::to_string(segment);
-  if (p.permit.kind != permit_kind::segments || segment < 1) return to_error(fault::malformed, "granted " + which);
+error_code impossible(place const& p, std::int64_t chosen) {
+  std::string const which = (p.permit.all_free ? "permits " : "segment ") + std::to_string(chosen);
+  if (p.permit.kind != permit_kind::segments || chosen < 1) return to_error(fault::malformed, "granted " + which);
   return make_error_code(errc::invalid_config, "granted " + which + ", and this object was made with " +
                                                    std::to_string(p.permit.limit) + " segments");
 }

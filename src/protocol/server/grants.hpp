@@ -16,13 +16,13 @@ using namespace engine;
 bool is_usable(std::int64_t fence);
 /// Does the lock have that segment, or as many permits where all that are free were asked for? A lock without segments
 /// has segment 0. Two objects of one name may have been made with different numbers of segments.
-bool has_segment(permit const& p, std::int64_t segment);
-error_code no_such_segment(place const& p, std::int64_t segment);
+bool is_possible(permit const& p, std::int64_t chosen);
+error_code impossible(place const& p, std::int64_t chosen);
 
 /// A grant as an answer or a push reports it.
 struct grant {
   std::int64_t fence = 0;
-  std::int64_t segment = 0;
+  std::int64_t chosen = 0;
   time_point from{};  // the lease counts from here
   duration lease{};
   bool confirmed = false;  // for the full lease, not just for the claim

@@ -12,7 +12,7 @@ void holds::begin(place& p, grant const& g, time_point deadline, time_point now)
   on_.all.hold(p);
   if (!p.permit) p.heir.nothing_to_check();  // of a lock with several owners another permit was passed on
   p.fence = g.fence;
-  p.segment = static_cast<std::uint32_t>(g.segment);
+  p.chosen = static_cast<std::uint32_t>(g.chosen);
   // The client that passed the lock on may keep fences for less.
   p.owned.fence_until = g.pushed ? g.from : g.from + on_.env.settings.fence_retention + g.lease;
   p.deadline = deadline;

@@ -54,7 +54,7 @@ void pushes::granted(pushed_grant const& g, time_point now) {
   bool const known = on_.link.clock().can_place(g.granted_us);
   time_point const from = std::min(on_.link.clock().earliest(g.granted_us), now);
   if (known && from + claim - drift_of(claim) - claim / 4 > now) {
-    asks_.take_grant(*s, {.fence = g.fence, .segment = g.segment, .from = from, .lease = claim, .pushed = true}, now);
+    asks_.take_grant(*s, {.fence = g.fence, .chosen = g.chosen, .from = from, .lease = claim, .pushed = true}, now);
     return;
   }
   // The claim may be over already. To ask again renews it if it is still ours, and otherwise puts us back in our place
@@ -67,7 +67,7 @@ void pushes::granted(pushed_grant const& g, time_point now) {
 /// the id, can write one.
 bool pushes::fits(place const& p, pushed_grant const& g) {
   bool const same_lock = !p.permit || (g.kind == p.permit.kind && g.name == p.name);
-  return same_lock && has_segment(p.permit, g.segment);
+  return same_lock && is_possible(p.permit, g.chosen);
 }
 
 /// A fence is what the server's clock shows. It is one more than the last fence if that clock was set back, or if other

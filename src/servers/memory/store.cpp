@@ -23,7 +23,7 @@ struct store::audience final : rules::audience {
     switch (p.what) {
       case kind::granted:
         l.on_push(protocol::pushed_grant{of.name, id, p.fence, now_us, claim, of.lock.kind,
-                                         static_cast<std::uint32_t>(p.segment)});
+                                         static_cast<std::uint32_t>(p.chosen)});
         break;
       case kind::taken_away: l.on_push(protocol::revocation{of.name, id}); break;
       case kind::requested: l.on_push(protocol::request_to_let_go{of.name, id}); break;

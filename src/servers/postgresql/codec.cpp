@@ -90,7 +90,7 @@ struct encoder {
     s.number(letter(*c.permit))
         .number(c.permit->limit)
         .number(c.permit->weight)
-        .text(c.permit->excluded_segments)
+        .text(c.permit->detail)
         .number(c.permit->start);
     return s;
   }
@@ -128,11 +128,7 @@ struct encoder {
       s.text(c.new_id != 0 ? id_of(who, c.new_id) : std::string{});
       return s;
     }
-    s.number(letter(*c.permit))
-        .number(c.permit->limit)
-        .number(c.permit->weight)
-        .text(c.permit->excluded_segments)
-        .number(c.rest);
+    s.number(letter(*c.permit)).number(c.permit->limit).number(c.permit->weight).text(c.permit->detail).number(c.rest);
     return s;
   }
 
@@ -344,7 +340,7 @@ std::optional<protocol::push> read_push(std::string_view payload, sender const& 
   grant.granted_us = granted_us;
   grant.claim = std::chrono::milliseconds{claim};
   grant.kind = static_cast<engine::permit_kind>(kind);
-  grant.segment = static_cast<std::uint32_t>(segment);
+  grant.chosen = static_cast<std::uint32_t>(segment);
   return grant;
 }
 

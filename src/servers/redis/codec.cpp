@@ -170,11 +170,7 @@ struct encoder {
     w.arg(c.ticket).arg(c.not_after_us);
     if (vote) w.arg(c.proposal);
     if (c.permit != nullptr) {
-      w.arg(letter(*c.permit))
-          .arg(c.permit->limit)
-          .arg(c.permit->weight)
-          .arg(c.permit->excluded_segments)
-          .arg(c.permit->start);
+      w.arg(letter(*c.permit)).arg(c.permit->limit).arg(c.permit->weight).arg(c.permit->detail).arg(c.permit->start);
     } else if (in_cluster()) {
       w.arg("");
     }
@@ -221,7 +217,7 @@ struct encoder {
     w.arg({c.keep ? "1" : "0", c.patient ? "!" : ""});
     w.arg(count(c.lease)).arg(count(c.claim)).arg(count(c.retention));
     if (c.permit != nullptr) {
-      w.arg(letter(*c.permit)).arg(c.permit->limit).arg(c.permit->weight).arg(c.permit->excluded_segments).arg(c.rest);
+      w.arg(letter(*c.permit)).arg(c.permit->limit).arg(c.permit->weight).arg(c.permit->detail).arg(c.rest);
       if (in_cluster()) shard(w, c.name);
       return;
     }
@@ -476,7 +472,7 @@ bool read_permit(std::string_view& text, protocol::pushed_grant& grant) {
   std::int64_t segment = 0;
   if (!read_number(text, segment) || segment < 0 || segment > std::numeric_limits<std::uint32_t>::max()) return false;
   grant.kind = kind;
-  grant.segment = static_cast<std::uint32_t>(segment);
+  grant.chosen = static_cast<std::uint32_t>(segment);
   return true;
 }
 
@@ -496,7 +492,7 @@ bool read_grant(std::string_view text, sender const& who, std::string& name, pro
   read_fence(text, grant.fence);
   if (!read_number(text, grant.granted_us) || !read_number(text, claim)) return false;
   grant.kind = engine::permit_kind::none;
-  grant.segment = 0;
+  grant.chosen = 0;
   if (!starts_as_key(text, who) && !text.empty() && !read_permit(text, grant)) return false;
   if (claim <= 0 || claim > engine::longest_lease_ms || !exact_in_lua(grant.granted_us)) return false;
   if (!read_key(text, who, name)) return false;

@@ -98,7 +98,7 @@ terms terms_of(engine::permit const& of) {
       return {.kind = of.kind, .weight = weight, .limit = engine::most_permits};
     }
     case permit_kind::semaphore: return {.kind = of.kind, .weight = of.weight, .limit = of.limit};
-    case permit_kind::reentrant: return {.kind = of.kind, .owner = of.excluded_segments};
+    case permit_kind::reentrant: return {.kind = of.kind, .owner = of.owner()};
   }
   return {};
 }

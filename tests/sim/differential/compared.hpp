@@ -98,7 +98,7 @@ inline std::ostream& operator<<(std::ostream& out, seen_grant const& g) {
 }
 
 inline seen_grant seen(std::string_view client, protocol::pushed_grant const& g) {
-  return {std::string{client}, std::string{g.name}, g.id, g.fence, g.granted_us, g.claim.count(), g.kind, g.segment};
+  return {std::string{client}, std::string{g.name}, g.id, g.fence, g.granted_us, g.claim.count(), g.kind, g.chosen};
 }
 
 /// The fence of a push that tells of a request.

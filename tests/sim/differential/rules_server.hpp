@@ -72,7 +72,7 @@ class rules_server {
              server.now_us_,
              std::chrono::milliseconds{claim},
              k,
-             static_cast<std::uint32_t>(p.segment)};
+             static_cast<std::uint32_t>(p.chosen)};
       }
       if (p.what == kind::requested) g.fence = requested_mark;
       if (p.what == kind::free) g.fence = freed_mark;

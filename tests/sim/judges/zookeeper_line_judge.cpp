@@ -43,7 +43,7 @@ zookeeper_share wanted_by(engine::permit const& p) {
   switch (p.kind) {
     case permit_kind::semaphore:
     case permit_kind::shared: return {p.kind, p.weight, p.limit};
-    case permit_kind::reentrant: return {p.kind, 1, 1, p.excluded_segments};
+    case permit_kind::reentrant: return {p.kind, 1, 1, p.owner()};
     default: return {p.kind};
   }
 }

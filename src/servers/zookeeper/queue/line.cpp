@@ -141,7 +141,7 @@ void line::own(standing& s, time_point now) {
                 now);
   }
   s.has_turn = s.wants_renewal = false;
-  s.segment = 0;
+  s.chosen = 0;
   s.heard_from = s.valid_from = now;
   s.full_until = now + protocol::good_for(held_.lease_of(s));
   s.deadline = std::min(on_.session.deadline(), s.full_until);
