@@ -113,6 +113,17 @@ std::map<std::string, std::string, std::less<>> const public_headers{
     {"conch/version.hpp", "base"},    {"conch/guard.hpp", "base"},
     {"conch/detail/api.hpp", "base"}, {"conch/detail/multi_plan.hpp", "engine"}};
 
+/// The namespaces of a room, where they are not conch::ROOM.
+std::map<std::string, std::set<std::string>> const other_namespaces{
+    {"base", {"conch", "conch::detail", "conch::url"}},
+    {"engine", {"conch::engine", "conch::detail"}},  // multi_plan is called by a public header
+    {"client", {"conch", "conch::detail", "conch::blocking"}},
+    {"protocol", {"conch::protocol", "conch"}},  // transport.hpp: what every kind of server implements
+    {"cli", {"conch::cli", "conch::cli::texts"}},
+    {"registry", {"conch::registry", "conch::servers"}},
+    {"servers/redis", {"conch::redis", "conch"}},  // guard.cpp: a public class
+};
+
 using source_files = std::map<std::string, std::vector<std::string>>;  // what each file includes
 
 std::vector<std::string> includes_of(std::string const& text) {
@@ -189,6 +200,22 @@ std::vector<std::string> wrong_arrows(source_files const& files) {
     }
   }
   return wrong;
+}
+
+/// The namespaces in which a file says more than that a class exists.
+std::set<std::string> namespaces_of(std::string text) {
+  static std::regex const declared{R"(\nnamespace conch[\w:]* \{\n((class|struct|namespace) [\w ]+[;{]\n|\}\n)+\}.*)"};
+  static std::regex const opened{R"(\nnamespace (conch[\w:]*) \{)"};
+  text = std::regex_replace(text, declared, "");
+  std::set<std::string> found;
+  for (std::sregex_iterator it{text.begin(), text.end(), opened}, end; it != end; ++it) found.insert((*it)[1]);
+  return found;
+}
+
+std::set<std::string> namespaces_of_room(std::string const& room) {
+  auto const other = other_namespaces.find(room);
+  if (other != other_namespaces.end()) return other->second;
+  return {"conch::" + room.substr(room.rfind('/') + 1)};
 }
 
 bool is_io(std::string const& header) {
@@ -283,6 +310,26 @@ TEST(Rooms, AreShownInTheDocumentAsTheyAreHere) {
 }
 
 // ---- does this test see anything? -----------------------------------------------------------------
+
+TEST(Rooms, HaveTheirNamespaces) {
+  std::map<std::string, std::set<std::string>> used;
+  for (auto const& [path, included] : sources()) {
+    std::string const room = room_of(path);
+    if (room.empty()) continue;
+    for (std::string const& one : namespaces_of(text_of(fs::path{CONCH_SOURCE_DIR} / "src" / path))) {
+      EXPECT_TRUE(namespaces_of_room(room).contains(one)) << path << " is in " << one;
+      used[room].insert(one);
+    }
+  }
+  for (room const& r : rooms()) EXPECT_EQ(used[r.name], namespaces_of_room(r.name)) << r.name;
+}
+
+TEST(Rooms, TellAForwardDeclarationFromADefinition) {
+  EXPECT_EQ(namespaces_of("\nnamespace conch::engine {\nclass backend;\n}\n\nnamespace conch::quorum {\nint x;\n}\n"),
+            (std::set<std::string>{"conch::quorum"}));
+  EXPECT_EQ(namespaces_of("\nnamespace conch::engine {\nclass backend {};\n}\n"),
+            (std::set<std::string>{"conch::engine"}));
+}
 
 TEST(Rooms, TellAForbiddenInclude) {
   struct example {
