@@ -33,12 +33,12 @@ struct permit {
   std::string detail = "-";  // for the server: see excluded_segments() and owner()
   bool all_free = false;     // of a semaphore: wants all that is free; the weight is 0 until it is known
 
-  /// Of a lock with segments: those that are not wanted, as ",3,7,"; "-": none.
+  /// The segments that a striped lock must not choose, as ",3,7,"; "-": it may choose all.
   std::string const& excluded_segments() const noexcept {
     BOOST_ASSERT_MSG(kind != permit_kind::reentrant, "a reentrant lock has no segments");
     return detail;
   }
-  /// Of a reentrant lock: the conch::owner that it is for, in hex.
+  /// The conch::owner that a reentrant lock is for, in hex.
   std::string const& owner() const noexcept {
     BOOST_ASSERT_MSG(kind == permit_kind::reentrant, "only a reentrant lock is for an owner");
     return detail;

@@ -1,7 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "protocol/place.hpp"
+#include "protocol/server_place.hpp"
 
 namespace conch::protocol {
 
@@ -13,13 +13,13 @@ class cleanups;
 /// pointless. Its grant id is dead.
 struct cleanup : list_hook<cleanup>, awaited {
   template <class Function>
-  cleanup(place& of, grant_id dead, cleanups& owner, Function on_due) noexcept
+  cleanup(server_place& of, grant_id dead, cleanups& owner, Function on_due) noexcept
       : lock{&of},
         id{dead},
         in{&owner},
         due{this, on_due} {}
 
-  place* lock;
+  server_place* lock;
   grant_id id;
   cleanups* in;            // of the server that is to carry it out
   std::int64_t floor = 0;  // of a vote (vote_terms::floor_asked); 0: not a vote

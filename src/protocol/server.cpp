@@ -31,12 +31,12 @@ server::server(config const& settings, std::uint64_t seed, entropy& nonces, time
       arrivals_{on_, owed_, asks_, several_, released_, renews_, told_, asked_, rest_} {}
 
 std::unique_ptr<engine::place> server::make_place(std::string_view name, engine::permit const& share) {
-  return std::make_unique<place>(*this, name, share);
+  return std::make_unique<server_place>(*this, name, share);
 }
 
 void server::renew(std::span<engine::place* const> places, time_point now) {
   if (!on_.link.connected()) return;
-  std::vector<place*> mine;
+  std::vector<server_place*> mine;
   for (engine::place* s : places) mine.push_back(made_here(s));
   renews_.send(mine, {}, now);
 }

@@ -93,16 +93,16 @@ class server final : public backend, public place_keeper {
 
   // As the backend of the places at this server.
   backend& whole() noexcept override { return *this; }
-  void due(place& p, time_point now) override { asks_.due(p, now); }
-  void assert_consistent(place const& p) const override { on_.all.assert_consistent(p); }
-  void ask_because_of_push(place& p, time_point now) override { asks_.ask_because_of_push(p, now); }
-  void told_end(place& p, milliseconds left, time_point now) override { asks_.told_end(p, left, now); }
-  void taken_away(place& p, grant_id id, time_point now) override { held_.taken_away(p, id, now); }
-  bool is_of_other_run(place const& p) const override { return held_.is_of_other_run(p); }
-  void prolonged(place& p, time_point written, milliseconds lease, bool keeps_fence, time_point now) override {
+  void due(server_place& p, time_point now) override { asks_.due(p, now); }
+  void assert_consistent(server_place const& p) const override { on_.all.assert_consistent(p); }
+  void ask_because_of_push(server_place& p, time_point now) override { asks_.ask_because_of_push(p, now); }
+  void told_end(server_place& p, milliseconds left, time_point now) override { asks_.told_end(p, left, now); }
+  void taken_away(server_place& p, grant_id id, time_point now) override { held_.taken_away(p, id, now); }
+  bool is_of_other_run(server_place const& p) const override { return held_.is_of_other_run(p); }
+  void prolonged(server_place& p, time_point written, milliseconds lease, bool keeps_fence, time_point now) override {
     held_.prolonged(p, written, lease, keeps_fence, now);
   }
-  void not_prolonged(place& p, time_point now) override { held_.not_prolonged(p, now); }
+  void not_prolonged(server_place& p, time_point now) override { held_.not_prolonged(p, now); }
 
  private:
   of_client own_;  // unless it shares

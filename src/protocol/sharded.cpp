@@ -124,13 +124,13 @@ void sharded::ask_deaf_again(time_point now) {
 
 std::unique_ptr<engine::place> sharded::make_place(std::string_view name, engine::permit const& share) {
   unsigned const slot = where_.slot_of(name);
-  auto made = std::make_unique<place>(server_of(slot), name, share);
+  auto made = std::make_unique<server_place>(server_of(slot), name, share);
   made->slot = slot;
   return made;
 }
 
 void sharded::ask(engine::place& base, bool wait, milliseconds lease, time_point now) {
-  place& p = made_here(base);
+  server_place& p = made_here(base);
   server& there = server_of(p.slot);
   p.of = &there;  // it is idle, and does not know that its slot has moved
   there.ask(p, wait, lease, now);

@@ -64,7 +64,7 @@ class sharded final : public backend, public shard_events, private siblings {
   bool settled() const noexcept override;
   std::uint64_t progress() const noexcept override;
   void prepare_close(time_point now) override;
-  grant_id grant_of(engine::place const& p) const noexcept override { return static_cast<place const&>(p).id; }
+  grant_id grant_of(engine::place const& p) const noexcept override { return static_cast<server_place const&>(p).id; }
 
   /// For tests and the simulator: the server of the master with that number; none: nothing was asked of it yet.
   server* at(std::size_t number) const noexcept { return number < masters_.size() ? masters_[number].get() : nullptr; }

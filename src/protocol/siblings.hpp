@@ -22,7 +22,7 @@ namespace conch::protocol {
 using namespace engine;
 
 struct cleanup;
-struct place;
+struct server_place;
 class cleanups;
 class orders;
 class place_keeper;
@@ -30,7 +30,7 @@ class place_keeper;
 /// A server as the others of its client see it: what it takes over from them, or does for them.
 class neighbour {
  public:
-  virtual void receive(place& p, time_point now) = 0;
+  virtual void receive(server_place& p, time_point now) = 0;
   virtual void receive(cleanup& c, time_point now) = 0;
   virtual void receive(admin_request& i, admin_events* whose, time_point now) = 0;
   /// A watcher that is gone, and that the server may still have.
@@ -39,9 +39,9 @@ class neighbour {
   virtual void take_over(time_point now) = 0;
   /// These places belong to another server, which has named this one for the time being: their slot is on its way here.
   /// `alone`: as renew_each_alone. False: there is no connection yet.
-  virtual bool renew_behind_asking(std::span<place* const> places, bool alone, time_point now) = 0;
+  virtual bool renew_behind_asking(std::span<server_place* const> places, bool alone, time_point now) = 0;
   /// Without their fences, which may be elsewhere.
-  virtual void renew_each_alone(std::span<place* const> places, time_point now) = 0;
+  virtual void renew_each_alone(std::span<server_place* const> places, time_point now) = 0;
   virtual cleanups& owed() noexcept = 0;
   virtual place_keeper& keeper() noexcept = 0;
 
@@ -58,7 +58,7 @@ class siblings {
   virtual unsigned slot_of(std::string_view name) const = 0;
   /// A renewal of places of one slot.
   struct put_off {
-    std::span<place* const> places;
+    std::span<server_place* const> places;
     bool asking = false;          // it was sent to this server after an asking_command
     bool can_be_divided = false;  // it named more than one key
   };

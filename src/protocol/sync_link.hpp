@@ -4,9 +4,9 @@
 #include "base/reprieve.hpp"
 #include "base/timer_queue.hpp"
 #include "base/usual_time.hpp"
-#include "protocol/place.hpp"
 #include "protocol/replies.hpp"
 #include "protocol/server/keep_alive.hpp"
+#include "protocol/server_place.hpp"
 #include "protocol/wire.hpp"
 
 #include <conch/config.hpp>
@@ -25,7 +25,7 @@ using namespace engine;
 /// A renewal on the sync link.
 struct synced_renewal {
   void* whose;  // for the receiver
-  protocol::place* place;
+  protocol::server_place* place;
   grant_id id;
   milliseconds lease{};
   bool keeps_fence = false;  // and prolongs how long the fence is kept

@@ -21,7 +21,7 @@ struct synced_server::front final : engine::place {
   }
 
   synced_server& in;
-  protocol::place at_server;
+  protocol::server_place at_server;
   bool is_busy = false;    // counts as a reference: the server uses its place
   bool is_wanted = false;  // in wanted_
   grant_id under_way;      // of the grant whose renewal is in a batch; 0: none
@@ -64,7 +64,7 @@ synced_server::front& synced_server::front_of(engine::place& at_server) noexcept
   return *static_cast<front*>(at_server.owner);
 }
 
-protocol::place const& synced_server::at_server(engine::place const& p) noexcept {
+protocol::server_place const& synced_server::at_server(engine::place const& p) noexcept {
   return static_cast<front const&>(p).at_server;
 }
 
@@ -284,7 +284,7 @@ bool synced_server::follows(time_point since) {
 void synced_server::gather(std::vector<synced_renewal>& items, time_point now) {
   for (front* const one : std::exchange(wanted_, {})) {
     front& f = *one;
-    protocol::place& p = f.at_server;
+    protocol::server_place& p = f.at_server;
     f.is_wanted = false;
     // Checked at the moment of writing: a place that was released, cancelled or lost since is not renewed.
     bool const may = f.state != place_state::idle && p.state == place_state::owned && f.may_renew(now);
@@ -305,7 +305,7 @@ void synced_server::synced(sync_link::batch const& b, time_point now) {
     synced_renewal const& one = b.items[i];
     sync_link::result const& r = b.results[i];
     front& f = *static_cast<front*>(one.whose);
-    protocol::place& p = f.at_server;
+    protocol::server_place& p = f.at_server;
     f.under_way = {};
     bool const counts = p.id == one.id && p.state == place_state::owned && f.state != place_state::idle;
     if (counts && r.what == renew_reply::kind::not_mine) {
@@ -320,7 +320,7 @@ void synced_server::synced(sync_link::batch const& b, time_point now) {
 }
 
 void synced_server::acknowledged(front& f, milliseconds lease, bool keeps_fence, time_point written, time_point now) {
-  protocol::place& p = f.at_server;
+  protocol::server_place& p = f.at_server;
   time_point const deadline = written + good_for(lease);
   bool const is_held = f.state == place_state::owned;
   server_.held().prolonged(p, written, lease, keeps_fence, now);

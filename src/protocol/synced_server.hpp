@@ -33,7 +33,7 @@ class synced_server final : public backend, private backend_events, private sync
   server& first() noexcept { return server_; }
   sync_link& second() noexcept { return link_; }
   /// The server's place behind a place that was made here.
-  static protocol::place const& at_server(engine::place const& p) noexcept;
+  static protocol::server_place const& at_server(engine::place const& p) noexcept;
 
   // From the cohort.
   std::unique_ptr<engine::place> make_place(std::string_view name, engine::permit const& share) override;

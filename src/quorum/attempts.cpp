@@ -11,7 +11,7 @@
 
 namespace conch::quorum {
 
-using protocol::place;
+using protocol::server_place;
 
 void attempts::start_next(time_point now) {
   std::size_t left = in_one_turn;
@@ -249,11 +249,11 @@ bool attempts::accepts(vote const& v, std::int64_t fence) {
 
 void attempts::ask_to_accept(quorum_lock& q, std::int64_t fence, time_point now) {
   for (auto const& v : q.votes) {
-    place& p = v->place;
+    server_place& p = v->place;
     if (p.state != engine::place_state::owned || accepts(*v, fence)) continue;
     protocol::votes::hold(p, {q.ticket, fence, 0, nullptr}, q.lease);
     p.renewable = true;
-    place* const one = &p;
+    server_place* const one = &p;
     v->from.server->as_votes().renew({&one, 1}, now);
   }
 }
@@ -269,7 +269,7 @@ void attempts::plan(quorum_lock& q, time_point now) {
     if (waits) by(q.ask_others_at);
     if (q.agreeing_on != 0) by(q.since + on_.settings.quorum.vote_claim);
     for (auto const& v : q.votes) {
-      place const& p = v->place;
+      server_place const& p = v->place;
       if (p.state == engine::place_state::owned && q.agreeing_on == 0) {
         time_point const over = p.deadline - on_.settings.quorum.min_validity;
         if (q.phase == lock_phase::collecting || over > now) by(over);
@@ -318,7 +318,7 @@ void attempts::due(quorum_lock& q, time_point now) {
   if (q.phase == lock_phase::collecting) {
     bool told = false;
     for (auto const& v : q.votes) {
-      place const& p = v->place;
+      server_place const& p = v->place;
       bool const ends = p.state == engine::place_state::owned && now >= p.deadline - on_.settings.quorum.min_validity;
       // A vote that is about to end is passed on to the next in line. A try has such votes when too few servers are
       // there.

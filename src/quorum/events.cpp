@@ -11,7 +11,7 @@
 
 namespace conch::quorum {
 
-using protocol::place;
+using protocol::server_place;
 
 quorum_lock::quorum_lock(locks& all, events& heard, servers& at_servers, std::string lock_name)
     : name{std::move(lock_name)},

@@ -7,10 +7,10 @@
 
 namespace conch::quorum {
 
-using protocol::place;
+using protocol::server_place;
 
 void holding::renew(std::span<engine::place* const> places, time_point now) {
-  std::vector<std::vector<place*>> of(servers_.size());
+  std::vector<std::vector<server_place*>> of(servers_.size());
   for (engine::place* s : places) {
     quorum_lock& q = made_here(*s).lock;
     if (q.phase != lock_phase::held) continue;
@@ -93,7 +93,7 @@ void holding::repair(quorum_lock& q, time_point now) {
   for (auto const& v : q.votes) {
     if (v->place.state != engine::place_state::idle || v->not_before > now) continue;
     auto const verified = std::count_if(q.votes.begin(), q.votes.end(), [&](auto const& other) {
-      place const& p = other->place;
+      server_place const& p = other->place;
       return servers_.counts(*other) && p.confirmed && p.valid_from >= v->gone_at;
     });
     if (static_cast<std::size_t>(verified) >= servers_.needed()) requests_.ask_vote(q, *v, false, now);

@@ -6,7 +6,7 @@
 
 namespace conch::quorum {
 
-using protocol::place;
+using protocol::server_place;
 
 /// How many servers have given a vote, or are asked for one.
 std::size_t minority::asked(quorum_lock const& q) {

@@ -4,7 +4,7 @@
 #include "base/list.hpp"
 #include "base/timer_queue.hpp"
 #include "engine/backend.hpp"
-#include "protocol/place.hpp"
+#include "protocol/server_place.hpp"
 #include "quorum/member.hpp"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ struct vote {
 
   quorum_lock& in;
   member& from;
-  protocol::place place;
+  protocol::server_place place;
   bool refused = false;  // the server answered busy, or we left its queue
   // why the vote could not be obtained, until the server answers otherwise
   error_code trouble;

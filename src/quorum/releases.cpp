@@ -10,7 +10,7 @@
 
 namespace conch::quorum {
 
-using protocol::place;
+using protocol::server_place;
 
 release_round::release_round(releases& q, std::size_t servers, engine::receipt* r, cohort_place* s)
     : in{q},

@@ -6,7 +6,7 @@
 
 namespace conch::quorum {
 
-using protocol::place;
+using protocol::server_place;
 
 /// A try does not ask again where another client has the lock. It does ask again where a server has
 /// answered with an error, while it waits for other servers to connect.
@@ -42,7 +42,7 @@ void vote_requests::ask_vote(quorum_lock& q, vote& v, bool wait, time_point now)
 void vote_requests::confirm_late_votes(quorum_lock& q, time_point now) {
   for (auto const& v : q.votes) {
     if (v->place.state != engine::place_state::owned || v->place.confirmed) continue;
-    place* const one = &v->place;
+    server_place* const one = &v->place;
     v->from.server->as_votes().renew({&one, 1}, now);
   }
 }

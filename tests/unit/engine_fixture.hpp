@@ -277,8 +277,8 @@ class engine_test : public testing::Test, public acquisition_events, public wire
     return all;
   }
 
-  protocol::place const& place_of(std::string_view lock) {
-    return static_cast<protocol::place const&>(*cohort->find(lock));
+  protocol::server_place const& place_of(std::string_view lock) {
+    return static_cast<protocol::server_place const&>(*cohort->find(lock));
   }
   void release(caller& a) { cohort->release(a, now); }
   void detach(caller& a) { cohort->detach(a, now); }

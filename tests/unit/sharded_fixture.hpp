@@ -109,8 +109,8 @@ class sharded_test : public testing::Test,
   }
   void release(caller& a) { cohort->release(a, now); }
   void cancel(caller& a, cancel_type type) { cohort->cancel(a, type, now); }
-  protocol::place const& place_of(std::string_view lock) {
-    return static_cast<protocol::place const&>(*cohort->find(lock));
+  protocol::server_place const& place_of(std::string_view lock) {
+    return static_cast<protocol::server_place const&>(*cohort->find(lock));
   }
 
   void answer(std::size_t n, numbers const& what) {

@@ -14,11 +14,11 @@ namespace conch::protocol {
 
 namespace {
 
-permit const* part_of(place const& p) { return p.permit ? &p.permit : nullptr; }
+permit const* part_of(server_place const& p) { return p.permit ? &p.permit : nullptr; }
 
 }  // namespace
 
-void asking::fail(place& p, error_code why, time_point now, bool of_one_attempt) {
+void asking::fail(server_place& p, error_code why, time_point now, bool of_one_attempt) {
   bool const may_have_acted = p.written;
   grant_id const id = p.id;
   places::end(p);
@@ -35,7 +35,7 @@ void asking::fail(place& p, error_code why, time_point now, bool of_one_attempt)
   on_.all.drop(p);
 }
 
-void asking::take_fault(place& p, answer const& a, time_point now) {
+void asking::take_fault(server_place& p, answer const& a, time_point now) {
   switch (a.what) {
     case fault::reconnect: on_.link.drop(a.words); break;
     case fault::try_later:
@@ -51,7 +51,7 @@ void asking::take_fault(place& p, answer const& a, time_point now) {
   }
 }
 
-void asking::ask(place& p, bool wait, milliseconds lease, time_point now) {
+void asking::ask(server_place& p, bool wait, milliseconds lease, time_point now) {
   BOOST_ASSERT_MSG(p.state == place_state::idle, "a place asks that is not idle");
   owed_.drop_kick(p);
   enter(p, place_state::asking);
@@ -88,14 +88,14 @@ void asking::ask(place& p, bool wait, milliseconds lease, time_point now) {
   }
 }
 
-void asking::about_to_send(place& p, std::int64_t not_after_us) {
+void asking::about_to_send(server_place& p, std::int64_t not_after_us) {
   p.written = true;
   on_.link.tell(p);
   p.check.cancel();
   on_.link.written(p, not_after_us);
 }
 
-void asking::send(place& p, bool with_source, time_point now) {
+void asking::send(server_place& p, bool with_source, time_point now) {
   if (gathering_ && !p.wait && p.vote.terms.ticket == 0 && !p.permit && !p.adopts()) {
     gathered_.push_back(&p);
     return;
@@ -115,12 +115,12 @@ void asking::send(place& p, bool with_source, time_point now) {
       asked);
 }
 
-std::vector<place*> asking::take_gathered() noexcept {
+std::vector<server_place*> asking::take_gathered() noexcept {
   gathering_ = false;
   return std::exchange(gathered_, {});
 }
 
-void asking::ask_once_more(place& p, retry_reason why, time_point now) {
+void asking::ask_once_more(server_place& p, retry_reason why, time_point now) {
   if (p.state != place_state::asking && p.state != place_state::in_line) return;
   if (p.written && !p.waiting.postponed) on_.env.up.asked_again(p, why, now);
   if (may_repeat() && !p.waiting.postponed) send(p, false, now);
@@ -128,7 +128,7 @@ void asking::ask_once_more(place& p, retry_reason why, time_point now) {
 }
 
 void asking::answered(in_flight const& r, answer const& a, time_point now) {
-  place& p = *r.place;
+  server_place& p = *r.place;
   // The reply counts also where no caller waits for it any more.
   acquire_reply const reply = read_acquire(a, r.proposal);
   if (r.moved) {
@@ -157,7 +157,7 @@ void asking::answered(in_flight const& r, answer const& a, time_point now) {
   on_.all.drop(p);
 }
 
-void asking::take_result(place& p, in_flight const& r, acquire_reply const& reply, time_point now) {
+void asking::take_result(server_place& p, in_flight const& r, acquire_reply const& reply, time_point now) {
   using kind = acquire_reply::kind;
   if (reply.what != kind::too_late) p.waiting.trouble_since = {};  // a request that came too late was not carried out
   switch (reply.what) {
@@ -206,7 +206,7 @@ void asking::take_result(place& p, in_flight const& r, acquire_reply const& repl
   }
 }
 
-void asking::take_grant(place& p, grant const& g, time_point now) {
+void asking::take_grant(server_place& p, grant const& g, time_point now) {
   if (!is_usable(g.fence)) {
     refuse_grant(p, to_error(fault::malformed, "its last fence leaves no room for another"), now);
     return;
@@ -222,7 +222,7 @@ void asking::take_grant(place& p, grant const& g, time_point now) {
 }
 
 /// The grant is too old to be used. It is given back, and the lock is asked for anew.
-void asking::give_back_late(place& p, time_point now) {
+void asking::give_back_late(server_place& p, time_point now) {
   bool const wait = p.wait;
   bool const asked = p.state != place_state::leaving;
   milliseconds const again = p.lease;
@@ -246,7 +246,7 @@ void asking::give_back_late(place& p, time_point now) {
 
 /// The grant cannot be used: no token can be made of its fence, or the lock has no such segment. This fails only this
 /// lock, and the grant is given back.
-void asking::refuse_grant(place& p, error_code why, time_point now) {
+void asking::refuse_grant(server_place& p, error_code why, time_point now) {
   if (p.state == place_state::owned) {
     held_.lose_and_give_back(p, now);
   } else if (p.state == place_state::leaving) {
@@ -259,7 +259,7 @@ void asking::refuse_grant(place& p, error_code why, time_point now) {
   }
 }
 
-void asking::stand_in_line(place& p, std::int64_t left_ms, std::int64_t ticket, time_point now) {
+void asking::stand_in_line(server_place& p, std::int64_t left_ms, std::int64_t ticket, time_point now) {
   enter(p, place_state::in_line);
   p.waiting.ticket = ticket;
   milliseconds const left{std::clamp<std::int64_t>(left_ms, 0, engine::longest_lease_ms)};
@@ -273,7 +273,7 @@ void asking::stand_in_line(place& p, std::int64_t left_ms, std::int64_t ticket, 
 /// When to ask again behind an owner whose lease ends in `told`. What is known of one owner does not outlive it by
 /// much: the first in the queue are told when the next one's lease ends (told_end), and a waiter that is told nothing
 /// asks after ten claims in any case.
-time_point asking::check_after(place const& p, milliseconds told, time_point now) {
+time_point asking::check_after(server_place const& p, milliseconds told, time_point now) {
   duration const left = sleep_for(on_.env.settings, told);
   // All waiters behind one lease see the same end of it, so their checks are spread over a third of what is left. If
   // the holder is dead, the first waiter waits for the spread in addition to the lease. So it is never more than the
@@ -285,7 +285,7 @@ time_point asking::check_after(place const& p, milliseconds told, time_point now
   return now + left + on_.pause.jitter(std::min<duration>(spread, p.lease / 2));
 }
 
-std::string asking::trouble_of(place const& p) const {
+std::string asking::trouble_of(server_place const& p) const {
   // also of a wait that has just ended: until it asks anew
   bool const in_trouble = p.waiting.trouble_since != time_point{};
   if (p.state == place_state::owned || (p.state == place_state::idle && !in_trouble)) return {};
@@ -300,7 +300,7 @@ std::string asking::trouble_of(place const& p) const {
 
 /// It is timed_out while the server answers, and while a first attempt to connect has not lasted for longer than is
 /// usual.
-error_code asking::too_late(place const& p, time_point now) const {
+error_code asking::too_late(server_place const& p, time_point now) const {
   if (std::string const words = on_.sent.silence(now); !words.empty()) return make_error_code(errc::unreachable, words);
   bool const for_long =
       p.waiting.trouble_since != time_point{} && now - p.waiting.trouble_since >= on_.sent.answers_within();
@@ -310,12 +310,12 @@ error_code asking::too_late(place const& p, time_point now) const {
 
 /// The time counts from when the server last answered: a server that takes every connection and answers nothing is not
 /// there either.
-void asking::be_patient(place& p, time_point now) {
+void asking::be_patient(server_place& p, time_point now) {
   if (p.waiting.trouble_since == time_point{}) p.waiting.trouble_since = now;
   on_.env.timers.arm(p.check, p.waiting.trouble_since + on_.env.settings.offline_timeout);
 }
 
-void asking::due(place& p, time_point now) {
+void asking::due(server_place& p, time_point now) {
   if (p.state == place_state::leaving) {
     // There was no answer within the command time-out, perhaps on several connections. A clean-up continues with the
     // leave, and a new waiter may ask anew.
@@ -339,18 +339,18 @@ void asking::due(place& p, time_point now) {
 
 /// Asks again under the same id. This renews the grant if it is ours, and leaves us in our place in line if not. It is
 /// asked once, whatever the number of pushes.
-void asking::ask_because_of_push(place& p, time_point now) {
+void asking::ask_because_of_push(server_place& p, time_point now) {
   if (p.state == place_state::leaving || !on_.link.connected()) return;
   if (std::exchange(p.waiting.asks_again, true)) return;
   ask_once_more(p, retry_reason::push_doubted, now);
 }
 
-void asking::ask_unheard(place& p, time_point now) {
+void asking::ask_unheard(server_place& p, time_point now) {
   p.waiting.asks_again = true;
   ask_once_more(p, retry_reason::reconnected, now);
 }
 
-void asking::leave_unless_granted(place& p, time_point now) {
+void asking::leave_unless_granted(server_place& p, time_point now) {
   BOOST_ASSERT_MSG(p.state == place_state::asking || p.state == place_state::in_line, "only a wait is left");
   if (!p.written) {
     places::end(p);
@@ -367,12 +367,12 @@ void asking::leave_unless_granted(place& p, time_point now) {
   }
 }
 
-void asking::send_leave(place& p, time_point now) {
+void asking::send_leave(server_place& p, time_point now) {
   if (may_repeat()) send_leave(p, false, now);
   else on_.all.postpone(p);
 }
 
-void asking::send_leave(place& p, bool with_source, time_point now) {
+void asking::send_leave(server_place& p, bool with_source, time_point now) {
   BOOST_ASSERT_MSG(p.state == place_state::leaving, "only what leaves says so");
   on_.link.tell(p);
   ++on_.env.stats.scripts;
@@ -385,7 +385,7 @@ void asking::send_leave(place& p, bool with_source, time_point now) {
 
 void asking::leave_answered(in_flight const& r, answer const& a, time_point now) {
   using kind = release_reply::kind;
-  place& p = *r.place;
+  server_place& p = *r.place;
   release_reply const reply = read_release(a, false, static_cast<bool>(p.permit));
   if (r.moved) {
     if (reply.what != kind::malformed) on_.link.clock().sample(r.written, reply.server_us, now);
@@ -426,7 +426,7 @@ void asking::leave_answered(in_flight const& r, answer const& a, time_point now)
   on_.all.drop(p);
 }
 
-void asking::give_up(place& p, receipt* r, time_point now) {
+void asking::give_up(server_place& p, receipt* r, time_point now) {
   BOOST_ASSERT_MSG(p.state != place_state::idle && p.state != place_state::owned, "only a wait is given up");
   places::end(p);
   if (p.written) {
@@ -437,7 +437,7 @@ void asking::give_up(place& p, receipt* r, time_point now) {
   if (r != nullptr) on_.env.up.released(*r, false, {}, now);
 }
 
-void asking::ask_again(place& p, time_point now) {
+void asking::ask_again(server_place& p, time_point now) {
   bool const there = p.state == place_state::asking || p.state == place_state::in_line || p.state == place_state::owned;
   bool const told_to_come_later = p.waiting.trouble_since != time_point{};
   if (!on_.link.connected() || !there || told_to_come_later) return;
@@ -445,7 +445,7 @@ void asking::ask_again(place& p, time_point now) {
   else on_.all.postpone(p);
 }
 
-void asking::release(place& p, std::optional<milliseconds> again, receipt* r, time_point now) {
+void asking::release(server_place& p, std::optional<milliseconds> again, receipt* r, time_point now) {
   owed_.drop_kick(p);
   cleanup& c = held_.give_back(p, r, now);
   if (again) stand_again(p, c, *again, now);
@@ -456,7 +456,7 @@ void asking::release(place& p, std::optional<milliseconds> again, receipt* r, ti
 /// The same script queues the client again, behind all others. If this user may not end old connections, a script of
 /// its own does so, which carries a not-after. So it does while others connect again: the release may have to wait for
 /// them. The release of a lock with several owners knows no new place.
-void asking::stand_again(place& p, cleanup& c, milliseconds lease, time_point now) {
+void asking::stand_again(server_place& p, cleanup& c, milliseconds lease, time_point now) {
   bool const together = on_.link.connected() && owed_.may_send() && on_.link.earlier().can_end() &&
                         !on_.link.denied() && !p.permit && !on_.link.runs().is_patient(now, c.patient_until);
   if (!together) {
@@ -481,24 +481,24 @@ void asking::stand_again(place& p, cleanup& c, milliseconds lease, time_point no
 }
 
 /// Patience counts from the first request without an answer.
-void asking::went_unanswered(place& p, grant_id id, time_point written) {
+void asking::went_unanswered(server_place& p, grant_id id, time_point written) {
   bool const waits = p.state == place_state::asking || p.state == place_state::in_line;
   if (waits && p.id == id && p.waiting.trouble_since == time_point{}) p.waiting.trouble_since = written;
 }
 
-void asking::told_end(place& p, milliseconds left, time_point now) {
+void asking::told_end(server_place& p, milliseconds left, time_point now) {
   time_point const when = check_after(p, left, now);
   if (p.check.armed() && when < p.check.at()) on_.env.timers.arm(p.check, when);
 }
 
-void asking::receive(place& p, place_keeper& mine, time_point now) {
+void asking::receive(server_place& p, place_keeper& mine, time_point now) {
   p.unlink();
   p.check.cancel();
   p.of = &mine;
   on_.link.tell_anew(p);
   p.waiting.postponed = p.owned.renewing = p.waiting.asks_again = false;
   bool const is_new = !p.written && p.state == place_state::asking;
-  p.run = is_new ? on_.link.runs().number() : place::no_run;
+  p.run = is_new ? on_.link.runs().number() : server_place::no_run;
   if (!is_new) on_.link.runs().wait_for_others(now);
   on_.all.receive(p);
   if (on_.link.connected() || p.state == place_state::owned) return;

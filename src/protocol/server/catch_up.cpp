@@ -25,7 +25,7 @@ void catch_up::resume_backlog(time_point now) {
 /// Without a connection, or after a failure, nothing is written for what rests: it waits, or fails.
 void catch_up::tell_the_rest(std::size_t& left, time_point now) {
   for (; (on_.all.failing() || !on_.link.connected()) && left != 0 && on_.all.has_resting(); --left) {
-    place& p = on_.all.next();
+    server_place& p = on_.all.next();
     bool const asks = p.state == place_state::asking || p.state == place_state::in_line;
     if (asks && on_.all.failing()) {
       asks_.fail(p, on_.all.failing(), now);
@@ -54,7 +54,7 @@ void catch_up::come_back(time_point now) {
 
 void catch_up::send_postponed(std::size_t& left, time_point now) {
   for (; left != 0 && owed_.may_send() && on_.all.has_postponed(); --left) {
-    place& p = on_.all.next_postponed();
+    server_place& p = on_.all.next_postponed();
     if (p.state == place_state::leaving) asks_.send_leave(p, false, now);
     else asks_.send(p, false, now);
   }
@@ -62,15 +62,15 @@ void catch_up::send_postponed(std::size_t& left, time_point now) {
 
 /// They wait for no room: a hold that is not renewed in time is lost, whatever else is to be done.
 void catch_up::renew_holds(std::size_t& left, time_point now) {
-  std::vector<place*> held;
+  std::vector<server_place*> held;
   for (; left != 0 && on_.all.has_resting_holds(); --left) {
-    place& p = on_.all.next_hold();
+    server_place& p = on_.all.next_hold();
     if (p.late.told_on != on_.link.number()) held.push_back(&p);
   }
   if (held.empty()) return;
-  std::sort(held.begin(), held.end(), [](place* a, place* b) { return a->deadline < b->deadline; });
+  std::sort(held.begin(), held.end(), [](server_place* a, server_place* b) { return a->deadline < b->deadline; });
   renews_.send(held, {}, now);
-  for (place* s : held) {
+  for (server_place* s : held) {
     if (s->state == place_state::owned && s->owned.watches_requests && !s->owned.requested)
       told_.ask_for_requests(*s, now);
   }
@@ -82,7 +82,7 @@ void catch_up::ask_everything_again(std::size_t& left, time_point now) {
   for (; left != 0 && asks_.may_repeat() && on_.all.has_resting() &&
          (on_.all.first_resting().written || on_.sent.window().may_begin(now));
        --left) {
-    place& p = on_.all.next();
+    server_place& p = on_.all.next();
     if (p.late.told_on == on_.link.number()) continue;
     switch (p.state) {
       case place_state::asking:

@@ -15,14 +15,14 @@ cleanups::~cleanups() {
   while (!pending_.empty()) delete &pending_.pop_front();
 }
 
-cleanup& cleanups::make(place& p, grant_id id) {
+cleanup& cleanups::make(server_place& p, grant_id id) {
   auto* const c = new cleanup{p, id, *this, [](cleanup& one, time_point when) { one.in->due(one, when); }};
   ++p.references;
   pending_.push_back(*c);
   return *c;
 }
 
-cleanup& cleanups::owe(place& p, grant_id id, receipt* r, time_point now) {
+cleanup& cleanups::owe(server_place& p, grant_id id, receipt* r, time_point now) {
   drop_kick(p);
   p.of = &mine_;  // an idle place does not know that its slot has moved
   cleanup& c = make(p, id);
@@ -44,7 +44,7 @@ cleanup& cleanups::owe(place& p, grant_id id, receipt* r, time_point now) {
   return c;
 }
 
-void cleanups::owe_where_it_went(place& p, grant_id id, acquire_reply const& reply, time_point now) {
+void cleanups::owe_where_it_went(server_place& p, grant_id id, acquire_reply const& reply, time_point now) {
   using kind = acquire_reply::kind;
   cleanups& there = on_.slots.at(p.slot).owed();  // an idle place may not know
   bool const has_left_something =
@@ -55,7 +55,7 @@ void cleanups::owe_where_it_went(place& p, grant_id id, acquire_reply const& rep
 
 /// The longest lease that was asked for under its id, or the configured lease if that is longer. A place in line lasts
 /// as long as the server has said.
-duration cleanups::kept_for(place const& p, time_point now) const {
+duration cleanups::kept_for(server_place const& p, time_point now) const {
   duration lease = std::max<duration>(std::max(p.lease, p.late.longest_lease), on_.env.settings.lease);
   if (p.waiting.listed_until > now) lease = std::max(lease, p.waiting.listed_until - now);
   return lease;
@@ -82,7 +82,7 @@ void cleanups::send(cleanup& c, grant_id new_id, bool with_source, time_point no
   c.sent = true;
   if (c.is_kick) ++on_.env.stats.kicks;
   ++on_.env.stats.scripts;
-  place& p = *c.lock;
+  server_place& p = *c.lock;
   on_.sent.send(
       release_command{p.name, c.id, false, p.lease, claim_of(on_.env.settings, p.lease),
                       retention_of(on_.env.settings, p.lease), new_id, with_source, c.floor, c.next_fence_floor,
@@ -137,7 +137,7 @@ void cleanups::finish(cleanup& c, bool was_mine, error_code why, time_point now)
   BOOST_ASSERT_MSG(!c.sent, "a clean-up ends while its answer is under way");
   BOOST_ASSERT_MSG(c.is_kick || count_ != 0, "more clean-ups end than were owed");
   BOOST_ASSERT_MSG(!c.lapsed || lapsed_ != 0, "more clean-ups have lapsed than were counted");
-  place& p = *c.lock;
+  server_place& p = *c.lock;
   receipt* const whom = c.whom;
   if (whom != nullptr) forget(*whom);
   if (c.is_kick) {
@@ -170,14 +170,14 @@ time_point cleanups::late_after(receipt const& r) const {
 /// The new owner may be dead behind a connection that the server still believes in. Then the waiters behind it sleep
 /// until the lease expires that the server reported to them. The client that passed the lock on checks on it when the
 /// claim expires, whatever it does by then.
-void cleanups::passed_on(place& p, milliseconds lease, time_point now) {
+void cleanups::passed_on(server_place& p, milliseconds lease, time_point now) {
   p.heir.look_later(after_claim(claim_of(on_.env.settings, lease), now), static_cast<bool>(p.permit));
 }
 
 /// A place in line asks again at that time. Otherwise the release of a dead id is repeated: if no client has confirmed
 /// the lock by then, the lock goes to the next waiter. The next waiter may be dead as well, and is checked in the same
 /// way.
-void cleanups::look_after(place& p, grant_id dead, time_point now) {
+void cleanups::look_after(server_place& p, grant_id dead, time_point now) {
   if (!p.heir.any()) return;
   if (p.state == place_state::in_line) on_.env.timers.arm(p.check, std::min(p.check.at(), p.heir.next()));
   // The owner of a permit may keep it for long, while others wait for the permit that was passed on.
@@ -202,7 +202,7 @@ time_point cleanups::after_claim(milliseconds claim, time_point now) {
   return now + claim + drift + milliseconds{5} + on_.pause.jitter(claim / 20);
 }
 
-void cleanups::drop_kick(place& p) {
+void cleanups::drop_kick(server_place& p) {
   cleanup* const c = p.heir.kick;
   if (c == nullptr || c->sent) return;
   p.heir.kick = nullptr;
@@ -212,7 +212,7 @@ void cleanups::drop_kick(place& p) {
 
 void cleanups::drop_kicks(time_point now) {
   closing_ = true;
-  std::vector<place*> places;
+  std::vector<server_place*> places;
   auto const look = [&](cleanup& c) {
     if (c.is_kick && !c.sent && on_.link.connected()) send(c, 0, false, now);
     if (c.is_kick && !c.sent) places.push_back(c.lock);
@@ -220,14 +220,14 @@ void cleanups::drop_kicks(time_point now) {
   };
   pending_.for_each(look);
   resting_.for_each(look);
-  for (place* s : places) {
+  for (server_place* s : places) {
     ++s->references;
     drop_kick(*s);
     on_.all.drop(*s);
   }
 }
 
-bool cleanups::owes(place const& p) {
+bool cleanups::owes(server_place const& p) {
   bool found = false;
   auto const look = [&](cleanup& c) { found = found || (c.lock == &p && !c.is_kick); };
   pending_.for_each(look);

@@ -24,13 +24,13 @@ class cleanups {
   ~cleanups();
 
   /// With an id of 0 the caller sends the clean-up. Otherwise it is sent now, or on the next connection.
-  cleanup& owe(place& p, grant_id id, receipt* r, time_point now);
+  cleanup& owe(server_place& p, grant_id id, receipt* r, time_point now);
   /// For a place that is with another server now. If it is under an id that is dead by then, no clean-up of it need be
   /// under way: it was not known that it would be carried out.
-  void owe_where_it_went(place& p, grant_id id, acquire_reply const& reply, time_point now);
+  void owe_where_it_went(server_place& p, grant_id id, acquire_reply const& reply, time_point now);
   /// A script has answered that there is more to do. A release under a dead id does it, and is repeated until nothing
   /// is left.
-  void release_again(place& p, grant_id dead, time_point now) { owe(p, dead, nullptr, now); }
+  void release_again(server_place& p, grant_id dead, time_point now) { owe(p, dead, nullptr, now); }
   /// Now, or when there is room.
   void send(cleanup& c, time_point now);
   void send(cleanup& c, grant_id new_id, bool with_source, time_point now);
@@ -49,9 +49,9 @@ class cleanups {
 
   // The client that was let in last may be dead.
   /// This client has passed the lock on while others wait.
-  void passed_on(place& p, milliseconds lease, time_point now);
-  void look_after(place& p, grant_id dead, time_point now);
-  void drop_kick(place& p);
+  void passed_on(server_place& p, milliseconds lease, time_point now);
+  void look_after(server_place& p, grant_id dead, time_point now);
+  void drop_kick(server_place& p);
   /// The client is about to close, so it checks on new owners no longer: a script that is sent now leaves that to those
   /// in the queue.
   void drop_kicks(time_point now);
@@ -59,7 +59,7 @@ class cleanups {
   /// None: no release or leave of that id is owed.
   cleanup* find(grant_id id);
   /// Is an earlier grant or place of this one still to be given back?
-  bool owes(place const& p);
+  bool owes(server_place const& p);
   /// Releases and leaves that are not answered yet.
   std::size_t count() const noexcept { return count_; }
   /// Does none of them matter any more?
@@ -79,9 +79,9 @@ class cleanups {
   void hasten(std::set<unsigned> const& slots, time_point now);
 
  private:
-  cleanup& make(place& p, grant_id id);
+  cleanup& make(server_place& p, grant_id id);
   void due(cleanup& c, time_point now);
-  duration kept_for(place const& p, time_point now) const;
+  duration kept_for(server_place const& p, time_point now) const;
   time_point forgotten_by(cleanup const& c, time_point now) const;
   void extend(cleanup& c, time_point until);
   time_point after_claim(milliseconds claim, time_point now);

@@ -12,7 +12,7 @@ namespace conch::protocol {
 
 using namespace engine;
 
-struct place;
+struct server_place;
 
 /// Makes the ids of one client, and finds the place of an id. The servers of a client share it: a place may go from one
 /// to another.
@@ -24,15 +24,15 @@ class grant_ids {
   /// Makes an id that was never used before and that no other client can guess.
   grant_id next();
   /// The same, for what is asked of the place; the id of a vote shows its ticket.
-  grant_id next(place const& p);
+  grant_id next(server_place const& p);
 
   /// The place has its id now. It is found by it if a client may have several places at one lock: if the lock has
   /// several owners, or the place takes a hold over.
-  void enter(place& p);
+  void enter(server_place& p);
   /// The id of the place has ended, or the place itself has.
-  void forget(place& p) noexcept;
+  void forget(server_place& p) noexcept;
   /// None: it was not entered.
-  place* place_of(grant_id id) const;
+  server_place* place_of(grant_id id) const;
 
   /// The count of the last id.
   std::uint64_t last() const noexcept { return last_; }
@@ -42,7 +42,7 @@ class grant_ids {
  private:
   entropy& nonces_;
   std::uint64_t last_ = 0;
-  std::unordered_map<grant_id, place*> places_;
+  std::unordered_map<grant_id, server_place*> places_;
 };
 
 }  // namespace conch::protocol

@@ -15,7 +15,7 @@ bool is_possible(permit const& p, std::int64_t chosen) {
   return p.kind == permit_kind::segments ? chosen >= 1 && chosen <= p.limit : chosen == 0;
 }
 
-error_code impossible(place const& p, std::int64_t chosen) {
+error_code impossible(server_place const& p, std::int64_t chosen) {
   std::string const which = (p.permit.all_free ? "permits " : "segment ") + std::to_string(chosen);
   if (p.permit.kind != permit_kind::segments || chosen < 1) return to_error(fault::malformed, "granted " + which);
   return make_error_code(errc::invalid_config, "granted " + which + ", and this object was made with " +

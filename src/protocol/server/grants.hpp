@@ -2,7 +2,7 @@
 #pragma once
 
 #include "engine/permit.hpp"
-#include "protocol/place.hpp"
+#include "protocol/server_place.hpp"
 
 #include <conch/error.hpp>
 
@@ -17,7 +17,7 @@ bool is_usable(std::int64_t fence);
 /// Does the lock have that segment, or as many permits where all that are free were asked for? A lock without segments
 /// has segment 0. Two objects of one name may have been made with different numbers of segments.
 bool is_possible(permit const& p, std::int64_t chosen);
-error_code impossible(place const& p, std::int64_t chosen);
+error_code impossible(server_place const& p, std::int64_t chosen);
 
 /// A grant as an answer or a push reports it.
 struct grant {

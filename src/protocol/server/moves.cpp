@@ -15,14 +15,14 @@ void moves::part(time_point now) {
 
 void moves::ask_once_more(std::set<unsigned> const& slots, time_point now) {
   if (!on_.link.connected()) return;
-  std::vector<place*> const asking = on_.all.asking_in(slots), holding = on_.all.holds_in(slots);
-  for (place* s : asking) asks_.ask_unheard(*s, now);
+  std::vector<server_place*> const asking = on_.all.asking_in(slots), holding = on_.all.holds_in(slots);
+  for (server_place* s : asking) asks_.ask_unheard(*s, now);
   renews_.send(holding, {}, now);
   owed_.hasten(slots, now);
   asked_.watch_again(slots, now);
 }
 
-void moves::receive(place& p, time_point now) {
+void moves::receive(server_place& p, time_point now) {
   has_received_ = true;
   asks_.receive(p, mine_, now);
 }
@@ -48,7 +48,7 @@ void moves::take_over(time_point now) {
   asked_.take_over(now);
 }
 
-bool moves::renew_behind_asking(std::span<place* const> places, bool alone, time_point now) {
+bool moves::renew_behind_asking(std::span<server_place* const> places, bool alone, time_point now) {
   if (!on_.link.connected()) {
     on_.link.want();
     return false;
@@ -57,7 +57,7 @@ bool moves::renew_behind_asking(std::span<place* const> places, bool alone, time
   return true;
 }
 
-void moves::renew_each_alone(std::span<place* const> places, time_point now) {
+void moves::renew_each_alone(std::span<server_place* const> places, time_point now) {
   renews_.send(places, {.alone = true}, now);
 }
 

@@ -40,13 +40,13 @@ class moves final : public neighbour {
   bool has_requests() const noexcept { return on_.all.has_any() || !asked_.empty(); }
 
   // As a neighbour.
-  void receive(place& p, time_point now) override;
+  void receive(server_place& p, time_point now) override;
   void receive(cleanup& c, time_point now) override;
   void receive(admin_request& i, admin_events* whose, time_point now) override;
   void receive_unwatched(std::string name, grant_id id) override;
   void take_over(time_point now) override;
-  bool renew_behind_asking(std::span<place* const> places, bool alone, time_point now) override;
-  void renew_each_alone(std::span<place* const> places, time_point now) override;
+  bool renew_behind_asking(std::span<server_place* const> places, bool alone, time_point now) override;
+  void renew_each_alone(std::span<server_place* const> places, time_point now) override;
   cleanups& owed() noexcept override { return owed_; }
   place_keeper& keeper() noexcept override { return mine_; }
 

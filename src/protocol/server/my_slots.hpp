@@ -19,7 +19,7 @@ class my_slots {
 
   /// Are there other servers, of which each has some of the locks?
   bool is_cluster() const noexcept { return others_ != nullptr; }
-  bool has(place const& p) const;
+  bool has(server_place const& p) const;
   bool has(std::string_view name) const { return others_ == nullptr || &others_->keeper(name) == &self_; }
   neighbour& at(unsigned slot) const { return others_ != nullptr ? others_->keeper(slot) : self_; }
   neighbour& at(std::string_view name) const { return others_ != nullptr ? others_->keeper(name) : self_; }

@@ -13,7 +13,7 @@ void orders::administer(admin_request& i, admin_events& whose, time_point now) {
   BOOST_ASSERT_MSG(!i.linked(), "a request is asked twice");
   i.server = &whole_;
   i.serial = ++watchers_.last_serial;
-  if (i.held_at != nullptr) i.id = static_cast<place const&>(*i.held_at).id;
+  if (i.held_at != nullptr) i.id = static_cast<server_place const&>(*i.held_at).id;
   i.until = i.gives_up ? now + on_.env.settings.offline_timeout : timer_queue::never;
   if (i.what == admin_request::kind::wait_free) {
     i.id = ids_.next();
@@ -198,7 +198,7 @@ void orders::order_answered(admin_request& i, answer const& a, time_point now) {
   bool const gone = i.what == admin_request::kind::downgrade && reply->count == 0;
   end(i, {i.taken, {}, reply->permit.limit}, gone ? make_error_code(errc::lost) : error_code{});
   if (gone) {
-    if (place* const s = ids_.place_of(id)) s->of->taken_away(*s, id, now);
+    if (server_place* const s = ids_.place_of(id)) s->of->taken_away(*s, id, now);
   }
 }
 
@@ -206,7 +206,7 @@ void orders::order_answered(admin_request& i, answer const& a, time_point now) {
 void orders::look_after(order const& o, order_reply const& reply, time_point now) {
   bool const nothing = !reply.passed_on && !reply.more_to_do;
   if (nothing) return;
-  place& p =
+  server_place& p =
       made_here(reply.permit ? on_.env.up.make_permit_place(o.name, reply.permit) : on_.env.up.find_or_make(o.name));
   neighbour& there = on_.slots.at(o.name);
   if (p.state == place_state::idle) p.of = &there.keeper();

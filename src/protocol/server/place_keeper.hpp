@@ -16,26 +16,26 @@ namespace conch::protocol {
 using namespace engine;
 using std::chrono::milliseconds;
 
-struct place;
+struct server_place;
 
 /// The server that a place is with now. What happens to a place that was met at another server happens through it.
 class place_keeper {
  public:
   virtual backend& whole() noexcept = 0;
   /// The timer of the place has fired.
-  virtual void due(place& p, time_point now) = 0;
-  virtual void assert_consistent(place const& p) const = 0;
-  virtual void ask_because_of_push(place& p, time_point now) = 0;
+  virtual void due(server_place& p, time_point now) = 0;
+  virtual void assert_consistent(server_place const& p) const = 0;
+  virtual void ask_because_of_push(server_place& p, time_point now) = 0;
   /// The place waits for a lock. The lease of its holder ends in `left`.
-  virtual void told_end(place& p, milliseconds left, time_point now) = 0;
+  virtual void told_end(server_place& p, milliseconds left, time_point now) = 0;
   /// An operator has taken the lock away.
-  virtual void taken_away(place& p, grant_id id, time_point now) = 0;
+  virtual void taken_away(server_place& p, grant_id id, time_point now) = 0;
   /// Was the hold granted in another run, or at another server?
-  virtual bool is_of_other_run(place const& p) const = 0;
+  virtual bool is_of_other_run(server_place const& p) const = 0;
   /// The server has renewed the grant; that was written at `written`.
-  virtual void prolonged(place& p, time_point written, milliseconds lease, bool keeps_fence, time_point now) = 0;
+  virtual void prolonged(server_place& p, time_point written, milliseconds lease, bool keeps_fence, time_point now) = 0;
   /// The server has no such grant.
-  virtual void not_prolonged(place& p, time_point now) = 0;
+  virtual void not_prolonged(server_place& p, time_point now) = 0;
 
  protected:
   ~place_keeper() = default;

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "base/list.hpp"
-#include "protocol/place.hpp"
 #include "protocol/server/environment.hpp"
 #include "protocol/server/server_link.hpp"
+#include "protocol/server_place.hpp"
 
 #include <conch/error.hpp>
 
@@ -35,45 +35,45 @@ class places {
   error_code const& failing() const noexcept { return failing_; }
 
   /// `behind_the_rest`: others asked earlier, or there is no room.
-  void add(place& p, bool behind_the_rest) { (behind_the_rest ? resting_ : active_).push_back(p); }
+  void add(server_place& p, bool behind_the_rest) { (behind_the_rest ? resting_ : active_).push_back(p); }
   /// From another server.
-  void receive(place& p);
+  void receive(server_place& p);
   /// It asks once more, or leaves, when there is room.
-  void postpone(place& p);
-  void hold(place& p);
+  void postpone(server_place& p);
+  void hold(server_place& p);
   /// The server has nothing of the place any more, except what a clean-up ends.
-  static void end(place& p);
+  static void end(server_place& p);
   /// Gives up a reference.
-  void drop(place& p);
+  void drop(server_place& p);
   /// Asserts what is true of a place at the end of every input that concerns it.
-  void assert_consistent(place const& p) const;
+  void assert_consistent(server_place const& p) const;
 
   // What rests is written in this order: the holds, (clean-ups,) what asks again, what asks. Each of these takes the
   // first; there is one.
-  place& next_hold();
-  place& next_postponed();
-  place& next();
+  server_place& next_hold();
+  server_place& next_postponed();
+  server_place& next();
   bool has_resting_holds() const noexcept { return !resting_holds_.empty(); }
   bool has_postponed() const noexcept { return !again_.empty(); }
   bool has_resting() const noexcept { return !resting_.empty(); }
-  place& first_resting() noexcept { return resting_.front(); }
+  server_place& first_resting() noexcept { return resting_.front(); }
 
   bool has_any() const noexcept;
   bool has_rest() const noexcept { return has_resting() || has_postponed() || has_resting_holds(); }
   /// The places in these slots that ask or are queued, and have been written.
-  std::vector<place*> asking_in(std::set<unsigned> const& slots);
-  std::vector<place*> holds_in(std::set<unsigned> const& slots);
+  std::vector<server_place*> asking_in(std::set<unsigned> const& slots);
+  std::vector<server_place*> holds_in(std::set<unsigned> const& slots);
   /// Gives those of other servers to them.
   void part(my_slots const& mine, time_point now);
 
  private:
   environment const& env_;
   server_link const& link_;
-  list<place> active_;
-  list<place> resting_;  // also those that are still to fail
-  list<place> again_;
-  list<place> holds_;
-  list<place> resting_holds_;
+  list<server_place> active_;
+  list<server_place> resting_;  // also those that are still to fail
+  list<server_place> again_;
+  list<server_place> holds_;
+  list<server_place> resting_holds_;
   error_code failing_;
 };
 

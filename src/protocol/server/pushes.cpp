@@ -19,14 +19,14 @@ constexpr int strays_per_second = 100;
 }  // namespace
 
 /// The place that the grant is for. A lock with several owners may have several places here.
-place* pushes::wanted(pushed_grant const& g) {
-  place* const by_id = ids_.place_of(g.id);
+server_place* pushes::wanted(pushed_grant const& g) {
+  server_place* const by_id = ids_.place_of(g.id);
   return g.kind == permit_kind::none && by_id == nullptr ? made_here(on_.env.up.find(g.name)) : by_id;
 }
 
 void pushes::granted(pushed_grant const& g, time_point now) {
   ++on_.env.stats.pushes;
-  place* const s = wanted(g);
+  server_place* const s = wanted(g);
   if (s == nullptr || s->id != g.id || s->state == place_state::idle) {
     give_back_stray(g, now);
     return;
@@ -65,7 +65,7 @@ void pushes::granted(pushed_grant const& g, time_point now) {
 
 /// Does the grant fit the place? It need not come from a script: any client that may publish to our channel, and knows
 /// the id, can write one.
-bool pushes::fits(place const& p, pushed_grant const& g) {
+bool pushes::fits(server_place const& p, pushed_grant const& g) {
   bool const same_lock = !p.permit || (g.kind == p.permit.kind && g.name == p.name);
   return same_lock && is_possible(p.permit, g.chosen);
 }
@@ -104,7 +104,7 @@ void pushes::give_back_stray(pushed_grant const& g, time_point now) {
 
 /// The present owner is not the one that we know of.
 void pushes::told_end(std::string_view name, grant_id id, milliseconds left, time_point now) {
-  if (place* const s = in_line_under(name, id)) s->of->told_end(*s, left, now);
+  if (server_place* const s = in_line_under(name, id)) s->of->told_end(*s, left, now);
 }
 
 /// Our turn came at another server. The server of this connection is its replica now, so the other one counted no
@@ -112,29 +112,29 @@ void pushes::told_end(std::string_view name, grant_id id, milliseconds left, tim
 /// asked for with the old ticket.
 void pushes::missed(std::string_view name, grant_id id, time_point now) {
   // A place that is still asking learns the same from its next answer.
-  if (place* const s = in_line_under(name, id)) s->of->ask_because_of_push(*s, now);
+  if (server_place* const s = in_line_under(name, id)) s->of->ask_because_of_push(*s, now);
 }
 
 /// The place queued for the lock of that name under that id, or none.
-place* pushes::in_line_under(std::string_view name, grant_id id) {
-  place* const permit = ids_.place_of(id);
-  place* const s = permit != nullptr ? permit : made_here(on_.env.up.find(name));
+server_place* pushes::in_line_under(std::string_view name, grant_id id) {
+  server_place* const permit = ids_.place_of(id);
+  server_place* const s = permit != nullptr ? permit : made_here(on_.env.up.find(name));
   return s != nullptr && s->name == name && s->id == id && s->state == place_state::in_line ? s : nullptr;
 }
 
 /// An operator has taken the lock away.
 void pushes::revoked(std::string_view name, grant_id id, time_point now) {
-  if (place* const s = owned_under(name, id)) s->of->taken_away(*s, id, now);
+  if (server_place* const s = owned_under(name, id)) s->of->taken_away(*s, id, now);
 }
 
 /// The place that has the lock of that name under that id, or none.
-place* pushes::owned_under(std::string_view name, grant_id id) {
-  place* const permit = ids_.place_of(id);
-  place* const s = permit != nullptr ? permit : made_here(on_.env.up.find(name));
+server_place* pushes::owned_under(std::string_view name, grant_id id) {
+  server_place* const permit = ids_.place_of(id);
+  server_place* const s = permit != nullptr ? permit : made_here(on_.env.up.find(name));
   return s != nullptr && s->name == name && s->id == id && s->state == place_state::owned ? s : nullptr;
 }
 
-void pushes::watch_requests(place& p, time_point now) {
+void pushes::watch_requests(server_place& p, time_point now) {
   if (std::exchange(p.owned.watches_requests, true)) return;
   if (p.owned.requested) {
     on_.env.up.requested(p, now);
@@ -143,12 +143,12 @@ void pushes::watch_requests(place& p, time_point now) {
   }
 }
 
-void pushes::ask_for_requests(place& p, time_point now) {
+void pushes::ask_for_requests(server_place& p, time_point now) {
   on_.sent.send(requested_command{p.name, p.fence}, {request_kind::requested, p.id, 0, &p, nullptr, now});
 }
 
 void pushes::requested_answered(in_flight const& r, answer const& a, time_point now) {
-  place& p = *r.place;
+  server_place& p = *r.place;
   bool const still = p.id == r.id && p.state == place_state::owned && !r.moved;
   if (a.what == fault::reconnect) {
     on_.link.drop(a.words);
@@ -161,10 +161,10 @@ void pushes::requested_answered(in_flight const& r, answer const& a, time_point 
 }
 
 void pushes::requested(std::string_view name, grant_id id, time_point now) {
-  if (place* const s = owned_under(name, id)) asked_to_let_go(*s, now);
+  if (server_place* const s = owned_under(name, id)) asked_to_let_go(*s, now);
 }
 
-void pushes::asked_to_let_go(place& p, time_point now) {
+void pushes::asked_to_let_go(server_place& p, time_point now) {
   if (std::exchange(p.owned.requested, true)) return;
   on_.env.up.requested(p, now);
 }

@@ -25,18 +25,18 @@ class pushes {
 
   /// The cohort wants to know of requests. Pushes announce them. The server is asked once here, and on every new
   /// connection, because a request may have come before that.
-  void watch_requests(place& p, time_point now);
-  void ask_for_requests(place& p, time_point now);
+  void watch_requests(server_place& p, time_point now);
+  void ask_for_requests(server_place& p, time_point now);
   void requested_answered(in_flight const& r, answer const& a, time_point now);
 
  private:
-  place* wanted(pushed_grant const& g);
-  place* in_line_under(std::string_view name, grant_id id);
-  place* owned_under(std::string_view name, grant_id id);
-  static bool fits(place const& p, pushed_grant const& g);
+  server_place* wanted(pushed_grant const& g);
+  server_place* in_line_under(std::string_view name, grant_id id);
+  server_place* owned_under(std::string_view name, grant_id id);
+  static bool fits(server_place const& p, pushed_grant const& g);
   bool is_plausible(std::int64_t fence, time_point now) const;
   void give_back_stray(pushed_grant const& g, time_point now);
-  void asked_to_let_go(place& p, time_point now);
+  void asked_to_let_go(server_place& p, time_point now);
 
   common_parts& on_;
   grant_ids& ids_;

@@ -11,7 +11,7 @@ namespace conch::protocol {
 
 void release_answers::answered(in_flight const& r, answer const& a, time_point now) {
   using kind = release_reply::kind;
-  place& p = *r.place;
+  server_place& p = *r.place;
   release_reply const reply = read_release(a, r.new_id != 0, static_cast<bool>(p.permit));
   if (reply.what != kind::malformed) on_.link.clock().sample(r.written, reply.server_us, now);
   if (r.moved) return on_.all.drop(p);  // the clean-up has gone with its place, and may be over
@@ -33,25 +33,25 @@ void release_answers::answered(in_flight const& r, answer const& a, time_point n
 }
 
 /// The place has asked again under the new id of a release.
-bool release_answers::is_under(place const& p, grant_id new_id) {
+bool release_answers::is_under(server_place const& p, grant_id new_id) {
   return new_id != 0 && p.id == new_id && p.state != place_state::idle;
 }
 
-bool release_answers::asks_under(place const& p, grant_id new_id) {
+bool release_answers::asks_under(server_place const& p, grant_id new_id) {
   return is_under(p, new_id) && (p.state == place_state::asking || p.state == place_state::in_line);
 }
 
 /// The first waiter has not connected again yet. This client still owns the lock, and repeats the release soon. The
 /// caller of the release need not wait for that.
 void release_answers::put_off(cleanup& c, in_flight const& r, time_point now) {
-  place& p = *r.place;
+  server_place& p = *r.place;
   owed_.tell_released(c, true, now);
   if (is_under(p, r.new_id) && p.state == place_state::asking) asks_.send(p, false, now);
   on_.env.timers.arm(c.due, std::min(c.over, now + milliseconds{10} + on_.pause.jitter(milliseconds{10})));
 }
 
 void release_answers::done(cleanup& c, in_flight const& r, release_reply const& reply, time_point now) {
-  place& p = *r.place;
+  server_place& p = *r.place;
   bool const was_mine = reply.was_mine || (c.resent && c.was_valid);
   p.heir.checked_until(r.written);
   // If this place is queued again, it is a waiter too.
@@ -87,7 +87,7 @@ void release_answers::done(cleanup& c, in_flight const& r, release_reply const& 
 
 /// The server did not carry it out, or did not report the outcome.
 void release_answers::refused(cleanup& c, in_flight const& r, answer const& a, time_point now) {
-  place& p = *r.place;
+  server_place& p = *r.place;
   if (a.what == fault::none) {
     c.resent = true;  // it was carried out, whatever the answer says
     on_.link.drop("invalid answer of the release script");

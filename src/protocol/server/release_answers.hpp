@@ -15,8 +15,8 @@ class release_answers {
   void answered(in_flight const& r, answer const& a, time_point now);
 
  private:
-  static bool is_under(place const& p, grant_id new_id);
-  static bool asks_under(place const& p, grant_id new_id);
+  static bool is_under(server_place const& p, grant_id new_id);
+  static bool asks_under(server_place const& p, grant_id new_id);
   void put_off(cleanup& c, in_flight const& r, time_point now);
   void done(cleanup& c, in_flight const& r, release_reply const& reply, time_point now);
   void refused(cleanup& c, in_flight const& r, answer const& a, time_point now);

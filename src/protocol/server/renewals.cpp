@@ -13,11 +13,12 @@
 
 namespace conch::protocol {
 
-void renewals::send(std::span<place* const> places, renewal_way way, time_point now) {
-  std::vector<place*> by_slot;
+void renewals::send(std::span<server_place* const> places, renewal_way way, time_point now) {
+  std::vector<server_place*> by_slot;
   if (on_.slots.is_cluster() && places.size() > 1) {  // of each slot a script
     by_slot.assign(places.begin(), places.end());
-    std::stable_sort(by_slot.begin(), by_slot.end(), [](place* a, place* b) { return a->slot < b->slot; });
+    std::stable_sort(by_slot.begin(), by_slot.end(),
+                     [](server_place* a, server_place* b) { return a->slot < b->slot; });
     places = by_slot;
   }
   for (bool const permits : {false, true}) {
@@ -28,12 +29,12 @@ void renewals::send(std::span<place* const> places, renewal_way way, time_point 
 }
 
 /// What is left of a lease that ends, at the least, with the deadline of the hold.
-milliseconds renewals::lease_left(place const& p, time_point now) {
+milliseconds renewals::lease_left(server_place const& p, time_point now) {
   duration const left = std::max<duration>(p.deadline - now, duration::zero());
   return whole_ms(left + drift_of(left + left / 50)) + milliseconds{1};
 }
 
-void renewals::send_kind(std::span<place* const> places, bool permits, bool keep_fences, renewal_way way,
+void renewals::send_kind(std::span<server_place* const> places, bool permits, bool keep_fences, renewal_way way,
                          time_point now) {
   std::vector<renewed> batch;
   milliseconds longest{}, shortest = milliseconds::max();
@@ -58,7 +59,7 @@ void renewals::send_kind(std::span<place* const> places, bool permits, bool keep
     shortest = milliseconds::max();
     scratch_.clear();
   };
-  for (place* s : places) {
+  for (server_place* s : places) {
     // Checked at the moment of writing: a place that was released, cancelled or lost since is not renewed.
     bool const may = s->may_renew(now);
     bool const keeps = may && !way.alone && held_.fence_is_due(*s, now);
@@ -96,10 +97,10 @@ void renewals::answered(in_flight const& r, answer const& a, time_point now) {
 
   // One bad key harms one lock: from now on each of them is renewed by itself, until that has succeeded.
   bool const is_divided = a.of_its_keys && batch.size() > 1 && !elsewhere;
-  std::vector<place*> again, each;
+  std::vector<server_place*> again, each;
   duration left = duration::max(), granted{};
   for (std::size_t i = 0; i < batch.size(); ++i) {
-    place& p = *batch[i].place;
+    server_place& p = *batch[i].place;
     place_keeper& keeper = *p.of;  // this one, unless its slot is on the way here
     if (elsewhere || p.id != batch[i].id || p.state != place_state::owned) continue;
     p.owned.renewing = false;
@@ -146,18 +147,18 @@ void renewals::went_unanswered(renewal_batch const& batch) {
 /// A node of a Cluster has put them off, whose slot is on its way: as long as that takes they are renewed where their
 /// keys are. True: that is under way.
 bool renewals::renewed_elsewhere(renewal_batch const& sent, answer const& a, time_point now) {
-  std::vector<place*> still;
+  std::vector<server_place*> still;
   for (renewed const& one : sent.places) {
     if (one.place->id == one.id && one.place->state == place_state::owned) still.push_back(one.place);
   }
   if (still.empty()) return false;
-  for (place* s : still) s->owned.renewing = false;
+  for (server_place* s : still) s->owned.renewing = false;
   bool const is_divided = still.size() > 1 || sent.places.front().keeps_fence;
   return on_.slots.renewed_elsewhere(
       {.places = still, .asking = sent.way.asking, .can_be_divided = is_divided && !sent.way.alone}, a.words, now);
 }
 
-std::string renewals::why_not(place const& p, time_point now) const {
+std::string renewals::why_not(server_place const& p, time_point now) const {
   if (!on_.link.connected()) return on_.link.why_not_connected();
   std::string const refused = cause_of(p.owned.refused_renewal);
   return refused.empty() ? on_.sent.silence(now) : refused;

@@ -16,17 +16,18 @@ class renewals {
  public:
   renewals(common_parts& on, holds const& held) noexcept : on_{on}, held_{held} {}
 
-  void send(std::span<place* const> places, renewal_way way, time_point now);
+  void send(std::span<server_place* const> places, renewal_way way, time_point now);
   void answered(in_flight const& r, answer const& a, time_point now);
   /// It is not answered any more.
   void went_unanswered(renewal_batch const& batch);
   /// Why an owned place could not be renewed in time, as text; empty: nothing prevented it.
-  std::string why_not(place const& p, time_point now) const;
+  std::string why_not(server_place const& p, time_point now) const;
 
  private:
-  void send_kind(std::span<place* const> places, bool permits, bool keep_fences, renewal_way way, time_point now);
+  void send_kind(std::span<server_place* const> places, bool permits, bool keep_fences, renewal_way way,
+                 time_point now);
   bool renewed_elsewhere(renewal_batch const& sent, answer const& a, time_point now);
-  static milliseconds lease_left(place const& p, time_point now);
+  static milliseconds lease_left(server_place const& p, time_point now);
 
   common_parts& on_;
   holds const& held_;

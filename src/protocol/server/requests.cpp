@@ -2,9 +2,9 @@
 #include "protocol/server/requests.hpp"
 
 #include "base/duration_text.hpp"
-#include "protocol/place.hpp"
 #include "protocol/server/my_slots.hpp"
 #include "protocol/server/place_keeper.hpp"
+#include "protocol/server_place.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -149,7 +149,7 @@ bool requests::source_is_due(in_flight const& r) {
   return true;
 }
 
-bool requests::is_under_way(place const& p, grant_id id) const {
+bool requests::is_under_way(server_place const& p, grant_id id) const {
   if (p.references <= 2) return false;
   auto const same = [&](auto const& one) { return one.place == &p && one.id == id; };
   return in_flight_.any_of(same) || std::any_of(tries_.begin(), tries_.end(), [&](auto const& batch) {

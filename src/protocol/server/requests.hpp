@@ -22,7 +22,7 @@ using namespace engine;
 
 class my_slots;
 struct cleanup;
-struct place;
+struct server_place;
 
 enum class request_kind : std::uint8_t {
   acquire,
@@ -67,7 +67,7 @@ struct in_flight {
   request_kind what;
   grant_id id;
   grant_id new_id;
-  protocol::place* place;
+  protocol::server_place* place;
   cleanup* of_cleanup;
   time_point written;
   milliseconds lease{};       // as asked for; the place may want another lease when the answer comes
@@ -82,7 +82,7 @@ struct in_flight {
 
 /// A lock of a script that tries several.
 struct tried {
-  protocol::place* place;
+  protocol::server_place* place;
   grant_id id;
   milliseconds lease;
   bool moved = false;  // as in_flight::moved
@@ -95,7 +95,7 @@ struct try_batch {
 
 /// A hold of a script that renews several.
 struct renewed {
-  protocol::place* place;
+  protocol::server_place* place;
   grant_id id;  // 0: the place has gone to another server since
   milliseconds lease;
   std::int64_t floor;
@@ -153,7 +153,7 @@ class requests {
   bool empty() const noexcept { return in_flight_.empty(); }
   /// Is another request for the place under that id still under way? The answer in hand and the caller have one
   /// reference each.
-  bool is_under_way(place const& p, grant_id id) const;
+  bool is_under_way(server_place const& p, grant_id id) const;
   /// For places that go to other servers: the answers are read only for the clock.
   void mark_moved(my_slots const& mine);
 

@@ -1,7 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "protocol/server/server_link.hpp"
 
-#include "protocol/place.hpp"
+#include "protocol/server_place.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -87,24 +87,24 @@ std::int64_t server_link::not_after(time_point now) const {
 /// not-after may have made the lease of its id longer until then.
 bool server_link::may_arrive_late() const { return !earlier_.are_ended() && (earlier_.can_end() || !connected_); }
 
-void server_link::tell(place& p) const {
+void server_link::tell(server_place& p) const {
   BOOST_ASSERT_MSG(connected_, "something is written without a connection");
   p.late.echo_until = echo_until(p);
   p.late.told_on = number_;
 }
 
-void server_link::tell_anew(place& p) const noexcept { p.late.told_on = 0; }
+void server_link::tell_anew(server_place& p) const noexcept { p.late.told_on = 0; }
 
-void server_link::begin(place& p) const noexcept {
+void server_link::begin(server_place& p) const noexcept {
   p.late.until = p.late.echo_until = time_point::min();
   p.late.longest_lease = {};
 }
 
-void server_link::written(place& p, std::int64_t not_after_us) const {
+void server_link::written(server_place& p, std::int64_t not_after_us) const {
   if (not_after_us != 0) p.late.until = std::max(p.late.until, clock_.passed(not_after_us));
 }
 
-time_point server_link::echo_until(place const& p) const {
+time_point server_link::echo_until(server_place const& p) const {
   return p.late.told_on == number_ ? p.late.echo_until : p.late.until;
 }
 

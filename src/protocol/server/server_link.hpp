@@ -18,7 +18,7 @@ namespace conch::protocol {
 
 using namespace engine;
 
-struct place;
+struct server_place;
 
 /// What is known of the connection to the server, or why there is none: its session, its run and its clock, and what
 /// earlier connections may still bring. All parts query it; only `arrivals` reports to it what has happened.
@@ -76,15 +76,15 @@ class server_link {
   /// May a request of an earlier connection still reach the server, where a clean-up can do nothing about it yet?
   bool may_arrive_late() const;
   /// Notes that something about the place is written on the present connection.
-  void tell(place& p) const;
+  void tell(server_place& p) const;
   /// Nothing about the place is written on the present connection yet.
-  void tell_anew(place& p) const noexcept;
+  void tell_anew(server_place& p) const noexcept;
   /// The place has a new id, under which nothing was written yet.
-  void begin(place& p) const noexcept;
+  void begin(server_place& p) const noexcept;
   /// What is written with that not-after may reach the server until then.
-  void written(place& p, std::int64_t not_after_us) const;
+  void written(server_place& p, std::int64_t not_after_us) const;
   /// After this time the server refuses every request for the place that an earlier connection may still hold.
-  time_point echo_until(place const& p) const;
+  time_point echo_until(server_place const& p) const;
 
   server_clock& clock() noexcept { return clock_; }
   server_clock const& clock() const noexcept { return clock_; }

@@ -30,34 +30,34 @@ acquire_reply of_one(tries_reply const& all, std::size_t place) {
 
 }  // namespace
 
-void tries::send_together(std::span<place* const> places, time_point now) {
+void tries::send_together(std::span<server_place* const> places, time_point now) {
   if (places.size() == 1) {
     asks_.send(*places.front(), false, now);
   } else if (places.size() > 1) {
     std::size_t const first = std::min(places.size(), in_one_script());
     std::vector<tried> later;
-    for (place* s : places.subspan(first)) later.push_back({s, s->id, s->lease});
+    for (server_place* s : places.subspan(first)) later.push_back({s, s->id, s->lease});
     for (tried const& one : later) ++one.place->references;
     send(places.first(first), std::move(later), false, now);
   }
 }
 
 void tries::send_gathered_by_slot(time_point now) {
-  std::vector<place*> rest = asks_.take_gathered();
+  std::vector<server_place*> rest = asks_.take_gathered();
   while (!rest.empty()) {
-    std::vector<place*> of_one_slot, others;
-    for (place* s : rest) (s->slot == rest.front()->slot ? of_one_slot : others).push_back(s);
+    std::vector<server_place*> of_one_slot, others;
+    for (server_place* s : rest) (s->slot == rest.front()->slot ? of_one_slot : others).push_back(s);
     send_together(of_one_slot, now);
     rest = std::move(others);
   }
 }
 
-void tries::send(std::span<place* const> places, std::vector<tried> later, bool with_source, time_point now) {
+void tries::send(std::span<server_place* const> places, std::vector<tried> later, bool with_source, time_point now) {
   std::int64_t const not_after_us = on_.link.not_after(now);
   std::vector<attempt> items;
   std::vector<tried> batch;
   milliseconds longest{};
-  for (place* s : places) {
+  for (server_place* s : places) {
     longest = std::max(longest, s->lease);
     asks_.about_to_send(*s, not_after_us);
     ++s->references;
@@ -75,10 +75,10 @@ void tries::send(std::span<place* const> places, std::vector<tried> later, bool 
 void tries::try_rest(std::vector<tried> const& later, of_the_rest what, answer const& a, time_point now) {
   // Behind the clean-ups that wait for room: one of them may be of an earlier grant of these locks.
   if (what == of_the_rest::next && owed_.has_rest()) what = of_the_rest::each_alone;
-  std::vector<place*> next;
+  std::vector<server_place*> next;
   std::vector<tried> after;
   for (tried const& one : later) {
-    place& p = *one.place;
+    server_place& p = *one.place;
     if (one.moved || p.id != one.id || p.state != place_state::asking) continue;
     switch (what) {
       case of_the_rest::next:
@@ -113,9 +113,9 @@ void tries::answered(in_flight const& r, answer const& a, time_point now) {
   if (a.what == fault::reconnect) on_.link.drop(a.words);
   if (reply) on_.link.clock().sample(r.written, reply->server_us, now);
 
-  std::vector<place*> again;
+  std::vector<server_place*> again;
   for (std::size_t i = 0; i < batch.size(); ++i) {
-    place& p = *batch[i].place;
+    server_place& p = *batch[i].place;
     if (batch[i].moved) {
       if (reply && !reply->too_late && i < reply->fences.size())
         owed_.owe_where_it_went(p, batch[i].id, of_one(*reply, i), now);

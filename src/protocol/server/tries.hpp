@@ -24,8 +24,8 @@ class tries {
 
  private:
   enum class of_the_rest : std::uint8_t { next, busy, each_alone, as_these };
-  void send_together(std::span<place* const> places, time_point now);
-  void send(std::span<place* const> places, std::vector<tried> later, bool with_source, time_point now);
+  void send_together(std::span<server_place* const> places, time_point now);
+  void send(std::span<server_place* const> places, std::vector<tried> later, bool with_source, time_point now);
   void try_rest(std::vector<tried> const& later, of_the_rest what, answer const& a, time_point now);
 
   common_parts& on_;

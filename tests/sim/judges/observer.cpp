@@ -394,7 +394,7 @@ void observer::lost(sim_acquisition& a) {
   sim_client& c = *a.client;
   history_.lost(a, world_.now());
   // Told by the server itself, which has nothing to be given back.
-  if (protocol::place const* place = c.place(a.lock_number);
+  if (protocol::server_place const* place = c.place(a.lock_number);
       place != nullptr && place->state == engine::place_state::idle) {
     c.open_ids_.erase(a.id);
   }
@@ -528,7 +528,7 @@ void observer::checked(sim_client& c) {
   nothing_forgotten(c);
   look_for_claims(c);
   for (int name = 0; name < plan_.names; ++name) {
-    protocol::place const* const place = c.place(name);
+    protocol::server_place const* const place = c.place(name);
     if (place != nullptr && place->state == engine::place_state::in_line)
       told_ticket(c, place->id, place->waiting.ticket);
     for (sim_acquisition* a : watch(name).active) {
@@ -566,7 +566,7 @@ void observer::nothing_forgotten(sim_client& c) {
   std::size_t orphans = 0;
   for (auto at = c.open_ids_.begin(); at != c.open_ids_.end();) {
     auto const& [id, request] = *at;
-    protocol::place const* const place = c.place(request.name);
+    protocol::server_place const* const place = c.place(request.name);
     bool const live = place != nullptr && place->id == id && place->state != engine::place_state::idle;
     if (!live && world_.now() - request.written > count(c.settings().settings.lease) * 98 / 100) {
       at = c.open_ids_.erase(at);  // the lease bounds the rest
@@ -636,7 +636,7 @@ void observer::writes(sim_client& c, protocol::command const& what) {
         return a->client == &c && a->id == item.id && (a->phase == phase::holding || a->phase == phase::detaching);
       });
       // Once more, for no longer than it has been told already.
-      protocol::place const* const place = c.place(name);
+      protocol::server_place const* const place = c.place(name);
       bool const only_looks = place != nullptr && place->id == item.id &&
                               c.local_now() + item.lease * 98 / 100 - std::chrono::milliseconds{6} <= place->deadline;
       bool const to_be_acknowledged = plan_.synced && place != nullptr && place->id == item.id;

@@ -283,7 +283,7 @@ void observer::found_busy(sim_acquisition const& a) {
   if (told != busy_at_.end() && told->second >= a.asked_at) return;
   if (a.permit)
     throw violation{11, "a permit of lock " + std::to_string(a.lock_number) + " was called busy without a question"};
-  protocol::place const* const place = a.client->place(a.lock_number);
+  protocol::server_place const* const place = a.client->place(a.lock_number);
   if (place != nullptr && place->state != engine::place_state::idle) return;
   auto const of_this_process = [&](sim_acquisition const* other) { return other != &a && other->client == a.client; };
   lock_watch const& w = watch(a.lock_number);

@@ -52,7 +52,7 @@ nanos observer::last_pause_of(std::string_view id) const {
 bool observer::is_wanted(std::string_view id, int name) const {
   return std::any_of(world_.clients().begin(), world_.clients().end(), [&](auto const& c) {
     if (!c->alive() || c->id() != client_of(id)) return false;
-    protocol::place const* const place = c->place(name);
+    protocol::server_place const* const place = c->place(name);
     return place != nullptr && place->state != engine::place_state::idle && place->id == id_of(id);
   });
 }

@@ -174,12 +174,12 @@ class sim_client final : public protocol::wire,
   nanos paused_in_all() const { return paused_in_all_; }
   std::string describe() const;
   std::size_t owed() const { return sharded_ ? sharded_->pending() : server_->pending(); }
-  protocol::place const* place(int name) const {
+  protocol::server_place const* place(int name) const {
     return place_of(engine_->find(names_[static_cast<std::size_t>(name)]));
   }
   // What the protocol with the server knows of it.
-  static protocol::place const* place_of(engine::place const* of_engine) {
-    auto const* const place = dynamic_cast<protocol::place const*>(of_engine);
+  static protocol::server_place const* place_of(engine::place const* of_engine) {
+    auto const* const place = dynamic_cast<protocol::server_place const*>(of_engine);
     return place != nullptr || of_engine == nullptr ? place : &protocol::synced_server::at_server(*of_engine);
   }
 

@@ -1,5 +1,5 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
-#include "protocol/place.hpp"
+#include "protocol/server_place.hpp"
 
 #include "protocol/server/grant_ids.hpp"
 #include "protocol/server/place_keeper.hpp"
@@ -9,12 +9,12 @@
 
 namespace conch::protocol {
 
-place::place(place_keeper& keeper, std::string_view lock_name, engine::permit const& share)
+server_place::server_place(place_keeper& keeper, std::string_view lock_name, engine::permit const& share)
     : engine::place{lock_name, share},
       of{&keeper},
-      check{this, [](place& p, time_point now) { p.of->due(p, now); }} {}
+      check{this, [](server_place& p, time_point now) { p.of->due(p, now); }} {}
 
-place::~place() {
+server_place::~server_place() {
   if (listed_in != nullptr) listed_in->forget(*this);
 }
 

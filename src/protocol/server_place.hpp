@@ -108,9 +108,9 @@ struct vote_state {
 
 /// What the protocol with one server knows of a place. Each group has one part that writes it, but for what
 /// docs/design/server.md names.
-struct place final : engine::place, list_hook<place> {
-  place(place_keeper& keeper, std::string_view lock_name, engine::permit const& share);
-  ~place() override;
+struct server_place final : engine::place, list_hook<server_place> {
+  server_place(place_keeper& keeper, std::string_view lock_name, engine::permit const& share);
+  ~server_place() override;
 
   /// As `run` of a place that was asked for at another server.
   static constexpr std::uint32_t no_run = static_cast<std::uint32_t>(-1);
@@ -136,8 +136,8 @@ struct place final : engine::place, list_hook<place> {
   }
 };
 
-inline place& made_here(engine::place& p) noexcept { return static_cast<place&>(p); }
-inline place const& made_here(engine::place const& p) noexcept { return static_cast<place const&>(p); }
-inline place* made_here(engine::place* s) noexcept { return static_cast<place*>(s); }
+inline server_place& made_here(engine::place& p) noexcept { return static_cast<server_place&>(p); }
+inline server_place const& made_here(engine::place const& p) noexcept { return static_cast<server_place const&>(p); }
+inline server_place* made_here(engine::place* s) noexcept { return static_cast<server_place*>(s); }
 
 }  // namespace conch::protocol
