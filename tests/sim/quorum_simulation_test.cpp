@@ -34,6 +34,15 @@ TEST_P(QuorumSchedules, BreakNoPromise) {
 
 INSTANTIATE_TEST_SUITE_P(Seed, QuorumSchedules, testing::Values(1, 2, 3, 4));
 
+// A waiter that came after the first of its client fails with it: at the offline_timeout of the first, which has been
+// cancelled since, or by what servers answered before it came.
+TEST(QuorumSimulation, WaitersOfOneClientShareTheirWait) {
+  for (std::uint64_t const seed : {120454371234079598U, 10877043011703221060U}) {
+    quorum_outcome const o = run_quorum(seed);
+    EXPECT_EQ(o.promise, 0) << o.words << "\nseed " << seed;
+  }
+}
+
 TEST(QuorumSimulation, TheSameSeedGivesTheSameWorld) {
   for (std::uint64_t i = 0; i < 20; ++i) {
     std::uint64_t const seed = seed_at(9, i);

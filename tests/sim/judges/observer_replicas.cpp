@@ -61,7 +61,9 @@ void observer::look_for_orphan(sim_acquisition& a, bool heard) {
   } else {
     a.orphaned_at = -1;  // so the master itself has granted or renewed it, and has it not
   }
-  history_.orphaned(a, a.orphaned_at);
+  // The master has had nothing of it since it is the master, also where its client learns of a renewal only now.
+  nanos const promoted_at = world_.promoted_at(world_.shard_of(a.lock_number));
+  history_.orphaned(a, a.orphaned_at >= 0 && promoted_at >= 0 ? std::min(a.orphaned_at, promoted_at) : a.orphaned_at);
 }
 
 /// What no longer counts at the master was still granted by one server, to one client at a time.

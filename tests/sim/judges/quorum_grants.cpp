@@ -16,7 +16,11 @@ void quorum_world::asks(quorum_hold& h) {
     patrol(static_cast<int>(i));
     h.alone = servers_[i]->locks[static_cast<std::size_t>(h.name)].owner.empty();
   }
-  for (quorum_hold* other : w.waiting) other->alone = false;
+  h.wait_began = now_;
+  for (quorum_hold* other : w.waiting) {
+    other->alone = false;
+    if (other->client == h.client) h.wait_began = std::min(h.wait_began, other->wait_began);
+  }
   for (quorum_hold* other : w.active) other->alone = false;
   if (h.once) {
     h.tries = true;
@@ -151,22 +155,15 @@ void quorum_world::answered(quorum_hold& h, bool failed, bool no_attempt, std::s
   }
   if (calm && failed) throw violation{4, "an acquire of " + who() + " failed although nobody is ill: " + words};
   if (!failed) return;
-  // What servers do not refuse is waited for, as long as was asked for; of those of one process as long as the first of
-  // them has waited.
-  nanos first = h.asked_at;
-  for (auto const& one : h.client->coroutines_) {
-    if (one.hold == nullptr || one.hold->name != h.name || one.hold->active) continue;
-    if (one.hold->waiting) first = std::min(first, one.hold->asked_at);
-  }
+  // What servers do not refuse is waited for, as long as was asked for. Those of one process share a wait: it began
+  // with the first of them, which may have been cancelled since.
   nanos const offline = std::chrono::nanoseconds{h.client->settings.offline_timeout}.count() * 98 / 100;
-  if (!errors_ && !h.once && now_ - first < offline) {
+  if (!errors_ && !h.once && now_ - h.wait_began < offline) {
     throw violation{4, "an acquire of " + who() + " failed after " + std::to_string((now_ - h.asked_at) / millisecond) +
                            " ms, and no server has refused it: " + words};
   }
-  // Those of one process share their questions, and so what was answered before the last of them came.
-  auto& [at, asked] = h.client->failed_[static_cast<std::size_t>(h.name)];
-  asked = std::exchange(at, now_) == now_ ? std::min(asked, h.asked_at) : h.asked_at;
-  if (well_servers(*h.client, asked) >= needed)
+  // They share their questions, too, and so what was answered before the last of them came.
+  if (well_servers(*h.client, h.wait_began) >= needed)
     throw violation{4, "an acquire of " + who() + " failed although a majority is well: " + words};
 }
 

@@ -304,6 +304,7 @@ struct quorum_hold : engine::acquisition {
   int coroutine = 0, name = 0;
   std::uint64_t serial = 0;
   nanos asked_at = 0, granted_at = 0;
+  nanos wait_began = 0;  // of the first of its client that has waited without a gap until now
   bool active = false, told = false, cancelled = false;
   bool superseded = false;  // another has been granted
   bool waiting = false;     // not answered
@@ -466,8 +467,6 @@ class quorum_client final : public engine::acquisition_events, public log_sink {
     std::uint64_t serial = 0;
   };
   std::vector<shown_ticket> shown_;
-  // For each lock the last time an acquire failed, and when the first that failed then had been asked for.
-  std::vector<std::pair<nanos, nanos>> failed_;
   // Questions that were answered with an error: how many, and since when; by server, client and ticket.
   std::map<std::pair<int, std::string>, std::pair<int, nanos>> refused_;
   bool in_release_ = false;

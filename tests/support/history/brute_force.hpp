@@ -17,7 +17,11 @@ class brute_force {
       : all_{of_one_lock},
         what_{what},
         placed_(of_one_lock.size()) {
-    for (operation const& o : all_) deadlines_[o.hold] = std::max(deadlines_[o.hold], o.deadline);
+    for (operation const& o : all_) {
+      deadlines_[o.hold] = std::max(deadlines_[o.hold], o.deadline);
+      nanoseconds& excused = excused_.try_emplace(o.hold, never).first->second;
+      excused = std::min(excused, o.excused);
+    }
   }
 
   bool is_linearizable() { return place_rest({}, 0); }
@@ -29,7 +33,7 @@ class brute_force {
   };
   struct lock {
     std::map<std::uint64_t, present> holds;
-    std::map<std::uint64_t, bool> was_there;
+    std::map<std::uint64_t, bool> was_there, ended_by_itself;
     std::int64_t last_fence = 0;
     std::uint32_t in_use() const {
       std::uint32_t sum = 0;
@@ -63,6 +67,7 @@ class brute_force {
         if ((chosen >> i & 1) == 0) continue;
         when = std::max(when, now.holds[numbers[i]].may_end);
         now.holds.erase(numbers[i]);
+        now.ended_by_itself[numbers[i]] = true;
       }
       if (when <= latest(o) && carry_out(o, now) && place_rest(now, when)) return true;
     }
@@ -72,7 +77,7 @@ class brute_force {
   /// Does it give that answer, carried out now?
   bool carry_out(operation const& o, lock& now) const {
     bool const is_there = now.holds.contains(o.hold);
-    bool const was_there = now.was_there[o.hold];
+    bool const was_there = now.was_there[o.hold], has_ended = now.ended_by_itself[o.hold];
     switch (o.what) {
       case action::acquire:
       case action::attempt:
@@ -90,10 +95,14 @@ class brute_force {
         now.holds[o.hold] = {o.weight, std::min(deadlines_.at(o.hold), o.excused)};
         return true;
       case action::extend:
-        return o.how == outcome::unknown || (o.how == outcome::held ? is_there : was_there && !is_there);
+        return o.how == outcome::unknown ||
+               (o.how == outcome::held ? is_there || (was_there && excused_.at(o.hold) <= o.invoked)
+                                       : was_there && !is_there);
       case action::release:
         if (o.how == outcome::held && o.invoked >= deadlines_.at(o.hold)) return false;
-        if (o.how == outcome::held ? !is_there : o.how == outcome::not_held && (!was_there || is_there)) return false;
+        if (o.how == outcome::held ? !is_there && !(has_ended && excused_.at(o.hold) <= o.completed)
+                                   : o.how == outcome::not_held && (!was_there || is_there))
+          return false;
         now.holds.erase(o.hold);
         return true;
       case action::lost: now.holds.erase(o.hold); return was_there;
@@ -111,7 +120,7 @@ class brute_force {
   operations const& all_;
   specification const what_;
   std::vector<char> placed_;
-  std::map<std::uint64_t, nanoseconds> deadlines_;
+  std::map<std::uint64_t, nanoseconds> deadlines_, excused_;
 };
 
 }  // namespace conch::history

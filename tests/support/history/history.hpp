@@ -43,7 +43,7 @@ struct operation {
   // operations on a hold the latest counts.
   nanoseconds deadline = 0;
   // For a grant: from then on the promise of exclusion does not cover it, since the server lost its data or an operator
-  // took the lock away.
+  // took the lock away. Its client may not know, and be told by its own process that it still holds the lock.
   nanoseconds excused = never;
 
   bool operator==(operation const&) const = default;

@@ -24,7 +24,8 @@ class hold_reader {
   void read(operation const& o) {
     switch (o.what) {
       case action::extend:
-        if (o.how == outcome::held) hold_.seen.push_back({o.invoked, o.completed});
+        if (o.how == outcome::held && o.invoked < hold_.acquire->excused)
+          hold_.seen.push_back({o.invoked, o.completed});
         if (o.how == outcome::not_held) had_ended_by(o);
         return;
       case action::release: read_release(o); return;
@@ -42,7 +43,9 @@ class hold_reader {
       // It was there when the release came, so it has not ended by itself.
       if (o.invoked >= hold_.deadline)
         wrong_ = o.process + " released '" + o.lock + "' after its deadline and was told that it still held it";
-      hold_.ended = {std::max(hold_.granted.from, o.invoked), std::min(hold_.ended.to, o.completed)};
+      // Its own client may have said so, which does not know what excuses another one.
+      nanoseconds const from = std::min(o.invoked, hold_.acquire->excused);
+      hold_.ended = {std::max(hold_.granted.from, from), std::min(hold_.ended.to, o.completed)};
       hold_.end = &o;
     } else if (o.how == outcome::not_held) {
       had_ended_by(o);

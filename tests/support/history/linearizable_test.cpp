@@ -199,6 +199,23 @@ TEST_F(Linearizable, AcceptsTwoHoldsWhereTheServerLostItsData) {
   EXPECT_FALSE(is_fine());
 }
 
+TEST_F(Linearizable, AnExcusedHoldMayHaveEndedBeforeItsClientSaysThatItHoldsIt) {
+  auto const first = granted(0, 10, 1, 100);
+  last().excused = 15;
+  granted(20, 30, 2, 100);
+  extended(first, 40, 45, outcome::held);
+  released(first, 50, 60);
+  EXPECT_TRUE(is_fine());
+}
+
+TEST_F(Linearizable, AHoldIsThereWhenItWasExtendedBeforeItsExcuse) {
+  auto const first = granted(0, 10, 1, 100);
+  last().excused = 35;
+  granted(20, 30, 2, 100);
+  extended(first, 31, 33, outcome::held);
+  EXPECT_FALSE(is_fine());
+}
+
 TEST_F(Linearizable, AcceptsWhatNobodyHeardTheEndOf) {
   unheard(0);  // its process died: it was granted, or was not
   auto const second = granted(5, 50, 2, 100);
