@@ -43,6 +43,13 @@ TEST(QuorumSimulation, WaitersOfOneClientShareTheirWait) {
   }
 }
 
+// A vote that a hold lacks is asked for with the ticket of that hold, also while it is handed on in memory: the judge
+// took that ticket for the next waiter's.
+TEST(QuorumSimulation, AWaiterDoesNotShowTheTicketOfTheHoldBefore) {
+  quorum_outcome const o = run_quorum(10652935719912621196U);
+  EXPECT_EQ(o.promise, 0) << o.words;
+}
+
 TEST(QuorumSimulation, TheSameSeedGivesTheSameWorld) {
   for (std::uint64_t i = 0; i < 20; ++i) {
     std::uint64_t const seed = seed_at(9, i);

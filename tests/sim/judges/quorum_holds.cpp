@@ -237,6 +237,8 @@ void quorum_world::writes(quorum_client& c, protocol::acquire_command const& wha
     if (first == nullptr || h->serial < first->serial) first = h;
   }
   if (first == nullptr) return;
+  // Nor does the first waiter show a ticket while its client still has the lock of the hold before, to hand it on.
+  if (first->lock != nullptr && first->lock->place->state == engine::place_state::owned) return;
   auto& shown = c.shown_[static_cast<std::size_t>(name)];
   if (shown.serial == first->serial && shown.ticket != what.ticket) {
     throw violation{5, "client " + std::to_string(c.number) + " lost its place in line for lock " +
