@@ -35,7 +35,7 @@ struct quorum_config {
 
   /// True: a fencing token is greater than every earlier one even if servers fail while clocks differ. It costs a
   /// second round trip on a few grants in a thousand. False: that holds only while the servers' clocks differ by less
-  /// than `vote_claim`.
+  /// than `min_validity`.
   bool strict_fence = true;
 
   /// A server has no vote until this time, and a second, after its start. Set it to the longest lease of any client:

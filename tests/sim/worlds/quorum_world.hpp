@@ -281,8 +281,9 @@ class quorum_world {
   struct watch {
     std::vector<struct quorum_hold*> active, waiting;
     std::vector<release_watch> releases;
-    int tries = 0;  // not answered
-    std::int64_t highest = 0;
+    int tries = 0;             // not answered
+    std::int64_t highest = 0;  // fence
+    nanos highest_at = 0;
     nanos free_since = 0;
     // When each of those that ask or hold last did anything, and when any other did.
     std::uint64_t last_to_stir = 0;
