@@ -72,6 +72,20 @@ TEST_F(ConnectionFsmCluster, SubscribesInTheSameWriteBeforeTheFirstRequestInASlo
   EXPECT_EQ(sent(), texts{"EVALSHA"}) << "it hears there already";
 }
 
+TEST_F(ConnectionFsmCluster, OnlyWhatIsOfOneSlotIsOneScript) {
+  until_up();
+  std::string neighbour;  // in the slot of L
+  for (int n = 0; neighbour.empty() || slot(neighbour) != slot("L"); ++n) neighbour = std::to_string(n);
+  for (std::string const& name : {std::string{"L"}, std::string{"M"}, neighbour}) ask(name);
+  (void)sent();
+  ask("L");
+  ask("M");
+  EXPECT_EQ(sent(), (texts{"EVALSHA", "EVALSHA"}));
+  ask("L");
+  ask(neighbour);
+  EXPECT_EQ(sent(), texts{"EVALSHA"});
+}
+
 TEST_F(ConnectionFsmCluster, TheAnswerToItsOwnSubscriptionIsNotTheProtocols) {
   until_up();
   ask("L");

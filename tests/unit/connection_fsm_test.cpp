@@ -167,6 +167,8 @@ TEST(ConnectionFsm, LooksUpItsNameAgainWhileItIsConnectedAndGoesWhereItPointsTo)
   EXPECT_EQ(m.due(), "sleep(10000) resolve");
   m.fsm.life().resolved({{}, true, "no answer"}, m.now);
   EXPECT_EQ(m.todo(), nothing) << "without an answer all stays as it is";
+  m.fsm.life().resolved({{"2.2.2.2:6379"}, false}, m.now);
+  EXPECT_EQ(m.todo(), nothing) << "and with a part of it: the present address may be in the rest";
   m.now += 10s;
   EXPECT_EQ(m.due(), "sleep(10000) resolve");
   EXPECT_EQ(m.resolved(texts{"2.2.2.2:6379"}), "log close sleep(0)");

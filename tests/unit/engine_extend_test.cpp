@@ -106,6 +106,23 @@ TEST_F(EngineExtend, RenewsPastMaxHold) {
   EXPECT_TRUE(sent().empty()) << "the watchdog stays stopped";
 }
 
+TEST_F(EngineExtend, LeavesMaxHoldToTheWatchdogAsItWas) {
+  settings.keep_alive = 0s;
+  start_connected();
+  caller& a = holding("a", "L", {.lease = 3s, .max_hold = 60s});
+  auto const renew_until = [&](time_point end) {
+    while (now < end && received().empty()) {
+      advance(100ms);
+      if (sent() == texts{"renew L 1"}) renewed({1});
+    }
+  };
+  renew_until(begin + 59s);
+  extend(a, 6s);  // the watchdog has a command time-out for this, which is longer than what is left of max_hold
+  renew_until(begin + 60s);
+  advance(5s);
+  EXPECT_EQ(sent(), texts{}) << "it was asked for one renewal, not for a longer max_hold";
+}
+
 TEST_F(EngineExtend, WaitsForARenewalThatWasWrittenAfterIt) {
   start_connected();
   caller& a = holding("a");

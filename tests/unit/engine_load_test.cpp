@@ -171,6 +171,18 @@ TEST_F(EngineLoad, AReleaseGoesBeforeTheNextAcquire) {  // it lets others in
   EXPECT_TRUE(next[1].starts_with("acquire A ")) << next[1];
 }
 
+TEST_F(EngineLoad, WhatIsQueuedBehindOthersOfThisClientIsNotTakenForSilence) {  // of the server: that one answers
+  start_connected();
+  ask("a", "A");
+  ask("b", "B");
+  advance(900ms);
+  queue(30'000);
+  advance(50ms);
+  EXPECT_EQ(to_text(remote->too_late(place_of("B"), now)), "timed_out");
+  advance(900ms);
+  EXPECT_EQ(to_text(remote->too_late(place_of("B"), now)), "unreachable") << "now it has answered nothing for long";
+}
+
 TEST_F(EngineLoad, AReleaseThatWaitsForRoomIsNotLate) {  // P11: the server answers
   settings.command_timeout = 1s;
   start_connected();

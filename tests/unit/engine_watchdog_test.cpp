@@ -221,6 +221,18 @@ TEST_F(EngineWatchdog, AsksAgainSoonWhenARenewalFailed) {
   }
 }
 
+TEST_F(EngineWatchdog, WhatARenewalWasRefusedWithIsForgottenWhenOneSucceeds) {
+  settings.keep_alive = 0s;
+  start_connected();
+  holding("a");
+  next_sent(30s);
+  answer(fault::refused, "OOM");
+  EXPECT_EQ(remote->why_not_renewed(place_of("L"), now), "OOM");
+  next_sent(2s);
+  renewed({1});
+  EXPECT_EQ(remote->why_not_renewed(place_of("L"), now), "") << "it is not why the hold is lost later";
+}
+
 // A server refuses a script as a whole if one of its keys is denied to the user, or locked by another session.
 TEST_F(EngineWatchdog, OneKeyThatIsRefusedCostsOneHold) {
   settings.keep_alive = 0s;

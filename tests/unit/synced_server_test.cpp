@@ -103,6 +103,7 @@ class SyncedServer : public testing::Test, public acquisition_events, public log
   void on_lost(acquisition& a, error_code why) override {
     events.push_back(static_cast<caller&>(a).label + " lost: " + to_text(why));
   }
+  void on_requested(acquisition& a) override { events.push_back(static_cast<caller&>(a).label + " requested"); }
   void on_released(acquisition& a, bool was_held, error_code) override {
     events.push_back(static_cast<caller&>(a).label + (was_held ? " released" : " was not held"));
   }
@@ -197,6 +198,16 @@ TEST_F(SyncedServer, WhatIsGrantedWhileAWaitBlocksGoesWithTheNextBatch) {
   EXPECT_EQ(second.take(), (texts{"renew B 2 C 3", "mark", "wait 2 1000"}));
   acknowledge(2, 2);
   EXPECT_EQ(received(), (texts{"b granted", "c granted"}));
+}
+
+TEST_F(SyncedServer, ARequestToLetGoThatComesBeforeTheReplicasHaveItIsToldWithTheGrant) {
+  connect();
+  ask("a");
+  grant();
+  both->first().receiver().pushed(request_to_let_go{"L", 1}, now);
+  EXPECT_EQ(received(), texts{}) << "nobody holds it yet";
+  acknowledge(2);
+  EXPECT_EQ(received(), (texts{"a granted", "a requested"}));
 }
 
 TEST_F(SyncedServer, WithTooFewItIsAskedOnceMoreAndThenGivenBackAndAskedForAgain) {

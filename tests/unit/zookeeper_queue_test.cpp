@@ -476,6 +476,21 @@ TEST_F(ZookeeperQueue, AGrantWaitsForAProofWhenTheDeadlineIsNear) {
 
 // ---- connections and sessions
 
+TEST_F(ZookeeperQueue, ATurnThatWasNotProvedBeforeTheConnectionEndedIsLookedForOnTheNext) {
+  be_open();
+  stand("a", {"x.1-0000000003"}, "me.2-0000000004");
+  advance(1s);
+  now += 11s;
+  happened(event::deleted, "/conch/a/x.1-0000000003");
+  lose_connection();
+  advance(1us);
+  take_told();
+  take_sent();
+  open(7, false);  // an operator has removed its node meanwhile
+  EXPECT_EQ(take_told(), texts{}) << "nothing is granted that the servers have not shown";
+  EXPECT_EQ(take_sent().back(), "list /conch/a");
+}
+
 TEST_F(ZookeeperQueue, AfterAReconnectItLooksWhereItStands) {
   be_open();
   stand("a", {"x.1-0000000003"}, "me.2-0000000004");

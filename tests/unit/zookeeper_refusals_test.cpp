@@ -195,6 +195,32 @@ TEST_F(ZookeeperRefusals, WhatTheServerCannotDoForLongIsAnErrorThatSaysSo) {
   EXPECT_TRUE(line->connected());
 }
 
+TEST_F(ZookeeperRefusals, WhatTheServerCouldNotDoOnceDoesNotShortenItsTimeToDoWhatIsAskedLater) {
+  be_open_and_hold();
+  line->ask(at("later"), true, 12s, now);
+  made("/conch/later/me.3-0000000004", ++zxid);
+  error(status::throttled);  // the list
+  take_sent();
+  advance(settings.reconnect_max);
+  ASSERT_EQ(take_sent(), texts{"list /conch/later"});
+  listed({"x.1-0000000003", "me.3-0000000004"});
+  ASSERT_EQ(take_told(), texts{"queued later"});
+  ok();  // the watch
+  take_sent();
+  for (time_point const until = now + settings.offline_timeout + 1s; now < until; advance(10ms)) {
+    for (std::string const& one : take_sent()) one == "ping" ? answer_ping() : ok();
+  }
+  lose_connection();
+  advance(1us);
+  take_sent();
+  open(7, false);
+  while (take_sent().back() != "list /conch/later") listed({"me.2-0000000000"});
+  error(status::throttled);
+  EXPECT_FALSE(reason) << reason.message();
+  advance(settings.reconnect_max);
+  EXPECT_EQ(take_sent().back(), "list /conch/later");
+}
+
 TEST_F(ZookeeperRefusals, AReleaseThatTheServerCannotDoNowIsRepeatedUntilItIsDone) {
   be_open_and_hold();
   engine::receipt r;

@@ -389,6 +389,27 @@ TEST_F(ZookeeperSession, ItsEndIsTheLossOfAllHolds) {
   EXPECT_EQ(take_sent(), texts{"greet 0 seen 0 for 12000"}) << "a server that gives a new session has all before it";
 }
 
+TEST_F(ZookeeperSession, WhatItHasSeenOfServersThatAreGoneItDoesNotDemandOfTheNext) {
+  hold();
+  line->ask(at("b"), true, 12s, now);
+  made("/conch/b/me.2-0000000000", 500);
+  listed({"me.2-0000000000"});
+  lose_connection();
+  advance(1us);
+  connected();
+  line->receiver().greeted({0, 0, ""}, now);
+  zxid = 3;  // those that answer from now on were built anew
+  line->ask(at("c"), true, 12s, now);
+  advance(1ms);
+  open(8);
+  take_sent();
+  lose_connection();
+  for (int n = 0; n < 1000 && sent != texts{"connect"}; ++n) advance(1ms);
+  take_sent();
+  connected();
+  EXPECT_EQ(take_sent(), texts{"greet 8 seen " + std::to_string(zxid) + " for 12000"});
+}
+
 // Servers that were built anew have fewer transactions than this client has seen, and close each connection of it.
 TEST_F(ZookeeperSession, AsksServersThatAreBehindForItsSessionOnceItHasNothingToLose) {
   settings.reconnect_min = settings.reconnect_max = 50ms;
