@@ -1,5 +1,4 @@
-// For each fault of src/quorum that no judge of the simulator shows: the unit test that notices it. Without a fault all
-// of them pass.
+// For each fault that no judge of the simulator shows: the unit test that notices it. Without a fault all of them pass.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -63,6 +62,44 @@ constexpr noticed_fault all[] = {
      "QuorumDetails.P6NothingIsSettledWhileAMajorityThatIsAwayHasTheLockStill"},
     {engine_mutant::own_server_not_asked, "a name that has moved to a server of its own is not asked",
      "QuorumDoubles.ANameThatMovesToAServerOfItsOwnIsAskedByThoseWhoWaitAlready"},
+    {engine_mutant::told_in_line_for_ever, "an observer sees only the first wait of a lock being queued",
+     "QuorumDetails.AnAcquireTakesTheSameCourseWhateverTheOneBeforeItHasMet"},
+    {engine_mutant::refusal_outlives_connection, "a server that has refused once counts as one that refuses",
+     "QuorumDetails.WhatAServerHasSaidBeforeItsPresentConnectionDoesNotCount"},
+    {engine_mutant::half_may_refuse, "of an even number of servers half may refuse, and waits go on",
+     "QuorumDetails.P4AWaitEndsWhenSoManyServersRefuseTheClientThatTooFewAreLeft"},
+    {engine_mutant::any_trouble_is_the_reason, "a time-out names the error of one server, though the others had none",
+     "QuorumDetails.AWaitThatHasTimedOutNamesAnErrorOnlyWhereTooFewServersHaveNone"},
+    {engine_mutant::slowest_server_waited_for, "who has no time left waits for the slowest server",
+     "QuorumDetails.P4WhoseTimeIsOverWaitsForAsManyServersAsAreNeededAndForNoSlowerOne"},
+    {engine_mutant::release_waits_for_one_more, "a release waits for the answer of a server that is not needed",
+     "QuorumDetails.AReleaseWaitsForNoServerThatIsNotNeeded"},
+    {engine_mutant::settled_lock_stays, "a lock stays in memory if its last clean-up ends late",
+     "QuorumDetails.NothingIsKeptOfALockThatNobodyUsesAnyMore"},
+    {engine_mutant::progress_of_the_last_server, "a close takes only the answers of the last server for progress",
+     "QuorumDetails.WhatAnyServerAnswersIsProgress"},
+    {engine_mutant::connects_for_disconnects, "the statistics of a server show one number for another",
+     "QuorumDetails.TheStatisticsOfAServerAreItsOwn"},
+    {engine_mutant::failed_try_ends_its_followers, "a try that fails ends the wait that has joined it",
+     "QuorumDetails.ATryThatFailsAfterItsCallerHasGoneEndsNoWaitThatHasJoinedIt"},
+    {engine_mutant::extension_lifts_max_hold, "max_hold is over after an extension",
+     "EngineExtend.LeavesMaxHoldToTheWatchdogAsItWas"},
+    {engine_mutant::silence_from_the_request, "what is queued behind other requests is taken for silence",
+     "EngineLoad.WhatIsQueuedBehindOthersOfThisClientIsNotTakenForSilence"},
+    {engine_mutant::refusal_outlives_renewal, "a loss names what an earlier renewal was refused with",
+     "EngineWatchdog.WhatARenewalWasRefusedWithIsForgottenWhenOneSucceeds"},
+    {engine_mutant::request_before_the_grant_dropped, "a request to let go is dropped before replicas have the hold",
+     "SyncedServer.ARequestToLetGoThatComesBeforeTheReplicasHaveItIsToldWithTheGrant"},
+    {engine_mutant::last_seen_of_old_servers, "servers that were built anew must know what those before them knew",
+     "ZookeeperSession.WhatItHasSeenOfServersThatAreGoneItDoesNotDemandOfTheNext"},
+    {engine_mutant::refused_since_ever, "a refusal of long ago shortens the time of the next one",
+     "ZookeeperRefusals.WhatTheServerCouldNotDoOnceDoesNotShortenItsTimeToDoWhatIsAskedLater"},
+    {engine_mutant::turn_outlives_connection, "a turn that was not proved counts on the next connection",
+     "ZookeeperQueue.ATurnThatWasNotProvedBeforeTheConnectionEndedIsLookedForOnTheNext"},
+    {engine_mutant::part_of_a_look_up_moves, "a part of a name's addresses ends the connection to another of them",
+     "ConnectionFsm.LooksUpItsNameAgainWhileItIsConnectedAndGoesWhereItPointsTo"},
+    {engine_mutant::slots_gathered_together, "commands of several slots are one script",
+     "ConnectionFsmCluster.OnlyWhatIsOfOneSlotIsOneScript"},
 };
 
 /// In a process of its own: a fault may end it.
