@@ -51,7 +51,7 @@ void schedule::collect(moment const& m) {
 
 std::uint64_t schedule::state(moment const& m) const {
   std::uint64_t all = mixed(static_cast<std::uint64_t>(m.now), m.servers());
-  for (std::size_t i = 1; i < histories_.size(); ++i) all = mixed(all, histories_[i]);
+  for (std::size_t i = most_explored_servers; i < histories_.size(); ++i) all = mixed(all, histories_[i]);
   std::uint64_t under_way = 0;
   for (auto first = waiting_.begin(); first != waiting_.end(); ++first) {
     std::uint64_t place = 0;  // in its stream; between streams there is no order

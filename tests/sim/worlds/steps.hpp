@@ -25,10 +25,12 @@ namespace conch::sim {
 /// The processes that a step may touch, a bit each. Two steps that have none in common may change places.
 using footprint = std::uint32_t;
 
-constexpr footprint of_servers = 1;
-constexpr footprint of_faults = 2;  // what is left of them
+constexpr int most_explored_servers = 7;
+constexpr footprint of_server(int number) { return footprint{1} << number; }
+constexpr footprint of_servers = of_server(most_explored_servers) - 1;             // all of them
+constexpr footprint of_faults = of_server(most_explored_servers);                  // what is left of them
+constexpr footprint of_client(int number) { return of_faults << (number + 1); }
 constexpr footprint of_all = ~footprint{0};
-constexpr footprint of_client(int number) { return footprint{4} << number; }
 
 class steps {
  public:

@@ -7,11 +7,11 @@
 #include "sim/judges/observer.hpp"
 #include "sim/model/redis_model.hpp"
 #include "sim/worlds/event_queue.hpp"
+#include "sim/worlds/explorable.hpp"
 #include "sim/worlds/keys_of_lock.hpp"
 #include "sim/worlds/plan.hpp"
 #include "sim/worlds/random.hpp"
 #include "sim/worlds/sim_sentinels.hpp"
-#include "sim/worlds/steps.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -99,7 +99,7 @@ class trace {
   std::vector<std::string> lines;
 };
 
-class world {
+class world final : private explorable {
  public:
   world(plan const& p, bool traced, steps* order = nullptr);
   ~world();
@@ -201,10 +201,16 @@ class world {
   // world_explored.cpp
   void explore();
   void stop_exploring();
-  std::vector<steps::fault> possible_faults();
+  // explorable
+  nanos time() const override { return now_; }
+  nanos next_timer() const override;
+  void pass_until(nanos until) override;
+  bool is_over(bool waiting) const override;
+  std::vector<steps::fault> possible_faults() override;
+  footprint paused() const override;
+  std::uint64_t digest_of_servers() const override;
+  void say_explored(std::string_view words) override { say(std::string{words}); }
   bool is_possible(fault_plan const& f) const;
-  std::uint64_t digest_of_servers() const;
-  footprint paused() const;
   void strike(fault_plan f);
   void deliver_later(link_ptr const& l, bool up, std::string bytes, bool end);
   void by(nanos latest, link const& l, bool up, footprint touched, std::function<void()> what);
@@ -297,7 +303,6 @@ class world {
   void set_clock();
   bool all_done() const;
   void nobody_waits_for_ever() const;
-  void pass_until(nanos until);
   void settle_and_judge();
   void admin(std::initializer_list<std::string_view> argv);
 

@@ -21,22 +21,18 @@ void world::explore() {
   // apply() keeps references
   plan_.faults.reserve(plan_.possible.size() * 4);
   order_ = explores_;
-  for (;;) {
-    pass_until(now_);
-    nobody_waits_for_ever();
-    // What is still under way then is left to the order of its time: it can only be the end of a connection, or its
-    // beginning.
-    auto const is_through = [](auto const& c) { return !c->alive() || (c->finished() && c->owed() == 0); };
-    if (order_->empty() ? all_done() : std::all_of(clients_.begin(), clients_.end(), is_through)) break;
-    nanos const next = events_.empty() ? steps::never : events_.next();
-    auto const let_time_pass = [this, next] {
-      pass_until(next);
-      say("time has passed");
-    };
-    auto const faults = possible_faults();
-    if (!order_->take_one({now_, next, let_time_pass, faults, paused(), [this] { return digest_of_servers(); }})) break;
-  }
+  take_steps(*this, *order_);
   stop_exploring();
+}
+
+nanos world::next_timer() const { return events_.empty() ? steps::never : events_.next(); }
+
+/// What is still under way then is left to the order of its time: it can only be the end of a connection, or its
+/// beginning.
+bool world::is_over(bool waiting) const {
+  nobody_waits_for_ever();
+  auto const is_through = [](auto const& c) { return !c->alive() || (c->finished() && c->owed() == 0); };
+  return waiting ? std::all_of(clients_.begin(), clients_.end(), is_through) : all_done();
 }
 
 /// From here on what happens first was sent first.
