@@ -86,7 +86,7 @@ void quorum_world::waited_too_long(quorum_hold const& h) {
     throw violation{10, words_of(h) + " got the free lock, which nobody else asked for, after " +
                             std::to_string((now_ - h.asked_at) / microsecond) + " us"};
   }
-  if (calm || steps || !w.active.empty()) return;
+  if (calm || steps_of_clocks || !w.active.empty()) return;
   nanos first = h.asked_at;
   for (quorum_hold const* one : w.waiting) first = std::min(first, one->asked_at);
   nanos const idle = now_ - std::max({w.free_since, first, trouble_until_});
@@ -103,7 +103,7 @@ void quorum_world::mended(quorum_hold const& h) {
   quorum_client const& c = *h.client;
   nanos const since = std::max(h.granted_at, trouble_until_);
   bool const alone = locks_[static_cast<std::size_t>(h.name)].active.size() == 1 && !h.superseded;
-  if (!h.full || steps || !alone || now_ - since < lease) return;
+  if (!h.full || steps_of_clocks || !alone || now_ - since < lease) return;
   for (std::size_t i = 0; i < servers_.size(); ++i) {
     if (!well(c, static_cast<int>(i), since) || !may_vote(c, static_cast<int>(i), since)) continue;
     patrol(static_cast<int>(i));

@@ -1,6 +1,7 @@
 // One number for all that a server knows, to compare states. Times of day are in it where something depends on them.
 #include "sim/digest.hpp"
 #include "sim/model/redis_model_impl.hpp"
+#include "sim/model/runs.hpp"
 
 #include <type_traits>
 
@@ -47,6 +48,28 @@ void add(digest& d, redis::connection const& c) {
   d.add(static_cast<std::uint64_t>(c.asking));
 }
 
+void add(digest& d, std::map<int, redis_model::node> const& slots) {
+  for (auto const& [slot, where] : slots) {
+    d.add(static_cast<std::uint64_t>(slot));
+    d.add(where.id);
+  }
+  d.add(slots.size());
+}
+
+/// What this node of a Cluster knows of the others.
+void add(digest& d, redis_model::cluster const& c) {
+  add(d, c.migrating);
+  add(d, c.importing);
+  d.add(c.down ? 1 : 0);
+  std::span<std::int16_t const> const all{c.owners};
+  for (std::size_t first = 0; first < all.size();) {
+    std::size_t const size = run_of(all[first], all.subspan(first));
+    d.add(static_cast<std::uint64_t>(all[first]));
+    d.add(size);
+    first += size;
+  }
+}
+
 }  // namespace
 
 void redis_model::add_to(digest& d) const {
@@ -63,6 +86,7 @@ void redis_model::add_to(digest& d) const {
       for (auto const id : who) d.add(id);
     }
   }
+  if (s.in_cluster) add(d, *s.in_cluster);
   std::uint64_t scripts = 0;
   for (auto const& [sha1, script] : s.scripts) scripts += std::hash<std::string>{}(sha1);
   for (std::uint64_t const n : {scripts, s.run, s.next_id, static_cast<std::uint64_t>(s.offset),

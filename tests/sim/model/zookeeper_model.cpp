@@ -560,7 +560,7 @@ reply zookeeper_model::read(connection_id id, zookeeper::request const& what) {
     }
     // In no order.
     zookeeper::children all{{n->children.begin(), n->children.end()}};
-    for (std::size_t i = all.names.size(); i > 1; --i)
+    for (std::size_t i = settings_.lists_in_order ? 0 : all.names.size(); i > 1; --i)
       std::swap(all.names[i - 1], all.names[static_cast<std::size_t>(random_.below(static_cast<std::int64_t>(i)))]);
     r.content = std::move(all);
   }

@@ -19,6 +19,8 @@
 
 namespace conch::sim {
 
+class digest;
+
 class zookeeper_model {
  public:
   using connection_id = std::uint64_t;
@@ -34,6 +36,7 @@ class zookeeper_model {
     nanos check_containers = 60 * second;
     std::int64_t epoch_ms = 1'700'000'000'000;  // what their clocks show when it begins
     std::int32_t first_sequence = 0;            // of every container
+    bool lists_in_order = false;                // of names; else in no order
     std::uint64_t seed = 1;
   };
 
@@ -91,6 +94,8 @@ class zookeeper_model {
   // What a majority has.
   zookeeper_tree const& truth() const { return servers_[latest_].tree; }
   std::size_t watches(std::size_t server) const;
+  /// All that the servers know, if nothing is under way between them, and lists are in order.
+  void add_to(digest& d) const;
   nanos min_timeout() const {
     return settings_.shortest_session != 0 ? settings_.shortest_session : 2 * settings_.tick;
   }

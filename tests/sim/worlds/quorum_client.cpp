@@ -34,6 +34,7 @@ quorum_client::quorum_client(quorum_world& w, int n)
   coroutines_.resize(static_cast<std::size_t>(r.between(1, 3)));
   shown_.resize(static_cast<std::size_t>(w.names));
   for (coroutine& one : coroutines_) one.left = static_cast<int>(r.between(2, 12));
+  if (w.small_ != nullptr) follow(w.small_->clients[static_cast<std::size_t>(number)]);
 }
 
 quorum_client::~quorum_client() {
@@ -76,7 +77,9 @@ void quorum_client::start() {
   }
   cohort->use(*owner);
   for (auto const& one : ways_) one->want_connection();
-  for (std::size_t i = 0; i < coroutines_.size(); ++i) think(static_cast<int>(i));
+  for (std::size_t i = 0; i < coroutines_.size(); ++i) {
+    if (coroutines_[i].left != 0) think(static_cast<int>(i));
+  }
 }
 
 void quorum_client::die(bool silently) {
@@ -124,7 +127,7 @@ void quorum_client::pause(nanos length) {
       what(local());
       finish_input();
     }
-    input([this](time_point now) { cohort->tick(now); });
+    look_at_timers();
   });
 }
 
@@ -301,17 +304,28 @@ void quorum_client::on_extended(engine::acquisition& a, bool is_held, error_code
 
 void quorum_client::later(int which, nanos delay, void (quorum_client::*what)(int, time_point)) {
   auto const round = coroutines_[static_cast<std::size_t>(which)].round;
-  world.after(delay, [this, which, round, what, mine = process] {
+  auto then = [this, which, round, what, mine = process] {
     if (!alive || process != mine) return;
     input([this, which, round, what](time_point now) {
       if (coroutines_[static_cast<std::size_t>(which)].round == round) (this->*what)(which, now);
     });
-  });
+  };
+  // Where every order is tried, the user takes no time, but any, unless the plan says how long.
+  if (world.order_ == nullptr || delay >= millisecond) {
+    world.after(delay, then);
+    return;
+  }
+  world.order_->add({stream_of_user(), of_client(number), world.now() + world.jitter, 0, then,
+                     [this, which, round] { return coroutines_[static_cast<std::size_t>(which)].round != round; }});
 }
 
 void quorum_client::think(int which) {
   random_source& r = world.random();
   coroutines_[static_cast<std::size_t>(which)].busy = true;
+  if (operation const* const o = planned(which)) {
+    later(which, o->think, &quorum_client::ask);
+    return;
+  }
   nanos delay = r.chance(50) ? r.between(0, 300) * microsecond : r.between(0, 100) * millisecond;
   // All at the same time, for votes that are split.
   constexpr nanos beat = 60 * millisecond;
@@ -321,41 +335,60 @@ void quorum_client::think(int which) {
 }
 
 void quorum_client::ask(int which, time_point now) {
-  random_source& r = world.random();
   coroutine& me = coroutines_[static_cast<std::size_t>(which)];
+  operation const* const o = planned(which);
   me.hold = std::make_unique<quorum_hold>();
   quorum_hold& h = *me.hold;
   h.client = this;
   h.coroutine = which;
-  h.name = static_cast<int>(r.below(world.names));
   h.asked_at = world.now();
   h.waiting = true;
-  h.lease = leases.chance(20) ? some_lease() : std::chrono::duration_cast<std::chrono::milliseconds>(settings.lease);
-  h.least_lease = h.lease;
   h.serial = world.new_serial();
-  h.once = r.chance(10);
-  if (!h.once && r.chance(15)) h.until = now + duration{r.between(0, 200) * millisecond};
+  if (o != nullptr) take_over(*o, h, now);
+  else draw(h, now);
+  h.least_lease = h.lease;
   world.asks(h);
   world.stirs(h);
   world.present(h);
-  if (r.chance(10)) {
-    nanos const first = r.between(0, 50) * millisecond;
-    cancel_after(first, which);
-    // Impatient: once more, and perhaps by another kind, while the first is under way.
-    if (r.chance(40)) cancel_after(first + r.between(0, 8 * world.latency), which);
-  }
+  if (o == nullptr) draw_cancellations(which);
+  else if (o->cancel != operation::cancels::never) cancel_after(o->cancel_after, which, engine::cancel_type::total);
   if (slow_at_next >= 0) world.ask_slowly(*this, std::exchange(slow_at_next, -1));
   cohort->acquire(h, name_of(h.name), now);
 }
 
-void quorum_client::cancel_after(nanos delay, int which) {
-  auto const type = static_cast<engine::cancel_type>(world.random().below(3));
-  world.after(delay, [this, which, round = coroutines_[static_cast<std::size_t>(which)].round, mine = process, type] {
+void quorum_client::draw(quorum_hold& h, time_point now) {
+  random_source& r = world.random();
+  h.name = static_cast<int>(r.below(world.names));
+  h.lease = leases.chance(20) ? some_lease() : std::chrono::duration_cast<std::chrono::milliseconds>(settings.lease);
+  h.once = r.chance(10);
+  if (!h.once && r.chance(15)) h.until = now + duration{r.between(0, 200) * millisecond};
+}
+
+void quorum_client::draw_cancellations(int which) {
+  random_source& r = world.random();
+  if (!r.chance(10)) return;
+  nanos const first = r.between(0, 50) * millisecond;
+  cancel_after(first, which, draw_cancel_type());
+  // Impatient: once more, and perhaps by another kind, while the first is under way.
+  if (!r.chance(40)) return;
+  nanos const again = first + r.between(0, 8 * world.latency);
+  cancel_after(again, which, draw_cancel_type());
+}
+
+engine::cancel_type quorum_client::draw_cancel_type() {
+  return static_cast<engine::cancel_type>(world.random().below(3));
+}
+
+void quorum_client::cancel_after(nanos delay, int which, engine::cancel_type type) {
+  auto const is_waiting = [this, which, round = coroutines_[static_cast<std::size_t>(which)].round] {
+    coroutine const& one = coroutines_[static_cast<std::size_t>(which)];
+    return one.round == round && one.hold != nullptr && !one.hold->active && one.hold->waiting;
+  };
+  auto const then = [this, which, is_waiting, mine = process, type] {
     if (!alive || process != mine) return;
-    input([this, which, round, type](time_point at) {
-      coroutine& one = coroutines_[static_cast<std::size_t>(which)];
-      if (one.round != round || one.hold == nullptr || one.hold->active || !one.hold->waiting) return;
-      quorum_hold& h = *one.hold;
+    input([this, which, is_waiting, type](time_point at) {
+      if (!is_waiting()) return;
+      quorum_hold& h = *coroutines_[static_cast<std::size_t>(which)].hold;
       // The strongest of several counts, and terminal ones end it at once.
       if (!h.cancelled || type == engine::cancel_type::terminal) {
         h.cancelled_at = world.now();
@@ -365,7 +398,13 @@ void quorum_client::cancel_after(nanos delay, int which) {
       world.say("client ", number, " cancels, type ", static_cast<int>(type));
       cohort->cancel(h, type, at);
     });
-  });
+  };
+  if (world.order_ == nullptr || delay >= millisecond) {
+    world.after(delay, then);
+    return;
+  }
+  world.order_->add({stream_of_user(), of_client(number), world.now() + world.jitter, 0, then,
+                     [is_waiting] { return !is_waiting(); }});
 }
 
 void quorum_client::hear(notice const& n) {
@@ -375,6 +414,10 @@ void quorum_client::hear(notice const& n) {
   random_source& r = world.random();
   if (n.what == notice::kind::acquired && n.granted) {
     ++me.round;
+    if (operation const* const o = planned(which)) {
+      later(which, o->hold, &quorum_client::leave);
+      return;
+    }
     nanos const inside = r.chance(60)   ? r.between(0, 5000) * microsecond
                          : r.chance(60) ? r.between(0, world.claim / 2)
                                         : r.between(0, 2 * world.lease);
@@ -386,7 +429,7 @@ void quorum_client::hear(notice const& n) {
       world.after(inside * r.between(50, 100) / 100, [this, name = h.name] { world.delete_by_hand(name); });
   } else if (n.what == notice::kind::lost) {
     ++me.round;
-    later(which, r.between(0, 2000) * microsecond, &quorum_client::leave);
+    later(which, planned(which) != nullptr ? 0 : r.between(0, 2000) * microsecond, &quorum_client::leave);
   } else {
     next(which);
   }

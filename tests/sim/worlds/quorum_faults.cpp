@@ -8,7 +8,7 @@ namespace conch::sim {
 void quorum_world::plan_faults() {
   for (std::int64_t n = random_.between(1, 8); n > 0; --n)
     after(random_.between(0, 3500) * millisecond, [this] { strike(); });
-  if (steps) {
+  if (steps_of_clocks) {
     for (std::int64_t n = random_.between(1, 5); n > 0; --n) {
       after(random_.between(0, 3500) * millisecond,
             [this] { step_clock(static_cast<int>(random_.below(servers_count))); });
@@ -266,7 +266,7 @@ void quorum_world::stop_server(int which, bool keep, nanos length) {
   for (auto const& l : links_) {
     if (l->server != which || !l->server_open) continue;
     l->server_open = false;
-    cut(l, random_.between(0, 50) * millisecond, 0);
+    cut(l, order_ != nullptr ? jitter : random_.between(0, 50) * millisecond, 0);
   }
   s.model.restart(keep);
   s.links.clear();

@@ -41,21 +41,13 @@ quorum_world::quorum_world(std::uint64_t with_seed, bool traced)
   bursts = r.chance(50);
   seldom = strict && !calm && !fresh_rule && r.chance(50);
   if (seldom) names = 1;
-  steps = !calm && r.chance(25);
+  steps_of_clocks = !calm && r.chance(25);
   foreign = !calm && strict && r.chance(25);
-  no_kill = !calm && !steps && r.chance(20);
+  no_kill = !calm && !steps_of_clocks && r.chance(20);
   for (int i = 0; i < servers_count; ++i) {
-    auto s = std::make_unique<server>();
-    s->offset_us = seldom ? (i == 0 ? r.between(3, 8) * 1'000'000 : r.between(-20'000, 20'000))
-                          : r.between(-farthest_us(), farthest_us());
-    s->ppm = r.between(-2500, 2500);
-    s->locks.resize(static_cast<std::size_t>(names));
-    s->started_us = clock_us(*s) - 3'600'000'000;
-    s->model.set_time_us(s->started_us);
-    s->model.restart(true);
-    s->model.set_number(static_cast<unsigned>(i));
-    if (no_kill) s->model.deny("client|kill");
-    servers_.push_back(std::move(s));
+    std::int64_t const offset = seldom ? (i == 0 ? r.between(3, 8) * 1'000'000 : r.between(-20'000, 20'000))
+                                       : r.between(-farthest_us(), farthest_us());
+    add_server(offset, r.between(-2500, 2500));
   }
   credentials = random_source{seed ^ 0xc4ed'0002}.chance(15);
   random_source p11{seed ^ 0x510'3e7};
@@ -63,8 +55,24 @@ quorum_world::quorum_world(std::uint64_t with_seed, bool traced)
     slow = true;
     calm = false;
   }
-  int const clients = static_cast<int>(seldom ? r.between(3, 6) : r.between(2, 5));
-  for (int i = 0; i < clients; ++i) clients_.push_back(std::make_unique<quorum_client>(*this, i));
+  add_clients(static_cast<int>(seldom ? r.between(3, 6) : r.between(2, 5)));
+}
+
+void quorum_world::add_server(std::int64_t offset_us, std::int64_t ppm) {
+  auto s = std::make_unique<server>();
+  s->offset_us = offset_us;
+  s->ppm = ppm;
+  s->locks.resize(static_cast<std::size_t>(names));
+  s->started_us = clock_us(*s) - 3'600'000'000;
+  s->model.set_time_us(s->started_us);
+  s->model.restart(true);
+  s->model.set_number(static_cast<unsigned>(servers_.size()));
+  if (no_kill) s->model.deny("client|kill");
+  servers_.push_back(std::move(s));
+}
+
+void quorum_world::add_clients(int count) {
+  for (int i = 0; i < count; ++i) clients_.push_back(std::make_unique<quorum_client>(*this, i));
   locks_.resize(static_cast<std::size_t>(names));
   for (int i = 0; i < names; ++i) {
     keys_.push_back(key_of(i));
@@ -88,15 +96,20 @@ bool quorum_world::pass_until(nanos until, F const& done) {
 
 void quorum_world::run() {
   for (auto const& c : clients_)
-    after(random_.between(0, 20) * millisecond, [&c] {
+    after(explores_ != nullptr ? 0 : random_.between(0, 20) * millisecond, [&c] {
       if (!c->alive) c->start();  // it may have died before, and come back
     });
-  if (!calm && !slow) plan_faults();
+  if (!calm && !slow && explores_ == nullptr) plan_faults();
   for (int i = 0; i < servers_count; ++i) patrols(i);
+  if (explores_ != nullptr) explore();
+  else (void)pass_until(4 * second, [] { return false; });
+  heal_and_settle();
+}
+
+void quorum_world::heal_and_settle() {
   auto const finished = [&] {
     return revivals_ == 0 && std::all_of(clients_.begin(), clients_.end(), [](auto const& c) { return c->finished(); });
   };
-  (void)pass_until(4 * second, [] { return false; });
   say("all faults are over");
   healing_ = true;
   for (auto const& s : servers_) s->stalled_until = s->says_until = s->slow_until = 0;
@@ -172,28 +185,47 @@ quorum_world::link_ptr quorum_world::connect(int client, int to) {
   l->client = client;
   l->server = to;
   l->process = c.process;
+  if (small_ != nullptr) l->number = number_of_dial(client, to);
   links_.push_back(l);
+  if (order_ != nullptr) {
+    connect_later(l);
+    return l;
+  }
   after(delay(), [this, l] {
-    server& s = *servers_[static_cast<std::size_t>(l->server)];
-    if (!s.up || s.stalled_until > now_ || !reachable(l->client, l->server)) {
+    if (!reach(l)) {
       after(random_.between(1, 30) * millisecond,
             [this, l] { clients_[static_cast<std::size_t>(l->client)]->lost_link(l, "no connection"); });
       return;
     }
-    set_clock(s);
-    l->id = s.model.connect("10.0." + std::to_string(l->client) + ".1:" + std::to_string(++ports_));
-    s.links[l->id] = l;
-    l->server_open = true;
     after(delay(), [this, l] {
-      quorum_client& to_whom = *clients_[static_cast<std::size_t>(l->client)];
-      if (!l->cut && to_whom.alive && to_whom.process == l->process) to_whom.accepted(l);
+      if (!l->cut && concerns_its_client(*l)) clients_[static_cast<std::size_t>(l->client)]->accepted(l);
     });
   });
   return l;
 }
 
+/// False: nobody is there.
+bool quorum_world::reach(link_ptr const& l) {
+  server& s = *servers_[static_cast<std::size_t>(l->server)];
+  if (!s.up || s.stalled_until > now_ || !reachable(l->client, l->server)) return false;
+  set_clock(s);
+  l->id = s.model.connect("10.0." + std::to_string(l->client) + ".1:" + std::to_string(++ports_));
+  s.links[l->id] = l;
+  l->server_open = true;
+  return true;
+}
+
+bool quorum_world::concerns_its_client(link const& l) const {
+  quorum_client const& c = *clients_[static_cast<std::size_t>(l.client)];
+  return c.alive && c.process == l.process;
+}
+
 void quorum_world::send(link_ptr const& l, std::string bytes) {
   if (l->cut || !l->client_open) return;
+  if (order_ != nullptr) {
+    deliver_later(l, true, bytes, [this, l, bytes] { arrive(l, bytes); });
+    return;
+  }
   l->last_up = std::max(now_ + delay(), l->last_up);
   note_sent(now_, bytes);
   after(l->last_up - now_, [this, l, bytes = std::move(bytes)] { arrive(l, bytes); });
@@ -318,37 +350,45 @@ void quorum_world::refuse_call(link_ptr const& l, std::span<std::string_view con
 
 void quorum_world::answer(link_ptr const& l, std::string bytes) {
   if (l->cut) return;
+  if (order_ != nullptr) {
+    if (!l->deaf) deliver_later(l, false, bytes, [this, l, bytes] { receive(l, bytes); });
+    return;
+  }
   note_sent(now_, bytes);
   server const& s = *servers_[static_cast<std::size_t>(l->server)];
   l->last_down = std::max(now_ + delay() + (s.slow_until > now_ ? s.slow_by : 0), l->last_down);
-  after(l->last_down - now_, [this, l, bytes = std::move(bytes)] {
-    quorum_client& c = *clients_[static_cast<std::size_t>(l->client)];
-    if (!l->cut && l->client_open && c.alive && c.process == l->process) c.receive(l, bytes);
-  });
+  after(l->last_down - now_, [this, l, bytes = std::move(bytes)] { receive(l, bytes); });
+}
+
+void quorum_world::receive(link_ptr const& l, std::string const& bytes) {
+  if (!l->cut && l->client_open && concerns_its_client(*l))
+    clients_[static_cast<std::size_t>(l->client)]->receive(l, bytes);
 }
 
 void quorum_world::hang_up(link_ptr const& l, bool silently) {
   if (!l->client_open) return;
   l->client_open = false;
+  if (order_ != nullptr) {
+    trouble(now_ + jitter);
+    deliver_later(l, true, {}, [this, l] { close_at_server(*l); });
+    return;
+  }
   nanos const noticed =
       silently ? random_.between(0, 2 * lease / millisecond) * millisecond : std::max(l->last_up - now_, delay());
   trouble(now_ + noticed);
-  after(noticed, [this, l] {
-    if (!l->server_open) return;
-    l->server_open = false;
-    servers_[static_cast<std::size_t>(l->server)]->model.disconnect(l->id);
-  });
+  after(noticed, [this, l] { close_at_server(*l); });
+}
+
+void quorum_world::close_at_server(link& l) {
+  if (!std::exchange(l.server_open, false)) return;
+  servers_[static_cast<std::size_t>(l.server)]->model.disconnect(l.id);
 }
 
 void quorum_world::cut(link_ptr const& l, nanos client_notices, nanos server_notices) {
   l->cut = true;
   trouble(now_ + std::max(client_notices, server_notices));
-  after(client_notices, [this, l] { clients_[static_cast<std::size_t>(l->client)]->lost_link(l, "cut"); });
-  after(server_notices, [this, l] {
-    if (!l->server_open) return;
-    l->server_open = false;
-    servers_[static_cast<std::size_t>(l->server)]->model.disconnect(l->id);
-  });
+  by(client_notices, l, false, [this, l] { clients_[static_cast<std::size_t>(l->client)]->lost_link(l, "cut"); });
+  by(server_notices, l, true, [this, l] { close_at_server(*l); });
 }
 
 /// Nothing comes back any more; what the client has sent stays in some buffer, and is carried out late unless a client
@@ -359,11 +399,7 @@ void quorum_world::half_cut(link_ptr const& l, nanos client_notices, nanos arriv
   l->last_down = now_ + 1000 * second;
   trouble(now_ + std::max(client_notices, arrives) + second / 2);
   after(client_notices, [this, l] { clients_[static_cast<std::size_t>(l->client)]->lost_link(l, "cut"); });
-  after(std::max(client_notices, arrives) + random_.between(0, 500) * millisecond, [this, l] {
-    if (!l->server_open) return;
-    l->server_open = false;
-    servers_[static_cast<std::size_t>(l->server)]->model.disconnect(l->id);
-  });
+  after(std::max(client_notices, arrives) + random_.between(0, 500) * millisecond, [this, l] { close_at_server(*l); });
 }
 
 quorum_outcome run_quorum(std::uint64_t seed, bool traced) {

@@ -9,6 +9,7 @@
 #include "sim/judges/observer.hpp"
 #include "sim/model/redis_model.hpp"
 #include "sim/worlds/event_queue.hpp"
+#include "sim/worlds/explorable.hpp"
 #include "sim/worlds/random.hpp"
 #include "sim/worlds/sim_connection.hpp"
 
@@ -37,7 +38,7 @@ quorum_outcome run_quorum(std::uint64_t seed, bool traced = false);
 
 class quorum_client;
 
-class quorum_world {
+class quorum_world final : private explorable {
  public:
   // A grant id; nothing is allocated for it.
   class id_text {
@@ -94,6 +95,7 @@ class quorum_world {
   struct link {
     int client, server;
     std::uint64_t process;
+    std::uint64_t number = 0;  // no other has it
     redis_model::connection_id id = 0;
     bool client_open = true, server_open = false, cut = false;
     bool deaf = false;             // nothing comes back any more
@@ -106,6 +108,8 @@ class quorum_world {
   using link_ptr = std::shared_ptr<link>;
 
   quorum_world(std::uint64_t with_seed, bool traced);
+  /// A small one, in which every order is tried. The plan outlives it.
+  quorum_world(plan const& small, int servers, bool traced, steps& order);
   ~quorum_world();
   void run();
 
@@ -155,7 +159,7 @@ class quorum_world {
   // been granted.
   bool seldom = false;
   // Clocks of servers may be set, within what fences allow; keys of others may be in the way of the lock.
-  bool steps = false, foreign = false;
+  bool steps_of_clocks = false, foreign = false;
   // Clients may not CLIENT KILL.
   bool no_kill = false;
   // They get their credentials from a provider, and others all the time.
@@ -177,7 +181,13 @@ class quorum_world {
   static void add(std::string& line, std::string_view text) { line += text; }
   static void add(std::string& line, std::integral auto n) { line += std::to_string(n); }
 
+  void add_server(std::int64_t offset_us, std::int64_t ppm);
+  void add_clients(int count);
+  void heal_and_settle();
   nanos delay();
+  bool reach(link_ptr const& l);
+  bool concerns_its_client(link const& l) const;
+  void receive(link_ptr const& l, std::string const& bytes);
   void arrive(link_ptr const& l, std::string const& bytes);
   void read(link_ptr const& l);
   void execute(link_ptr const& l, std::span<std::string_view const> argv);
@@ -218,6 +228,27 @@ class quorum_world {
   void delete_by_hand(int name);
   void by_hand(int which, std::initializer_list<std::string_view> words, int name);
 
+  // quorum_explored.cpp
+  void explore();
+  void stop_exploring();
+  nanos time() const override { return now_; }
+  nanos next_timer() const override;
+  void pass_until(nanos until) override;
+  bool is_over(bool waiting) const override;
+  std::vector<steps::fault> possible_faults() override;
+  footprint paused() const override;
+  std::uint64_t digest_of_servers() const override;
+  void say_explored(std::string_view words) override { say(words); }
+  bool is_possible(fault_plan const& f) const;
+  void strike(fault_plan const& f);
+  link_ptr link_for(fault_plan const& f) const;
+  std::uint64_t number_of_dial(int client, int to);
+  void connect_later(link_ptr const& l);
+  void deliver_later(link_ptr const& l, bool up, std::string_view content, std::function<void()> what);
+  void by(nanos within, link_ptr const& l, bool up, std::function<void()> what);
+  void close_at_server(link& l);
+  void deafen(link_ptr const& l);
+
   // quorum_judge.cpp: what each script has done to each lock
   struct step {
     int name = 0;
@@ -254,6 +285,10 @@ class quorum_world {
   template <class F>
   bool pass_until(nanos until, F const& done);
 
+  plan const* const small_ = nullptr;  // where every order is tried
+  steps* const explores_ = nullptr;    // from plan::explored_from on
+  steps* order_ = nullptr;             // now
+  std::vector<std::uint64_t> dials_;   // of each client to each server
   bool traced_;
   nanos now_ = 0;
   std::int64_t epoch_us_ = 1'700'000'000'000'000;
@@ -434,7 +469,8 @@ class quorum_client final : public engine::acquisition_events, public log_sink {
     bool granted = false;
   };
   struct coroutine {
-    int left = 0;  // operations
+    actor_plan const* todo = nullptr;  // where every order is tried; else all is drawn
+    int left = 0;                      // operations
     bool busy = false;
     std::uint64_t round = 0;
     std::unique_ptr<quorum_hold> hold;
@@ -450,8 +486,17 @@ class quorum_client final : public engine::acquisition_events, public log_sink {
   void rearm();
   void hear(notice const& n);
   void think(int which);
-  void cancel_after(nanos delay, int which);
+  void cancel_after(nanos delay, int which, engine::cancel_type type);
+  engine::cancel_type draw_cancel_type();
   void ask(int which, time_point now);
+  void draw(quorum_hold& h, time_point now);
+  void draw_cancellations(int which);
+  // quorum_explored.cpp
+  void follow(client_plan const& p);
+  operation const* planned(int which) const;
+  void take_over(operation const& o, quorum_hold& h, time_point now) const;
+  std::uint64_t stream_of_user();
+  void look_at_timers();
   void extend(int which, time_point now);
   void leave(int which, time_point now);
   void next(int which);
@@ -470,6 +515,7 @@ class quorum_client final : public engine::acquisition_events, public log_sink {
   std::vector<shown_ticket> shown_;
   // Questions that were answered with an error: how many, and since when; by server, client and ticket.
   std::map<std::pair<int, std::string>, std::pair<int, nanos>> refused_;
+  std::uint64_t steps_of_user_ = 0;
   bool in_release_ = false;
   std::uint64_t wake_version_ = 0;
   nanos wakes_at_ = never_;  // of this version

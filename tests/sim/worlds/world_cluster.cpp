@@ -16,6 +16,10 @@ namespace {
 
 constexpr int slots = redis_model::slot_count;
 
+// Streams of what happens to slots, where every order is tried.
+constexpr std::uint64_t keys_move = 0x5107'0000'0000, former_owner_learns = 0x5108'0000'0000,
+                        news_spread = 0x5109'0000'0000;
+
 /// The first digits, which go into the names of channels, differ.
 redis_model::node identity(std::size_t number) {
   char id[41];
@@ -113,6 +117,10 @@ void world::hears_news(std::size_t at) {
 /// Each of the others learns it within that time.
 void world::spread_news(nanos within) {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    if (order_ != nullptr) {
+      order_->add({news_spread + i, of_servers, now_ + plan_.jitter, 0, [this, i] { hears_news(i); }});
+      continue;
+    }
     after(random_.between(0, within), [this, i] { hears_news(i); });
   }
 }
@@ -189,6 +197,10 @@ void world::move_slot(fault_plan const& f) {
   } else {
     target.model.set_importing(slot, identity(master(from)));
     source.model.set_migrating(slot, identity(master(to)));
+    if (order_ != nullptr) {
+      order_->add({keys_move, of_servers, now_ + plan_.jitter, 0, [this, &f, slot] { end_move(f, slot); }});
+      return;
+    }
     constexpr int steps = 8;  // a lock has hardly more keys
     for (int i = 0; i < steps; ++i) after(random_.between(0, f.length), [this, slot] { move_key_of(slot); });
   }
@@ -206,7 +218,12 @@ bool world::move_key_of(int slot) {
     if (redis_model::slot_of(key.name) == slot) left.push_back(key.name);
   }
   if (left.empty()) return false;
-  std::string const& key = left[static_cast<std::size_t>(random_.below(std::ssize(left)))];
+  auto which = static_cast<std::size_t>(random_.below(std::ssize(left)));
+  if (order_ != nullptr) {  // by their names, forwards or backwards
+    std::sort(left.begin(), left.end());
+    which = (plan_.faults.back().variant & 1) == 0 ? 0 : left.size() - 1;
+  }
+  std::string const& key = left[which];
   say("the key " + key + " moves");
   nodes_[from].model.move_key(key, nodes_[to].model);
   replicate(from);
@@ -217,6 +234,9 @@ bool world::move_key_of(int slot) {
 /// SETSLOT NODE at the new owner, and later at the former one; the others learn of it by and by.
 void world::end_move(fault_plan const& f, int slot) {
   while (move_key_of(slot)) {
+    if (order_ == nullptr) continue;
+    order_->add({keys_move, of_servers, now_ + plan_.jitter, 0, [this, &f, slot] { end_move(f, slot); }});
+    return;  // where every order is tried, anything may happen between two keys
   }
   move& m = moves_.at(slot);
   m.decided = true;
@@ -226,13 +246,18 @@ void world::end_move(fault_plan const& f, int slot) {
   nodes_[master(m.to)].model.set_importing(slot, {});
   hears_news(master(m.to));
   bool const at_once = f.what == fault_plan::kind::move_at_once;
-  after(at_once ? 0 : f.length2, [this, slot] {
+  auto former_learns = [this, slot] {
     std::size_t const from = master(moves_.at(slot).from);
     nodes_[from].model.set_migrating(slot, {});
     observer_->slots_in_trouble(now_, now_);
     hears_news(from);
     moves_.erase(slot);
-  });
+  };
+  if (order_ != nullptr) {
+    order_->add({former_owner_learns, of_servers, now_ + plan_.jitter, 0, std::move(former_learns)});
+  } else {
+    after(at_once ? 0 : f.length2, std::move(former_learns));
+  }
   spread_news(std::max<nanos>(f.told, 0));
 }
 

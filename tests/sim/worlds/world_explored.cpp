@@ -54,6 +54,9 @@ std::uint64_t world::digest_of_servers() const {
     for (batch const& b : n.stream) d.add(b.number);
   }
   for (shard const& s : shards_) d.add(s.master);
+  for (auto const& [slot, m] : moves_) {
+    for (std::uint64_t const n : {static_cast<std::uint64_t>(slot), m.from, m.to, std::uint64_t{m.decided}}) d.add(n);
+  }
   for (std::size_t const address : addresses_) d.add(address);
   return d.value();
 }
@@ -90,6 +93,7 @@ bool world::is_possible(fault_plan const& f) const {
     case kind::server_restart:
     case kind::server_wiped:
     case kind::role_change: return !nodes_[master()].down;
+    case kind::move_slot: return moves_.empty();
     default: return true;
   }
 }

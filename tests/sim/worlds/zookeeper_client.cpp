@@ -48,6 +48,7 @@ zookeeper_client::zookeeper_client(zookeeper_world& w, int n) : world{w}, number
   auto const many = static_cast<std::size_t>(r.between(1, 3));
   coroutines_.resize(many + static_cast<std::size_t>(w.of_all_kinds ? r.between(0, 3) : 0));
   for (coroutine& one : coroutines_) one.left = static_cast<int>(r.between(2, 12));
+  if (w.small_ != nullptr) follow(w.small_->clients[static_cast<std::size_t>(number)]);
 }
 
 zookeeper_client::~zookeeper_client() {
@@ -72,7 +73,9 @@ void zookeeper_client::start() {
                                                *cohort, stats);
   cohort->use(*backend);
   world.say("client ", number, " starts as ", id);
-  for (std::size_t i = 0; i < coroutines_.size(); ++i) think(static_cast<int>(i));
+  for (std::size_t i = 0; i < coroutines_.size(); ++i) {
+    if (coroutines_[i].left != 0) think(static_cast<int>(i));
+  }
 }
 
 void zookeeper_client::take_apart() {
@@ -127,14 +130,14 @@ void zookeeper_client::pause(nanos length) {
   world.after(length, [this, mine = process] {
     if (!alive || process != mine) return;
     paused = false;
-    if (world.random().chance(50)) tick();
+    if (world.order_ == nullptr && world.random().chance(50)) tick();
     while (!inbox_.empty() && alive && !paused) {
       auto const what = std::move(inbox_.front());
       inbox_.pop_front();
       what(local());
       finish_input();
     }
-    tick();
+    look_at_timers();
   });
 }
 
@@ -294,17 +297,28 @@ void zookeeper_client::on_released(engine::acquisition& a, bool was_held, error_
 
 void zookeeper_client::later(int which, nanos delay, void (zookeeper_client::*what)(int, time_point)) {
   auto const round = coroutines_[static_cast<std::size_t>(which)].round;
-  world.after(delay, [this, which, round, what, mine = process] {
+  auto then = [this, which, round, what, mine = process] {
     if (!alive || process != mine) return;
     input([this, which, round, what](time_point now) {
       if (coroutines_[static_cast<std::size_t>(which)].round == round) (this->*what)(which, now);
     });
-  });
+  };
+  // Where every order is tried, the user takes no time, but any, unless the plan says how long.
+  if (world.order_ == nullptr || delay >= millisecond) {
+    world.after(delay, then);
+    return;
+  }
+  world.order_->add({stream_of_user(), of_client(number), world.now() + world.jitter, 0, then,
+                     [this, which, round] { return coroutines_[static_cast<std::size_t>(which)].round != round; }});
 }
 
 void zookeeper_client::think(int which) {
   random_source& r = world.random();
   coroutines_[static_cast<std::size_t>(which)].busy = true;
+  if (operation const* const o = planned(which)) {
+    later(which, o->think, &zookeeper_client::ask);
+    return;
+  }
   nanos const delay = r.chance(40)   ? r.between(0, 300) * microsecond
                       : r.chance(50) ? r.between(0, 100) * millisecond
                                      : r.between(0, world.lease / 2);
@@ -312,44 +326,70 @@ void zookeeper_client::think(int which) {
 }
 
 void zookeeper_client::ask(int which, time_point now) {
-  random_source& r = world.random();
   coroutine& me = coroutines_[static_cast<std::size_t>(which)];
+  operation const* const o = planned(which);
   ++me.round;
   me.hold = std::make_unique<zookeeper_hold>();
   zookeeper_hold& h = *me.hold;
   h.client = this;
   h.coroutine = which;
-  h.name = static_cast<int>(r.below(world.names));
-  if (world.of_all_kinds) h.permit = world.draw_permit(h.name, id);
   h.asked_at = world.now();
   h.waiting = true;
-  h.lease =
-      std::chrono::milliseconds{(r.chance(80) ? world.lease : r.between(world.lease / 2, world.lease)) / millisecond};
   h.serial = world.new_serial();
-  h.once = r.chance(12);
-  h.fixed = r.chance(3);
-  if (!h.once && r.chance(10)) h.until = now + duration{r.between(0, 200) * millisecond};
-  if (r.chance(12)) {
-    nanos const first = r.chance(50) ? r.between(0, 6 * world.latency) : r.between(0, 100) * millisecond;
-    cancel_after(first, which);
-    if (r.chance(40)) cancel_after(first + r.between(0, 8 * world.latency), which);
-  }
+  if (o != nullptr) take_over(*o, h, now);
+  else draw(h, now);
+  if (o == nullptr) draw_cancellations(which);
+  else if (o->cancel != operation::cancels::never) cancel_after(o->cancel_after, which, engine::cancel_type::total);
   world.asks(h);
   cohort->acquire(h, name_of(h.name), now);
 }
 
-void zookeeper_client::cancel_after(nanos delay, int which) {
-  auto const type = static_cast<engine::cancel_type>(world.random().below(3));
-  world.after(delay, [this, which, round = coroutines_[static_cast<std::size_t>(which)].round, mine = process, type] {
+void zookeeper_client::draw(zookeeper_hold& h, time_point now) {
+  random_source& r = world.random();
+  h.name = static_cast<int>(r.below(world.names));
+  if (world.of_all_kinds) h.permit = world.draw_permit(h.name, id);
+  h.lease =
+      std::chrono::milliseconds{(r.chance(80) ? world.lease : r.between(world.lease / 2, world.lease)) / millisecond};
+  h.once = r.chance(12);
+  h.fixed = r.chance(3);
+  if (!h.once && r.chance(10)) h.until = now + duration{r.between(0, 200) * millisecond};
+}
+
+void zookeeper_client::draw_cancellations(int which) {
+  random_source& r = world.random();
+  if (!r.chance(12)) return;
+  nanos const first = r.chance(50) ? r.between(0, 6 * world.latency) : r.between(0, 100) * millisecond;
+  cancel_after(first, which, draw_cancel_type());
+  if (!r.chance(40)) return;
+  nanos const again = first + r.between(0, 8 * world.latency);
+  cancel_after(again, which, draw_cancel_type());
+}
+
+engine::cancel_type zookeeper_client::draw_cancel_type() {
+  return static_cast<engine::cancel_type>(world.random().below(3));
+}
+
+void zookeeper_client::cancel_after(nanos delay, int which, engine::cancel_type type) {
+  auto const is_waiting = [this, which, round = coroutines_[static_cast<std::size_t>(which)].round] {
+    coroutine const& one = coroutines_[static_cast<std::size_t>(which)];
+    return one.round == round && one.hold != nullptr && one.hold->waiting;
+  };
+  auto const then = [this, which, is_waiting, mine = process, type] {
     if (!alive || process != mine) return;
-    input([this, which, round, type](time_point at) {
-      coroutine& one = coroutines_[static_cast<std::size_t>(which)];
-      if (one.round != round || one.hold == nullptr || !one.hold->waiting) return;
-      one.hold->cancelled = true;
+    input([this, which, is_waiting, type](time_point at) {
+      if (!is_waiting()) return;
+      zookeeper_hold& h = *coroutines_[static_cast<std::size_t>(which)].hold;
+      h.cancelled = true;
       world.say("client ", number, " cancels, type ", static_cast<int>(type));
-      cohort->cancel(*one.hold, type, at);
+      cohort->cancel(h, type, at);
     });
-  });
+  };
+  if (world.order_ == nullptr || delay >= millisecond) {
+    world.after(delay, then);
+    return;
+  }
+  world.order_->add({stream_of_user(), of_client(number), world.now() + world.jitter, 0, then,
+                     [is_waiting] { return !is_waiting(); }});
 }
 
 void zookeeper_client::hear(notice const& n) {
@@ -359,6 +399,10 @@ void zookeeper_client::hear(notice const& n) {
   random_source& r = world.random();
   if (n.what == notice::kind::acquired && n.granted) {
     ++me.round;
+    if (operation const* const o = planned(which)) {
+      later(which, o->hold, &zookeeper_client::leave);
+      return;
+    }
     nanos const inside = r.chance(60)   ? r.between(0, 5000) * microsecond
                          : r.chance(60) ? r.between(0, 200) * millisecond
                                         : r.between(0, 3 * world.lease);
@@ -371,7 +415,7 @@ void zookeeper_client::hear(notice const& n) {
     }
   } else if (n.what == notice::kind::lost) {
     ++me.round;
-    later(which, r.between(0, 2000) * microsecond, &zookeeper_client::leave);
+    later(which, planned(which) != nullptr ? 0 : r.between(0, 2000) * microsecond, &zookeeper_client::leave);
   } else {
     next(which);
   }

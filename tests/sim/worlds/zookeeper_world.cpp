@@ -10,10 +10,8 @@
 // The network, and what goes wrong; zookeeper_client.cpp has the processes, and judges/zookeeper_judge.cpp the judge.
 namespace conch::sim {
 
-namespace {
-
 /// As it would be on the wire. What numbers the requests of a connection is not simulated.
-std::string as_bytes(zookeeper_world::message const& m) {
+std::string zookeeper_world::as_bytes(message const& m) {
   std::string bytes;
   if (auto const* const greeting = std::get_if<zookeeper::connect_request>(&m)) {
     zookeeper::append(bytes, *greeting);
@@ -22,8 +20,6 @@ std::string as_bytes(zookeeper_world::message const& m) {
   }
   return bytes;
 }
-
-}  // namespace
 
 zookeeper_world::zookeeper_world(std::uint64_t with_seed, zookeeper_locks locks, bool traced)
     : seed{with_seed},
@@ -84,14 +80,15 @@ bool zookeeper_world::pass_until(nanos until, F const& done) {
 
 void zookeeper_world::run() {
   for (auto const& c : clients_) {
-    after(random_.between(0, 20) * millisecond, [&c] {
+    after(explores_ != nullptr ? 0 : random_.between(0, 20) * millisecond, [&c] {
       if (!c->alive && c->process == 0) c->start();
     });
   }
   nanos const length = 6 * lease + 2 * second;
-  if (!calm) plan_faults();
+  if (!calm && explores_ == nullptr) plan_faults();
   auto const never = [] { return false; };
-  (void)pass_until(length, never);
+  if (explores_ != nullptr) explore();
+  else (void)pass_until(length, never);
   say("all faults are over");
   healing_ = true;
   healed_at_ = now_;
@@ -152,15 +149,17 @@ zookeeper_world::line_ptr zookeeper_world::connect(int client, std::size_t to) {
   l->client = client;
   l->process = c.process;
   l->server = to;
+  l->number = static_cast<std::uint64_t>(client) << 32 | ++c.dials_;
+  if (order_ != nullptr) {
+    connect_later(l);
+    return l;
+  }
   if (slow_answers && random_.chance(50)) l->slow_by = random_.between(0, lease / 4);
   after(delay(), [this, l, &c] {
-    if (!model_->is_up(l->server) || (c.only_until > now_ && c.only_server != l->server)) {
+    if (!reach(l)) {
       after(delay(), [&c, l] { c.lost_line(l); });
       return;
     }
-    l->id = model_->connect(l->server);
-    l->server_open = true;
-    by_id_[l->id] = l;
     after(delay(), [&c, l] {
       if (!l->cut && c.alive && c.process == l->process) c.accepted(l);
     });
@@ -168,8 +167,24 @@ zookeeper_world::line_ptr zookeeper_world::connect(int client, std::size_t to) {
   return l;
 }
 
+/// False: nobody is there.
+bool zookeeper_world::reach(line_ptr const& l) {
+  zookeeper_client const& c = *clients_[static_cast<std::size_t>(l->client)];
+  if (!model_->is_up(l->server) || (c.only_until > now_ && c.only_server != l->server)) return false;
+  l->id = model_->connect(l->server);
+  l->server_open = true;
+  by_id_[l->id] = l;
+  return true;
+}
+
 void zookeeper_world::send(line_ptr const& l, message m) {
   if (l->cut || !l->client_open) return;
+  if (order_ != nullptr) {
+    std::uint64_t const content = std::hash<std::string>{}(as_bytes(m));
+    l->under_way.push_back(std::move(m));
+    deliver_later(l, true, content, [this, l] { arrive(l); });
+    return;
+  }
   l->last_up = std::max({now_ + delay(), l->last_up, l->held_up_until});
   if (notes_sent()) note_sent(now_, as_bytes(m));
   l->under_way.push_back(std::move(m));
@@ -205,49 +220,56 @@ void zookeeper_world::arrive(line_ptr const& l) {
 void zookeeper_world::hang_up(line_ptr const& l, bool silently) {
   if (!l->client_open) return;
   l->client_open = false;
+  if (order_ != nullptr) {
+    deliver_later(l, true, 0, [this, l] { close_at_server(*l); });
+    return;
+  }
   nanos const noticed =
       silently ? random_.between(0, 2 * lease / millisecond) * millisecond : std::max(l->last_up - now_, delay());
-  after(noticed, [this, l] {
-    if (!std::exchange(l->server_open, false)) return;
-    by_id_.erase(l->id);
-    model_->disconnect(l->id);
-  });
+  after(noticed, [this, l] { close_at_server(*l); });
+}
+
+void zookeeper_world::close_at_server(line& l) {
+  if (!std::exchange(l.server_open, false)) return;
+  by_id_.erase(l.id);
+  model_->disconnect(l.id);
 }
 
 /// Nothing passes any more, in either direction.
 void zookeeper_world::cut(line_ptr const& l, nanos client_notices, nanos server_notices) {
   if (std::exchange(l->cut, true)) return;
-  after(client_notices, [this, l] { clients_[static_cast<std::size_t>(l->client)]->lost_line(l); });
-  after(server_notices, [this, l] {
-    if (!std::exchange(l->server_open, false)) return;
-    by_id_.erase(l->id);
-    model_->disconnect(l->id);
-  });
+  by(client_notices, l, false, [this, l] { clients_[static_cast<std::size_t>(l->client)]->lost_line(l); });
+  by(server_notices, l, true, [this, l] { close_at_server(*l); });
 }
 
-void zookeeper_world::tell(zookeeper_model::connection_id id, delivery what) {
+void zookeeper_world::tell(zookeeper_model::connection_id id, std::uint64_t content, delivery what) {
   auto const at = by_id_.find(id);
   if (at == by_id_.end()) return;
   line_ptr const l = at->second;
   if (l->cut) return;
-  l->last_down = std::max(now_ + delay() + l->slow_by, l->last_down);
-  after(l->last_down - now_, [this, l, what = std::move(what)] {
+  auto receive = [this, l, what = std::move(what)] {
     zookeeper_client& c = *clients_[static_cast<std::size_t>(l->client)];
     if (!l->cut && l->client_open && c.alive && c.process == l->process) c.receive(l, what);
-  });
+  };
+  if (order_ != nullptr) {
+    if (!l->deaf) deliver_later(l, false, content, std::move(receive));
+    return;
+  }
+  l->last_down = std::max(now_ + delay() + l->slow_by, l->last_down);
+  after(l->last_down - now_, std::move(receive));
 }
 
 void zookeeper_world::greeted(zookeeper_model::connection_id c, zookeeper::connect_response const& r) {
   if (auto const at = by_id_.find(c); at != by_id_.end())
     clients_[static_cast<std::size_t>(at->second->client)]->session = r.session;
-  tell(c, [r](zookeeper::wire_events& e, time_point now) { e.greeted(r, now); });
+  tell(c, content_of(r), [r](zookeeper::wire_events& e, time_point now) { e.greeted(r, now); });
 }
 
 void zookeeper_world::answered(zookeeper_model::connection_id c, zookeeper::request const& to,
                                zookeeper::reply const& r) {
-  tell(c, [r](zookeeper::wire_events& e, time_point now) { e.answered(r, now); });
+  tell(c, content_of(r), [r](zookeeper::wire_events& e, time_point now) { e.answered(r, now); });
   // B2: cut off at the moment at which a write is committed.
-  if (calm || !zookeeper::is_write(to)) return;
+  if (calm || explores_ != nullptr || !zookeeper::is_write(to)) return;
   auto const at = by_id_.find(c);
   if (at == by_id_.end()) return;
   int const client = at->second->client;
@@ -259,11 +281,11 @@ void zookeeper_world::answered(zookeeper_model::connection_id c, zookeeper::requ
 }
 
 void zookeeper_world::answered_ping(zookeeper_model::connection_id c, std::int64_t zxid) {
-  tell(c, [zxid](zookeeper::wire_events& e, time_point now) { e.answered_ping(zxid, now); });
+  tell(c, static_cast<std::uint64_t>(zxid), [zxid](zookeeper::wire_events& e, time_point now) { e.answered_ping(zxid, now); });
 }
 
 void zookeeper_world::noticed(zookeeper_model::connection_id c, zookeeper::notice const& n) {
-  tell(c, [n](zookeeper::wire_events& e, time_point now) { e.noticed(n, now); });
+  tell(c, std::hash<std::string>{}(n.path) + static_cast<std::uint64_t>(n.what), [n](zookeeper::wire_events& e, time_point now) { e.noticed(n, now); });
 }
 
 void zookeeper_world::closed(zookeeper_model::connection_id c) {
@@ -273,10 +295,15 @@ void zookeeper_world::closed(zookeeper_model::connection_id c) {
   by_id_.erase(at);
   l->server_open = false;
   if (l->cut) return;
-  l->last_down = std::max(now_ + delay(), l->last_down);
-  after(l->last_down - now_, [this, l] {
+  auto lose = [this, l] {
     if (!l->cut) clients_[static_cast<std::size_t>(l->client)]->lost_line(l);
-  });
+  };
+  if (order_ != nullptr) {
+    if (!l->deaf) deliver_later(l, false, 0, std::move(lose));
+    return;
+  }
+  l->last_down = std::max(now_ + delay(), l->last_down);
+  after(l->last_down - now_, std::move(lose));
 }
 
 // ---------------------------------------------------------------------------------------------------------- faults

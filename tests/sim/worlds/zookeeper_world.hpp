@@ -9,6 +9,7 @@
 #include "sim/judges/zookeeper_line_judge.hpp"
 #include "sim/model/zookeeper_model.hpp"
 #include "sim/worlds/event_queue.hpp"
+#include "sim/worlds/explorable.hpp"
 #include "sim/worlds/random.hpp"
 #include "sim/worlds/zookeeper_lock_plan.hpp"
 #include "support/zookeeper_life.hpp"
@@ -43,7 +44,7 @@ zookeeper_outcome run_zookeeper(std::uint64_t seed, bool traced = false,
 class zookeeper_client;
 struct zookeeper_hold;
 
-class zookeeper_world final : private zookeeper_model::outside {
+class zookeeper_world final : private zookeeper_model::outside, private explorable {
  public:
   using message = std::variant<zookeeper::connect_request, zookeeper::request>;
   // A connection of a client to a server. What is under way in it outlives both ends.
@@ -56,11 +57,15 @@ class zookeeper_world final : private zookeeper_model::outside {
     bool cut = false;                 // nothing sent from now on arrives
     std::deque<message> under_way{};  // to the server
     nanos last_up = 0, last_down = 0, held_up_until = 0, slow_by = 0;
+    bool deaf = false;         // nothing comes back any more
+    std::uint64_t number = 0;  // no other has it
     int trap = -1;  // it breaks when this many more messages have arrived; less than 0: it does not
   };
   using line_ptr = std::shared_ptr<line>;
 
   zookeeper_world(std::uint64_t with_seed, zookeeper_locks locks, bool traced);
+  /// A small one, in which every order is tried. The plan outlives it.
+  zookeeper_world(plan const& small, bool traced, steps& order);
   ~zookeeper_world();
 
   // Until everything has come to its end, or a promise is broken: then throws violation.
@@ -129,8 +134,30 @@ class zookeeper_world final : private zookeeper_model::outside {
 
   using delivery = std::function<void(zookeeper::wire_events&, time_point)>;
   nanos delay();
+  bool reach(line_ptr const& l);
+  static std::string as_bytes(message const& m);
+  static std::uint64_t content_of(zookeeper::connect_response const& r);
+  static std::uint64_t content_of(zookeeper::reply const& r);
   void arrive(line_ptr const& l);
-  void tell(zookeeper_model::connection_id c, delivery what);
+  /// `content`: of it, as a number.
+  void tell(zookeeper_model::connection_id c, std::uint64_t content, delivery what);
+  void close_at_server(line& l);
+  // zookeeper_explored.cpp
+  void explore();
+  void stop_exploring();
+  nanos time() const override { return now_; }
+  nanos next_timer() const override;
+  void pass_until(nanos until) override;
+  bool is_over(bool waiting) const override;
+  std::vector<steps::fault> possible_faults() override;
+  footprint paused() const override;
+  std::uint64_t digest_of_servers() const override;
+  void say_explored(std::string_view words) override { say(words); }
+  bool is_possible(fault_plan const& f) const;
+  void strike(fault_plan const& f);
+  void connect_later(line_ptr const& l);
+  void deliver_later(line_ptr const& l, bool up, std::uint64_t content, std::function<void()> what);
+  void by(nanos within, line_ptr const& l, bool up, std::function<void()> what);
   void cut(line_ptr const& l, nanos client_notices, nanos server_notices);
   void plan_faults();
   void strike();
@@ -153,6 +180,9 @@ class zookeeper_world final : private zookeeper_model::outside {
   nanos since() const;
   nanos patience() const;
 
+  plan const* const small_ = nullptr;  // where every order is tried
+  steps* const explores_ = nullptr;    // from plan::explored_from on
+  steps* order_ = nullptr;             // now
   bool traced_;
   nanos now_ = 0;
   event_queue events_;
@@ -250,7 +280,8 @@ class zookeeper_client final : public engine::acquisition_events,
     bool granted = false;
   };
   struct coroutine {
-    int left = 0;  // operations
+    actor_plan const* todo = nullptr;  // where every order is tried; else all is drawn
+    int left = 0;                      // operations
     bool busy = false;
     std::uint64_t round = 0;
     std::unique_ptr<zookeeper_hold> hold;
@@ -283,8 +314,17 @@ class zookeeper_client final : public engine::acquisition_events,
   void tick();
   void hear(notice const& n);
   void think(int which);
-  void cancel_after(nanos delay, int which);
+  void cancel_after(nanos delay, int which, engine::cancel_type type);
+  engine::cancel_type draw_cancel_type();
   void ask(int which, time_point now);
+  void draw(zookeeper_hold& h, time_point now);
+  void draw_cancellations(int which);
+  // zookeeper_explored.cpp
+  void follow(client_plan const& p);
+  operation const* planned(int which) const;
+  void take_over(operation const& o, zookeeper_hold& h, time_point now) const;
+  std::uint64_t stream_of_user();
+  void look_at_timers();
   void leave(int which, time_point now);
   void next(int which);
   void take_apart();
@@ -297,6 +337,7 @@ class zookeeper_client final : public engine::acquisition_events,
   std::deque<std::function<void(time_point)>> inbox_;
   std::vector<coroutine> coroutines_;
   bool in_tick_ = false, in_input_ = false;
+  std::uint64_t steps_of_user_ = 0, dials_ = 0;
   std::uint64_t wake_version_ = 0;
   nanos wakes_at_ = -1;
   std::uint64_t lists_ = 0, creations_ = 0, heartbeats_ = 0;

@@ -1,0 +1,58 @@
+// Small worlds of several independent servers.
+#include "base/turns.hpp"
+#include "sim/exhaustive/small_plans.hpp"
+#include "sim/worlds/quorum_world.hpp"
+
+namespace conch::sim {
+
+namespace {
+
+using kind = fault_plan::kind;
+
+constexpr int servers = 3;
+
+plan of_three(plan p) {
+  for (client_plan& c : p.clients) {
+    c.settings.claim = c.settings.quorum.vote_claim = std::chrono::milliseconds{200};
+    c.settings.quorum.min_validity = std::chrono::milliseconds{5};
+    c.settings.quorum.strict_fence = false;
+  }
+  return p;
+}
+
+plan with_faults(plan p) {
+  for (int server = 0; server < servers; ++server) {
+    for (int client = 0; client < static_cast<int>(p.clients.size()); ++client) add(p.possible, cuts(client, server));
+    fault_plan restart = fault(kind::server_restart, 0, 0, millisecond);
+    restart.name = server;
+    p.possible.push_back(restart);
+  }
+  for (int client = 0; client < static_cast<int>(p.clients.size()); ++client) p.possible.push_back(pause_of(client));
+  return p;
+}
+
+scope of_plan(std::string name, std::string words, bounds limits, plan p) {
+  auto run = [p = std::move(p)](steps& order, bool traced) {
+    in_one_turn = p.steps_in_one_turn;
+    quorum_world w{p, servers, traced, order};
+    outcome result = outcome_of(w);
+    result.trace = std::move(w.lines);
+    return result;
+  };
+  return {std::move(name), std::move(words), limits, std::move(run)};
+}
+
+}  // namespace
+
+void add_scopes_of_a_quorum(std::vector<scope>& all) {
+  auto const one = [] { return of_three(small_plan({{acquire()}})); };
+  auto const two = [] { return of_three(small_plan({{acquire()}, {acquire()}})); };
+  auto const and_try = [] { return of_three(small_plan({{acquire()}, {attempt()}})); };
+  all.push_back(of_plan("quorum-1c-0f", "three servers, one client acquires and releases", {200, 0}, one()));
+  all.push_back(of_plan("quorum-1c-1f", "the same with a fault", {200, 1}, with_faults(one())));
+  all.push_back(of_plan("quorum-try-2c-0f", "three servers, one client acquires, the other tries", {300, 0}, and_try()));
+  all.push_back(of_plan("quorum-2c-0f", "three servers, two clients acquire and release", {300, 0}, two()));
+  all.push_back(of_plan("quorum-2c-1f", "the same with a fault", {300, 1}, with_faults(two())));
+}
+
+}  // namespace conch::sim
