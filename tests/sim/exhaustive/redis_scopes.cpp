@@ -86,23 +86,23 @@ plan with_declared_keys(plan p) {
 void add_mutexes(std::vector<scope>& all) {
   auto const two = [] { return small_plan({{acquire()}, {acquire()}}); };
   all.push_back(of_redis("mutex-2c-0f", "two clients acquire and release, one of them twice", {200, 0},
-                        small_plan({{acquire(), acquire()}, {acquire()}})));
+                         small_plan({{acquire(), acquire()}, {acquire()}})));
   all.push_back(of_redis("mutex-2c-1f", "two clients acquire and release", {200, 1}, with_faults(two())));
   all.push_back(of_redis("mutex-2c-2f", "the same with two faults", {200, 2}, with_faults(two())));
   all.push_back(of_redis("mutex-3c-0f", "three clients acquire and release", {200, 0},
-                        small_plan({{acquire()}, {acquire()}, {acquire()}})));
+                         small_plan({{acquire()}, {acquire()}, {acquire()}})));
   all.push_back(of_redis("mutex-3c-1f", "the same with a fault", {200, 1},
-                        with_faults(small_plan({{acquire()}, {acquire()}, {acquire()}}))));
+                         with_faults(small_plan({{acquire()}, {acquire()}, {acquire()}}))));
   all.push_back(of_redis("cancel-2c-0f", "one client acquires and tries, the other cancels its wait", {200, 0},
-                        small_plan({{acquire(), attempt()}, {cancelled()}})));
+                         small_plan({{acquire(), attempt()}, {cancelled()}})));
   all.push_back(of_redis("cancel-2c-1f", "the same with a fault", {200, 1},
-                        with_faults(small_plan({{acquire(), attempt()}, {cancelled()}}))));
+                         with_faults(small_plan({{acquire(), attempt()}, {cancelled()}}))));
   all.push_back(of_redis("cancel-3c-0f", "of three clients one cancels its wait", {200, 0},
-                        small_plan({{acquire()}, {cancelled()}, {acquire()}})));
+                         small_plan({{acquire()}, {cancelled()}, {acquire()}})));
   all.push_back(of_redis("renew-2c-1f", "a hold is renewed while another client waits", {200, 1},
-                        with_faults(small_plan({{held_for(lease / 3 + millisecond)}, {acquire()}}))));
+                         with_faults(small_plan({{held_for(lease / 3 + millisecond)}, {acquire()}}))));
   all.push_back(of_redis("ids-1c-1f", "a hold is renewed, and the next one has an id that begins like its", {200, 1},
-                        with_faults(with_similar_ids(small_plan({{held_for(lease / 3 + millisecond), acquire()}})))));
+                         with_faults(with_similar_ids(small_plan({{held_for(lease / 3 + millisecond), acquire()}})))));
   all.push_back(
       of_redis("restart-2c-1f", "the server restarts, with or without its data", {200, 1}, with_restarts(two())));
   all.push_back(of_redis("hand-on-2c-1f", "a client hands a lock on in memory, and the server loses its data", {200, 1},
@@ -111,7 +111,7 @@ void add_mutexes(std::vector<scope>& all) {
                          {200, 0}, with_declared_keys(two())));
   all.push_back(of_redis("roles-2c-1f", "a server and its replica change roles", {200, 1}, with_roles(two())));
   all.push_back(of_redis("adopt-2c-1f", "a hold goes to another client while roles change", {200, 1},
-                        with_roles(small_plan({{given_to(1)}, {}}))));
+                         with_roles(small_plan({{given_to(1)}, {}}))));
 }
 
 void add_several_owners(std::vector<scope>& all) {

@@ -42,6 +42,20 @@ plan small_plan(std::vector<std::vector<operation>> programs) {
   return p;
 }
 
+plan warmed_up(plan p) {
+  nanos when = 100 * millisecond;
+  for (client_plan& c : p.clients) {
+    for (actor_plan& a : c.actors) {
+      operation first = acquire();
+      first.think = when;
+      a.work.front().think = begins - when;
+      a.work.insert(a.work.begin(), std::move(first));
+      when += 30 * millisecond;  // not in each other's way
+    }
+  }
+  return p;
+}
+
 operation acquire() {
   operation o;
   o.lease = lease_of_scopes;

@@ -18,6 +18,9 @@ constexpr nanos some_time = 1;  // as short or long as `longest_way` allows
 /// The programs, one of each client.
 plan small_plan(std::vector<std::vector<operation>> programs);
 
+/// Each client has had its lock once when it begins: it is connected to where the lock is, and folders are made.
+plan warmed_up(plan p);
+
 operation acquire();
 operation attempt();
 operation cancelled();
@@ -44,7 +47,7 @@ outcome outcome_of(World& w) {
   return result;
 }
 
-/// Of one Redis server, of one with a replica, or of a Cluster.
+/// A scope of one Redis server, of one with a replica, or of a Cluster.
 scope of_redis(std::string name, std::string words, bounds limits, plan p);
 
 // The scopes of each kind of server.

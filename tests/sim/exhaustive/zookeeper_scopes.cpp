@@ -15,7 +15,7 @@ plan of_zookeeper(plan p) {
     c.settings.connect_timeout = c.settings.lease / 4;
     c.settings.reconnect_min = std::chrono::milliseconds{10};
   }
-  return p;
+  return warmed_up(std::move(p));
 }
 
 plan with_faults(plan p) {
@@ -43,10 +43,15 @@ void add_scopes_of_zookeeper(std::vector<scope>& all) {
   auto const one = [] { return of_zookeeper(small_plan({{acquire()}})); };
   auto const two = [] { return of_zookeeper(small_plan({{acquire()}, {acquire()}})); };
   auto const three = [] { return of_zookeeper(small_plan({{acquire()}, {acquire()}, {acquire()}})); };
-  all.push_back(of_plan("zookeeper-1c-1f", "in ZooKeeper's queue one client acquires and releases, and a connection is cut or a session ends", {300, 1}, with_faults(one())));
+  all.push_back(
+      of_plan("zookeeper-1c-1f",
+              "in ZooKeeper's queue one client acquires and releases, and a connection is cut or a session ends",
+              {300, 1}, with_faults(one())));
   all.push_back(of_plan("zookeeper-2c-0f", "in ZooKeeper's queue two clients acquire and release", {300, 0}, two()));
-  all.push_back(of_plan("zookeeper-2c-1f", "the same, and a connection is cut or a session ends", {300, 1}, with_faults(two())));
-  all.push_back(of_plan("zookeeper-3c-0f", "in ZooKeeper's queue three clients acquire and release", {300, 0}, three()));
+  all.push_back(
+      of_plan("zookeeper-2c-1f", "the same, and a connection is cut or a session ends", {300, 1}, with_faults(two())));
+  all.push_back(
+      of_plan("zookeeper-3c-0f", "in ZooKeeper's queue three clients acquire and release", {300, 0}, three()));
 }
 
 }  // namespace conch::sim

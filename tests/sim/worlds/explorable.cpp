@@ -12,8 +12,8 @@ void take_steps(explorable& world, steps& order) {
       world.say_explored("time has passed");
     };
     auto const faults = world.possible_faults();
-    steps::moment const m{world.time(),  next, let_time_pass, faults, world.paused(),
-                          [&world] { return world.digest_of_servers(); }};
+    steps::moment const m{world.time(), next,           let_time_pass,
+                          faults,       world.paused(), [&world] { return world.digest_of_servers(); }};
     if (!order.take_one(m)) return;
   }
 }

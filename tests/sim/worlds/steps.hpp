@@ -27,8 +27,8 @@ using footprint = std::uint32_t;
 
 constexpr int most_explored_servers = 7;
 constexpr footprint of_server(int number) { return footprint{1} << number; }
-constexpr footprint of_servers = of_server(most_explored_servers) - 1;             // all of them
-constexpr footprint of_faults = of_server(most_explored_servers);                  // what is left of them
+constexpr footprint of_servers = of_server(most_explored_servers) - 1;  // all of them
+constexpr footprint of_faults = of_server(most_explored_servers);       // what is left of them
 constexpr footprint of_client(int number) { return of_faults << (number + 1); }
 constexpr footprint of_all = ~footprint{0};
 

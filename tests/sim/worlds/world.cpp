@@ -175,6 +175,8 @@ void world::settle_and_judge() {
 // ------------------------------------------------------------------------------------- network
 
 nanos world::delay(link& l) {
+  // All clients of a Cluster that is explored are ready at the same moment.
+  if (explores_ != nullptr && plan_.shards != 0) return plan_.latency;
   nanos d = plan_.latency + l.random.between(0, plan_.jitter);
   if (plan_.spikes != 0 && !healing_ && l.random.below(1000) < plan_.spikes) d += l.random.between(0, plan_.spike);
   return d;

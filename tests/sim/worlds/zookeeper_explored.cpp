@@ -16,8 +16,8 @@ std::uint64_t stream_of(zookeeper_world::line const& l, bool up) {
 }
 
 void add(digest& d, zookeeper::stat const& s) {
-  for (std::int64_t const n : {s.created, s.created_ms, s.modified, std::int64_t{s.version}, s.owner,
-                               std::int64_t{s.children}})
+  for (std::int64_t const n :
+       {s.created, s.created_ms, s.modified, std::int64_t{s.version}, s.owner, std::int64_t{s.children}})
     d.add(static_cast<std::uint64_t>(n));
 }
 
@@ -107,9 +107,8 @@ void zookeeper_world::pass_until(nanos until) {
 
 /// What is still under way then is left to the order of its time.
 bool zookeeper_world::is_over(bool waiting) const {
-  return std::all_of(clients_.begin(), clients_.end(), [&](auto const& c) {
-    return c->finished() && (!waiting || !c->alive || c->backend->settled());
-  });
+  return std::all_of(clients_.begin(), clients_.end(),
+                     [&](auto const& c) { return c->finished() && (!waiting || !c->alive || c->backend->settled()); });
 }
 
 footprint zookeeper_world::paused() const {

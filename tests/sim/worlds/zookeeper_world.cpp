@@ -139,6 +139,7 @@ void zookeeper_world::nothing_left(bool only_of_the_living) {
 // ----------------------------------------------------------------------------------------------------- the network
 
 nanos zookeeper_world::delay() {
+  if (small_ != nullptr) return latency;  // what happens before and behind what is explored is the same in each run
   nanos const usual = latency + random_.between(0, jitter);
   return calm || !random_.chance(1) ? usual : usual + random_.between(0, 20 * millisecond);
 }
@@ -281,11 +282,13 @@ void zookeeper_world::answered(zookeeper_model::connection_id c, zookeeper::requ
 }
 
 void zookeeper_world::answered_ping(zookeeper_model::connection_id c, std::int64_t zxid) {
-  tell(c, static_cast<std::uint64_t>(zxid), [zxid](zookeeper::wire_events& e, time_point now) { e.answered_ping(zxid, now); });
+  tell(c, static_cast<std::uint64_t>(zxid),
+       [zxid](zookeeper::wire_events& e, time_point now) { e.answered_ping(zxid, now); });
 }
 
 void zookeeper_world::noticed(zookeeper_model::connection_id c, zookeeper::notice const& n) {
-  tell(c, std::hash<std::string>{}(n.path) + static_cast<std::uint64_t>(n.what), [n](zookeeper::wire_events& e, time_point now) { e.noticed(n, now); });
+  tell(c, std::hash<std::string>{}(n.path) + static_cast<std::uint64_t>(n.what),
+       [n](zookeeper::wire_events& e, time_point now) { e.noticed(n, now); });
 }
 
 void zookeeper_world::closed(zookeeper_model::connection_id c) {

@@ -59,7 +59,7 @@ class zookeeper_world final : private zookeeper_model::outside, private explorab
     nanos last_up = 0, last_down = 0, held_up_until = 0, slow_by = 0;
     bool deaf = false;         // nothing comes back any more
     std::uint64_t number = 0;  // no other has it
-    int trap = -1;  // it breaks when this many more messages have arrived; less than 0: it does not
+    int trap = -1;             // it breaks when this many more messages have arrived; less than 0: it does not
   };
   using line_ptr = std::shared_ptr<line>;
 
