@@ -108,6 +108,7 @@ INSTANTIATE_TEST_SUITE_P(
                    {"claim-taken-for-lease", "unanswered-not-released", "no-floor", "vote-claimed-for-lease"},
                    4,
                    0},
+        looked_for{"slot-1c-begin", {"ask-changes-the-map"}, 1, 0},
         looked_for{"zookeeper-2c-0f",
                    {"zk-gone-before-watched", "zk-fence-of-sequence", "zk-cleanup-not-sent", "zk-lock-node-written"},
                    4,
