@@ -9,7 +9,11 @@ install(TARGETS conch EXPORT conchTargets
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT development
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT library NAMELINK_COMPONENT development
   RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT library)
-install(DIRECTORY include/ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT development FILES_MATCHING PATTERN "*.hpp")
+set(conch_without "")
+if(NOT TARGET conch_testing)
+  set(conch_without PATTERN "testing.hpp" EXCLUDE)
+endif()
+install(DIRECTORY include/ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT development FILES_MATCHING PATTERN "*.hpp" ${conch_without})
 install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT development)
 if(TARGET conch-cli)
   install(TARGETS conch-cli RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT command)
@@ -34,6 +38,12 @@ if(TARGET conch_postgresql)
     RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT postgresql)
   install(EXPORT conchPostgresqlTargets NAMESPACE conch:: DESTINATION "${conch_package_dir}" COMPONENT postgresql_development)
   install(FILES "${PROJECT_BINARY_DIR}/src/postgresql/postgresql.sql" DESTINATION "${CMAKE_INSTALL_DATADIR}/conch" COMPONENT postgresql)
+endif()
+
+if(TARGET conch_testing)
+  # Exported by itself: who does not ask for it keeps the clocks of the system. A static library without other needs, so it goes with the headers.
+  install(TARGETS conch_testing EXPORT conchTestingTargets ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT development)
+  install(EXPORT conchTestingTargets NAMESPACE conch:: DESTINATION "${conch_package_dir}" COMPONENT development)
 endif()
 
 install(EXPORT conchTargets NAMESPACE conch:: DESTINATION "${conch_package_dir}" COMPONENT development)
@@ -67,6 +77,10 @@ else()
   configure_file(cmake/conch.pc.in conch.pc @ONLY)
   install(FILES "${CMAKE_CURRENT_BINARY_DIR}/conch.pc"
     DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT development)
+  if(TARGET conch_testing)
+    configure_file(cmake/conch-testing.pc.in conch-testing.pc @ONLY)
+    install(FILES "${CMAKE_CURRENT_BINARY_DIR}/conch-testing.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT development)
+  endif()
   if(TARGET conch_postgresql)
     # See src/servers/postgresql/CMakeLists.txt. As one word, which pkg-config does not take apart.
     if(BUILD_SHARED_LIBS)

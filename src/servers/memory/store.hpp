@@ -5,6 +5,8 @@
 #include "protocol/wire.hpp"
 #include "rules/lock.hpp"
 
+#include <conch/detail/api.hpp>
+
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -45,8 +47,8 @@ class store {
 
   /// From now on pushes for `client` go to `l`, which must live until unsubscribe has returned: no call of on_push is
   /// under way after that. A client has one listener: the last one counts. `client` contains no dot.
-  void subscribe(std::string client, listener& l);
-  void unsubscribe(std::string_view client);
+  CONCH_API void subscribe(std::string client, listener& l);
+  CONCH_API void unsubscribe(std::string_view client);
 
   /// Carries out a command of `client` at the time `now_us`: microseconds since 1970, which may step back as a server's
   /// clock may. Returns the reply that a client of Redis reads from the answer of a script. If that answer may be
@@ -94,18 +96,27 @@ class store {
   using ordered = std::optional<protocol::order_reply>;
 
   // One function for each command.
-  acquired answer_to(protocol::acquire_command const& c, std::string_view client, std::int64_t now_us);
-  protocol::tries_reply answer_to(protocol::acquire_all_command const& c, std::string_view client, std::int64_t now_us);
-  released answer_to(protocol::release_command const& c, std::string_view client, std::int64_t now_us);
-  protocol::renew_reply answer_to(protocol::renew_command const& c, std::string_view client, std::int64_t now_us);
-  protocol::renew_reply answer_to(protocol::confirm_command const& c, std::string_view client, std::int64_t now_us);
-  engine::lock_report answer_to(protocol::inspect_command const& c, std::string_view client, std::int64_t now_us);
-  protocol::order_reply answer_to(protocol::force_command const& c, std::string_view client, std::int64_t now_us);
-  protocol::order_reply answer_to(protocol::request_command const& c, std::string_view client, std::int64_t now_us);
-  protocol::session_reply answer_to(protocol::requested_command const& c, std::string_view, std::int64_t) const;
-  protocol::watch_reply answer_to(protocol::watch_command const& c, std::string_view client, std::int64_t now_us);
-  protocol::session_reply answer_to(protocol::unwatch_command const& c, std::string_view client, std::int64_t now_us);
-  ordered answer_to(protocol::limit_command const& c, std::string_view client, std::int64_t now_us);
+  CONCH_API acquired answer_to(protocol::acquire_command const& c, std::string_view client, std::int64_t now_us);
+  CONCH_API protocol::tries_reply answer_to(protocol::acquire_all_command const& c, std::string_view client,
+                                            std::int64_t now_us);
+  CONCH_API released answer_to(protocol::release_command const& c, std::string_view client, std::int64_t now_us);
+  CONCH_API protocol::renew_reply answer_to(protocol::renew_command const& c, std::string_view client,
+                                            std::int64_t now_us);
+  CONCH_API protocol::renew_reply answer_to(protocol::confirm_command const& c, std::string_view client,
+                                            std::int64_t now_us);
+  CONCH_API engine::lock_report answer_to(protocol::inspect_command const& c, std::string_view client,
+                                          std::int64_t now_us);
+  CONCH_API protocol::order_reply answer_to(protocol::force_command const& c, std::string_view client,
+                                            std::int64_t now_us);
+  CONCH_API protocol::order_reply answer_to(protocol::request_command const& c, std::string_view client,
+                                            std::int64_t now_us);
+  CONCH_API protocol::session_reply answer_to(protocol::requested_command const& c, std::string_view,
+                                              std::int64_t) const;
+  CONCH_API protocol::watch_reply answer_to(protocol::watch_command const& c, std::string_view client,
+                                            std::int64_t now_us);
+  CONCH_API protocol::session_reply answer_to(protocol::unwatch_command const& c, std::string_view client,
+                                              std::int64_t now_us);
+  CONCH_API ordered answer_to(protocol::limit_command const& c, std::string_view client, std::int64_t now_us);
   protocol::session_reply answer_to(protocol::prove_publish_command const&, std::string_view client,
                                     std::int64_t) const {
     return {.count = listeners_.contains(client) ? 1 : 0};
@@ -127,7 +138,7 @@ class store {
 
   known* find(std::string_view name) const;
   known& find_or_make(std::string_view name);
-  void drop_expired(std::int64_t now_us);
+  CONCH_API void drop_expired(std::int64_t now_us);
   void put_on_agenda(known& k);
 
   mutable std::mutex mutex_;

@@ -1,0 +1,102 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "servers/simulated/server.hpp"
+
+#include "engine/backend.hpp"
+#include "servers/simulated/connection.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+namespace conch::simulated {
+
+namespace {
+
+/// Whom the server names when the world itself asks it.
+constexpr std::string_view nobody = "00000000000000000000000000000000";
+
+/// How long the next owner has to renew, as config::claim is by default.
+constexpr std::chrono::milliseconds claim{3'000};
+
+std::string hex(std::array<std::uint32_t, 4> const& id) {
+  std::array<char, 33> text{};
+  std::snprintf(text.data(), text.size(), "%08x%08x%08x%08x", id[0], id[1], id[2], id[3]);
+  return text.data();
+}
+
+}  // namespace
+
+memory::store& server::store(std::string const& prefix) {
+  auto& found = stores_[prefix];
+  if (!found) found = std::make_unique<memory::store>();
+  return *found;
+}
+
+void server::granted(std::string_view lock, std::int64_t fence) {
+  if (!voted_on_.contains(lock)) world_.granted(lock, fence * engine::hand_offs_per_grant);
+}
+
+void server::restart(bool keeps_data) {
+  world_.note(name_, keeps_data ? "restarts with its data" : "restarts without its data");
+  is_up_ = false;
+  for (connection* const c : connections_) c->broken("the server restarts");
+  if (!keeps_data) {
+    stores_.clear();
+    locks_.clear();
+  }
+  ++runs_;
+  duration const down = std::chrono::milliseconds{10 + world_.below(491)};
+  world_.later(down, [this, run = runs_] {
+    if (run != runs_) return;
+    is_up_ = true;
+    started_us_ = world_.clock_us();
+    world_.note(name_, "is up again");
+  });
+}
+
+void server::cut(std::string_view client) {
+  for (connection* const c : connections_) {
+    if (c->client_id() == client) c->broken("connection reset");
+  }
+}
+
+std::string server::force(std::int64_t token) {
+  std::int64_t const fence = token / engine::hand_offs_per_grant;
+  for (auto const& [prefix, name] : locks_) {
+    protocol::force_command const c{
+        .name = name, .claim = claim, .retention = std::chrono::minutes{10}, .fence = fence};
+    if (store(prefix).carry_out(c, nobody, world_.clock_us()).count > 0) return name;
+  }
+  return {};
+}
+
+std::vector<server::grant> server::grants() {
+  std::vector<grant> all;
+  for (auto const& [prefix, name] : locks_) {
+    auto const report = store(prefix).carry_out(protocol::inspect_command{.name = name}, nobody, world_.clock_us());
+    for (auto const& owner : report.owners)
+      all.push_back({name, hex(owner.client), owner.fence * engine::hand_offs_per_grant, report.waiting});
+    if (report.owners.empty() && report.waiting > 0) all.push_back({name, "", 0, report.waiting});
+  }
+  return all;
+}
+
+bool server::holds(std::int64_t token) {
+  auto const all = grants();
+  return std::any_of(all.begin(), all.end(), [of = token / engine::hand_offs_per_grant](grant const& g) {
+    return g.token / engine::hand_offs_per_grant == of;
+  });
+}
+
+bool server::exists(std::string_view client) const {
+  return std::any_of(connections_.begin(), connections_.end(),
+                     [&](connection const* c) { return c->client_id() == client; });
+}
+
+std::string server::name_of(std::string_view client) const {
+  auto const found = std::find_if(connections_.begin(), connections_.end(),
+                                  [&](connection const* c) { return c->client_id() == client; });
+  return found == connections_.end() ? "a client that is gone" : (*found)->who();
+}
+
+}  // namespace conch::simulated
