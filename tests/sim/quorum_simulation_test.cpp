@@ -57,6 +57,13 @@ TEST(QuorumSimulation, FencesThatAreNotStrictFollowTheClocks) {
   EXPECT_EQ(o.promise, 0) << o.words;
 }
 
+// A hold with the votes of two servers of three, one of which restarts, cannot be extended while another client has the
+// vote of the third, which is well.
+TEST(QuorumSimulation, AVoteOfAnotherClientExtendsNothing) {
+  quorum_outcome const o = run_quorum(8057337971885169451U);
+  EXPECT_EQ(o.promise, 0) << o.words;
+}
+
 TEST(QuorumSimulation, TheSameSeedGivesTheSameWorld) {
   for (std::uint64_t i = 0; i < 20; ++i) {
     std::uint64_t const seed = seed_at(9, i);

@@ -31,11 +31,14 @@ bool quorum_world::may_vote(quorum_client const& c, int which, nanos since) cons
   return (heard_late ? c.disturbed + youth() : from) <= since;
 }
 
-std::size_t quorum_world::well_servers(quorum_client const& c, nanos since) const {
+std::size_t quorum_world::well_servers(quorum_client const& c, nanos since, quorum_hold const* with_votes_of) const {
   std::size_t n = 0;
   for (std::size_t i = 0; i < servers_.size(); ++i) {
     int const which = static_cast<int>(i);
-    if (may_vote(c, which, since) && well(c, which, since)) ++n;
+    bool const counts =
+        with_votes_of == nullptr ||
+        is_vote_of(*with_votes_of, servers_[i]->locks[static_cast<std::size_t>(with_votes_of->name)].owner);
+    if (counts && may_vote(c, which, since) && well(c, which, since)) ++n;
   }
   return n;
 }
@@ -180,7 +183,8 @@ void quorum_world::extended(quorum_hold& h, bool is_held, error_code why) {
   if (why == errc::unreachable) {
     if (c.local() - h.extended_at < duration{timeout})
       throw violation{11, who + "was told too early that there is no answer"};
-    bool const all_well = well_servers(c, since - timeout) >= needed && !c.paused && c.disturbed < since;
+    // A server whose vote another client has cannot extend it.
+    bool const all_well = well_servers(c, since - timeout, &h) >= needed && !c.paused && c.disturbed < since;
     if (all_well && !slow && !forgot && !h.superseded)
       throw violation{4, who + "was told that there is no answer, although a majority is well"};
     return;

@@ -210,7 +210,8 @@ class quorum_world final : private explorable {
   void trouble(nanos until) { trouble_until_ = std::max(trouble_until_, until); }
   nanos youth() const { return lease + 2 * second; }  // of a server, with fresh_rule: it has no vote
   bool may_vote(quorum_client const& c, int which, nanos since) const;
-  std::size_t well_servers(quorum_client const& c, nanos since) const;
+  std::size_t well_servers(quorum_client const& c, nanos since,
+                           struct quorum_hold const* with_votes_of = nullptr) const;
   nanos patience(quorum_client const& c) const;
   void answered_in_time(struct quorum_hold const& h) const;
   static bool is_vote_of(struct quorum_hold const& h, std::string_view id);
