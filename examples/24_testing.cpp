@@ -31,7 +31,7 @@ asio::awaitable<bool> sell(conch::client& client, conch::testing::resource& stoc
   std::int64_t const left = stock.read(h.fence());
   asio::steady_timer payment{co_await asio::this_coro::executor, 20ms};
   co_await payment.async_wait(asio::use_awaitable);
-  // The process may stand still between the check and the write.
+  // The process may be paused between the check and the write.
   co_return left > 0 && h.valid() && stock.write(h.fence(), left - 1);
 }
 

@@ -32,7 +32,7 @@ class world_state;
 /// Which faults a world draws from its seed, and lets happen at some moments.
 struct faults {
   bool pauses =
-      true;  ///< A process stands still for 5 ms to 40 s: between two of its handlers, or before it uses a resource.
+      true;  ///< A process is paused for 5 ms to 40 s: between two of its handlers, or before it uses a resource.
   bool cuts =
       true;  ///< The connections of a client break, before or after the server has acted. The client connects again.
   bool restarts = true;  ///< A server restarts with its data. It is away for 10 to 500 ms.
@@ -72,11 +72,11 @@ class violation : public std::runtime_error {
 /// with_lock.
 ///
 /// The world reports a late write: one that was taken although the hold had ended at the server, or another holder had
-/// been granted the lock. A process can stand still between any check and its write, so a resource with fencing::off
+/// been granted the lock. A process can be paused between any check and its write, so a resource with fencing::off
 /// always has a seed with a late write. One with fencing::on refuses a write that comes after an access with a greater
 /// fence, and takes all others: what no later holder has seen may still change.
 ///
-/// Thread safety: as the world. An access does not suspend; the process may stand still before it (faults::pauses).
+/// Thread safety: as the world. An access does not suspend; the process may be paused before it (faults::pauses).
 class resource {
  public:
   std::int64_t read(std::int64_t fence);  ///< The number. 0 at first. It remembers the fence.
@@ -161,7 +161,7 @@ class world {
   duration now() const noexcept;  ///< Since the world began.
 
   // ---- faults by name
-  /// The process that runs stands still here, between two statements, while all others go on: its timers are late, its
+  /// The process that runs is paused here, between two statements, while all others go on: its timers are late, its
   /// leases end. Throws std::logic_error outside of a process.
   void pause(duration length);
   /// That process runs no handler for so long.

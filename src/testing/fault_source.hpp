@@ -22,9 +22,9 @@ class fault_source {
 
   /// After a handler. None: nothing happens.
   std::optional<kind> after_handler();
-  /// Does the process stand still before it uses a resource?
+  /// Is the process paused before it uses a resource?
   bool before_access();
-  /// How long a process stands still.
+  /// How long a process is paused.
   duration length();
   void stop() noexcept { left_ = 0; }
 

@@ -25,7 +25,7 @@ struct process {
   asio::io_context context{1};
   asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};
   std::int64_t stands_still_until = 0;
-  bool is_inside = false;  // a handler of it is on the stack, and stands still or runs
+  bool is_inside = false;  // a handler of it is on the stack, and is paused or runs
 };
 
 /// The processes of a world, and which of them runs.
@@ -39,12 +39,12 @@ class processes {
   /// Whose handler runs. Null: none does.
   process* running() const noexcept { return running_; }
 
-  /// Runs one handler of a process that has one and does not stand still at `now`. `begin`: where to begin to look.
+  /// Runs one handler of a process that has one and is not paused at `now`. `begin`: where to begin to look.
   /// False: there is none.
   bool run_one(std::uint64_t begin, std::int64_t now);
-  /// f() runs while the process that runs stands still.
+  /// f() runs while the process that runs is paused.
   void step_aside(std::function<void()> const& f);
-  /// When the next process that stands still goes on.
+  /// When the next process that is paused goes on.
   std::int64_t next(std::int64_t now) const noexcept;
   void resume_all() noexcept;
 

@@ -25,8 +25,8 @@ constexpr std::int64_t realtime_at_beginning =
 
 constinit thread_local virtual_time* active = nullptr;
 
-/// A timer of the kernel, which the world uses as a flag that can be waited for. False: the descriptor is no timer any
-/// more.
+/// A timer of the kernel, which the world uses as a flag that can be waited for. False: the descriptor is not a timer
+/// any more.
 bool set_kernel_timer(int fd, bool due) {
   itimerspec when{};
   when.it_value.tv_nsec = due ? 1 : 0;

@@ -121,8 +121,8 @@ void world_state::found(finding kind, std::string const& words) {
 void world_state::stand_still(duration length) {
   process* const mine = processes_.running();
   if (mine == nullptr)
-    throw std::logic_error{"world::pause(duration) is for code of a process; name the process that is to stand still"};
-  note(mine->name, "stands still for " + std::to_string(length.count() / 1'000'000) + " ms");
+    throw std::logic_error{"world::pause(duration) is for code of a process; name the process to pause"};
+  note(mine->name, "is paused for " + std::to_string(length.count() / 1'000'000) + " ms");
   std::int64_t const until = now() + length.count();
   processes_.step_aside([&] {
     while (now() < until && !is_decided()) step(until);
@@ -131,7 +131,7 @@ void world_state::stand_still(duration length) {
 }
 
 void world_state::stand_still(process& p, duration length) {
-  note(p.name, "stands still for " + std::to_string(length.count() / 1'000'000) + " ms");
+  note(p.name, "is paused for " + std::to_string(length.count() / 1'000'000) + " ms");
   p.stands_still_until = std::max(p.stands_still_until, now() + length.count());
 }
 

@@ -54,7 +54,7 @@ class world_state final : public simulated::surroundings {
   void accessed(std::string_view lock, std::string_view verb, std::int64_t fence, std::string_view outcome);
   /// A write was taken.
   void judge_write(std::string_view lock, std::int64_t fence, std::int64_t greatest_seen);
-  /// Of the process that runs.
+  /// About the process that runs.
   void note(std::string_view words);
 
   // ---- simulated::surroundings

@@ -239,7 +239,7 @@ TEST(TestingFaults, APauseNeedsAProcess) {
 // -------------------------------------------------------------------------------------------------------------
 // findings
 
-/// Checks its hold, stands still, and writes. `refused`: what the resource says to that.
+/// Checks its hold, is paused, and writes. `refused`: what the resource says to that.
 body write_late(world& w, conch::testing::fencing f, bool& refused) {
   conch::client client{w.executor(), w.url()};
   conch::mutex stock{client, "stock"};

@@ -63,7 +63,7 @@ class server {
   // ---- from connections
   memory::store& store(std::string const& prefix);
   void names(std::string const& prefix, std::string_view lock) { locks_.emplace(prefix, lock); }
-  /// Whoever votes with others grants nothing alone.
+  /// A server that votes with others grants nothing alone.
   void votes_on(std::string_view lock) { voted_on_.emplace(lock); }
   void granted(std::string_view lock, std::int64_t fence);
   /// The client's name in traces: its process, and a number if that has several.
