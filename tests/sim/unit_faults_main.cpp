@@ -62,6 +62,8 @@ constexpr noticed_fault all[] = {
      "QuorumDetails.P6NothingIsSettledWhileAMajorityThatIsAwayHasTheLockStill"},
     {engine_mutant::own_server_not_asked, "a name that has moved to a server of its own is not asked",
      "QuorumDoubles.ANameThatMovesToAServerOfItsOwnIsAskedByThoseWhoWaitAlready"},
+    {engine_mutant::only_slow_servers_missing, "a try gives up when too many servers are slow or have no vote",
+     "Quorum.P11ATryOfAFreeLockWaitsForASlowServerWhereOthersHaveNoVote"},
     {engine_mutant::told_in_line_for_ever, "an observer sees only the first wait of a lock being queued",
      "QuorumDetails.AnAcquireTakesTheSameCourseWhateverTheOneBeforeItHasMet"},
     {engine_mutant::refusal_outlives_connection, "a server that has refused once counts as one that refuses",

@@ -166,8 +166,12 @@ void quorum_world::answered(quorum_hold& h, bool failed, bool no_attempt, std::s
     throw violation{4, "an acquire of " + who() + " failed after " + std::to_string((now_ - h.asked_at) / millisecond) +
                            " ms, and no server has refused it: " + words};
   }
-  // They share their questions, too, and so what was answered before the last of them came.
-  if (well_servers(*h.client, h.wait_began) >= needed)
+  // They share their questions, too, and so what was answered before the last of them came. A try has its own, unless
+  // it fails with the others.
+  nanos const own = h.once ? h.asked_at : h.wait_began;
+  auto& [at, asked] = h.client->failed_[static_cast<std::size_t>(h.name)];
+  asked = std::exchange(at, now_) == now_ ? std::min(asked, own) : own;
+  if (well_servers(*h.client, asked) >= needed)
     throw violation{4, "an acquire of " + who() + " failed although a majority is well: " + words};
 }
 

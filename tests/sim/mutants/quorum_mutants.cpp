@@ -73,8 +73,6 @@ constexpr mutant mutants[] = {
     {"late-vote-not-counted",
      "a vote that comes after the grant is neither counted nor confirmed until the next renewal", "P9",
      engine_mutant::late_vote_not_counted},
-    {"only-slow-servers-missing", "a try gives up when too many servers are slow or have no vote", "P11",
-     engine_mutant::only_slow_servers_missing},
     {"validity-of-the-worst", "a hold is granted for as long as the shortest of its votes", "P3",
      engine_mutant::validity_of_the_worst},
     {"validity-without-drift", "the validity of a lease is counted without drift", "7",

@@ -33,6 +33,7 @@ quorum_client::quorum_client(quorum_world& w, int n)
   settings.quorum.servers.resize(static_cast<std::size_t>(w.servers_count));
   coroutines_.resize(static_cast<std::size_t>(r.between(1, 3)));
   shown_.resize(static_cast<std::size_t>(w.names));
+  failed_.assign(static_cast<std::size_t>(w.names), {-1, 0});
   for (coroutine& one : coroutines_) one.left = static_cast<int>(r.between(2, 12));
   if (w.small_ != nullptr) follow(w.small_->clients[static_cast<std::size_t>(number)]);
 }

@@ -514,6 +514,8 @@ class quorum_client final : public engine::acquisition_events, public log_sink {
     std::uint64_t serial = 0;
   };
   std::vector<shown_ticket> shown_;
+  // For each lock the last time an acquire failed, and when the first that failed then had been asked for.
+  std::vector<std::pair<nanos, nanos>> failed_;
   // Questions that were answered with an error: how many, and since when; by server, client and ticket.
   std::map<std::pair<int, std::string>, std::pair<int, nanos>> refused_;
   std::uint64_t steps_of_user_ = 0;
