@@ -203,8 +203,8 @@ struct report {
 /// All of it, as the message of a failed test.
 std::ostream& operator<<(std::ostream& to, report const& r);
 
-/// Runs the body in a new world for each of so many seeds, up to the first in which something is wrong. That one is run
-/// twice: the second time with a trace.
+/// Runs the body in a new world for each of `schedules` seeds, and stops at the first in which something is wrong. It
+/// runs that seed a second time, for the trace.
 ///
 /// `body`: its process is "main". It may start others with world::spawn. What it captures is used again by each world,
 /// so it has to make its clients, locks and results anew. Errors: all are in the report, also exceptions of the body.

@@ -20,11 +20,6 @@ void close_call::complete(asio::any_io_executor const& io, error_code why, bool)
   post_completion(io, std::exchange(runs_on, {}), close_handler{std::move(handler)}, why);
 }
 
-void close_call::drop() {
-  close_handler const dropped{std::move(handler)};
-  runs_on = {};
-}
-
 client_close::client_close(config const& settings, timer_queue& timers, engine::cohort& cohort,
                            servers::deployment& servers, completions& results, std::function<void()> at_the_end)
     : timers_{timers},

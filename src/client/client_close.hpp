@@ -11,13 +11,9 @@
 namespace conch::detail {
 
 /// One async_close.
-struct close_call final : pending_call {
-  explicit close_call(close_handler h) : handler{std::move(h)} {}
+struct close_call final : handler_call<close_handler> {
+  using handler_call::handler_call;
   void complete(asio::any_io_executor const& io, error_code why, bool) override;
-  void drop() override;
-
-  close_handler handler;
-  asio::any_completion_executor runs_on = {};  // work_of the handler
 };
 
 /// Carries out the close of a client, as close_rule decides. With the client locked, but for drop().

@@ -7,17 +7,6 @@
 
 namespace conch::detail {
 
-namespace {
-
-/// The handler may own a cancellation slot that refers to the watcher: this circle ends when the handler is destroyed.
-template <class Call>
-void forget(Call& call) {
-  auto const dropped{std::move(call.handler)};
-  call.runs_on = {};
-}
-
-}  // namespace
-
 void completions::acquired(hold_node& n, bool is_granted, error_code why) {
   if (!n.runs_on) own_executor_.end_operation();
   if (is_granted) {
@@ -112,18 +101,12 @@ void hold_watcher::complete(asio::any_io_executor const& io, error_code why, boo
   post_completion(io, std::exchange(runs_on, {}), lost_handler{std::move(handler)}, why);
 }
 
-void hold_watcher::drop() { forget(*this); }
-
 void extension_call::complete(asio::any_io_executor const& io, error_code why, bool is_held) {
   post_completion(io, std::exchange(runs_on, {}), release_handler{std::move(handler)}, why, is_held);
 }
 
-void extension_call::drop() { forget(*this); }
-
 void detach_call::complete(asio::any_io_executor const& io, error_code why, bool) {
   post_completion(io, std::exchange(runs_on, {}), detach_handler{std::move(handler)}, why, std::move(text));
 }
-
-void detach_call::drop() { forget(*this); }
 
 }  // namespace conch::detail

@@ -31,38 +31,41 @@ class pending_call {
   virtual void drop() = 0;
 };
 
-/// One async_lost, async_requested or async_renewed.
-struct hold_watcher final : pending_call {
-  hold_watcher(lost_handler h, hold_event what) : handler{std::move(h)}, event{what} {}
-  void complete(asio::any_io_executor const& io, error_code why, bool) override;
-  void drop() override;
+/// A pending_call with its handler, and what keeps the handler's context at work.
+template <class Handler>
+struct handler_call : pending_call {
+  explicit handler_call(Handler h) : handler{std::move(h)} {}
+  /// The handler may own a cancellation slot that refers to the call: this circle ends when the handler is destroyed.
+  void drop() final {
+    auto const dropped{std::move(handler)};
+    runs_on = {};
+  }
 
-  lost_handler handler;
+  Handler handler;
+  asio::any_completion_executor runs_on = {};  // work_of the handler
+};
+
+/// One async_lost, async_requested or async_renewed.
+struct hold_watcher final : handler_call<lost_handler> {
+  hold_watcher(lost_handler h, hold_event what) : handler_call{std::move(h)}, event{what} {}
+  void complete(asio::any_io_executor const& io, error_code why, bool) override;
+
   hold_event const event;
-  // work_of the handler: keeps its context at work
-  asio::any_completion_executor runs_on = {};
   // its entry in pending_calls::watchers; with the client locked
   std::optional<std::list<std::shared_ptr<hold_watcher>>::iterator> at_hold = {};
 };
 
 /// One async_extend.
-struct extension_call final : pending_call {
-  explicit extension_call(release_handler h) : handler{std::move(h)} {}
+struct extension_call final : handler_call<release_handler> {
+  using handler_call::handler_call;
   void complete(asio::any_io_executor const& io, error_code why, bool is_held) override;
-  void drop() override;
-
-  release_handler handler;
-  asio::any_completion_executor runs_on = {};  // work_of the handler
 };
 
 /// The async_detach of a hold.
-struct detach_call final : pending_call {
-  explicit detach_call(detach_handler h) : handler{std::move(h)} {}
+struct detach_call final : handler_call<detach_handler> {
+  using handler_call::handler_call;
   void complete(asio::any_io_executor const& io, error_code why, bool) override;
-  void drop() override;
 
-  detach_handler handler;
-  asio::any_completion_executor runs_on = {};  // work_of the handler
   std::string text = {};
 };
 

@@ -72,7 +72,7 @@ constexpr noticed_fault all[] = {
      "QuorumDetails.P4AWaitEndsWhenSoManyServersRefuseTheClientThatTooFewAreLeft"},
     {engine_mutant::any_trouble_is_the_reason, "a time-out names the error of one server, though the others had none",
      "QuorumDetails.AWaitThatHasTimedOutNamesAnErrorOnlyWhereTooFewServersHaveNone"},
-    {engine_mutant::slowest_server_waited_for, "who has no time left waits for the slowest server",
+    {engine_mutant::slowest_server_waited_for, "an acquire without time left waits for the slowest server",
      "QuorumDetails.P4WhoseTimeIsOverWaitsForAsManyServersAsAreNeededAndForNoSlowerOne"},
     {engine_mutant::release_waits_for_one_more, "a release waits for the answer of a server that is not needed",
      "QuorumDetails.AReleaseWaitsForNoServerThatIsNotNeeded"},

@@ -7,7 +7,7 @@ namespace conch::sim {
 
 namespace {
 
-/// The session of a client that is paused for longer than its lease ends.
+/// A session ends when its client is paused for longer than the lease.
 plan of_zookeeper(plan p) {
   for (client_plan& c : p.clients) {
     c.settings.zookeeper.session_margin = c.settings.lease / 6;
