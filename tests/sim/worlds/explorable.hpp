@@ -5,6 +5,7 @@
 #include "sim/worlds/steps.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -22,12 +23,15 @@ class explorable {
   virtual footprint paused() const = 0;
   virtual std::uint64_t digest_of_servers() const = 0;
   virtual void say_explored(std::string_view words) = 0;  // to the trace
+  /// Calls what() in a moment, behind all that is due now.
+  virtual void soon(std::function<void()> what) = 0;
 
  protected:
   ~explorable() = default;
 };
 
-/// Until the programs are over, or the explorer has enough.
-void take_steps(explorable& world, steps& order);
+/// Takes steps until the programs are over or the explorer has enough. Then `order` is null, and what is left happens:
+/// from here on what happens first was sent first.
+void take_steps(explorable& world, steps*& order);
 
 }  // namespace conch::sim

@@ -231,7 +231,6 @@ class quorum_world final : private explorable {
 
   // quorum_explored.cpp
   void explore();
-  void stop_exploring();
   nanos time() const override { return now_; }
   nanos next_timer() const override;
   void pass_until(nanos until) override;
@@ -240,6 +239,9 @@ class quorum_world final : private explorable {
   footprint paused() const override;
   std::uint64_t digest_of_servers() const override;
   void say_explored(std::string_view words) override { say(words); }
+  void soon(std::function<void()> what) override {
+    after(0, [what = std::move(what)] { what(); });
+  }
   bool is_possible(fault_plan const& f) const;
   void strike(fault_plan const& f);
   link_ptr link_for(fault_plan const& f) const;

@@ -200,7 +200,6 @@ class world final : private explorable {
   void lose(link& l, bool up);
   // world_explored.cpp
   void explore();
-  void stop_exploring();
   // explorable
   nanos time() const override { return now_; }
   nanos next_timer() const override;
@@ -210,6 +209,9 @@ class world final : private explorable {
   footprint paused() const override;
   std::uint64_t digest_of_servers() const override;
   void say_explored(std::string_view words) override { say(std::string{words}); }
+  void soon(std::function<void()> what) override {
+    after(0, [what = std::move(what)] { what(); });
+  }
   bool is_possible(fault_plan const& f) const;
   void strike(fault_plan f);
   void deliver_later(link_ptr const& l, bool up, std::string bytes, bool end);

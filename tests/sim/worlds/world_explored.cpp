@@ -21,8 +21,9 @@ void world::explore() {
   // apply() keeps references
   plan_.faults.reserve(plan_.possible.size() * 4);
   order_ = explores_;
-  take_steps(*this, *order_);
-  stop_exploring();
+  take_steps(*this, order_);
+  limit_ += now_;
+  heal();
 }
 
 nanos world::next_timer() const { return events_.empty() ? steps::never : events_.next(); }
@@ -33,16 +34,6 @@ bool world::is_over(bool waiting) const {
   nobody_waits_for_ever();
   auto const is_through = [](auto const& c) { return !c->alive() || (c->finished() && c->owed() == 0); };
   return waiting ? std::all_of(clients_.begin(), clients_.end(), is_through) : all_done();
-}
-
-/// From here on what happens first was sent first.
-void world::stop_exploring() {
-  auto rest = std::exchange(order_, nullptr)->take_rest();
-  say("the rest in the order of its time");
-  for (auto& what : rest) after(0, [what = std::move(what)] { what(); });
-  pass_until(now_);
-  limit_ += now_;
-  heal();
 }
 
 /// But what has been sent to them and is not there yet.

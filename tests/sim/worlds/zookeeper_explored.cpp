@@ -86,16 +86,7 @@ zookeeper_world::zookeeper_world(plan const& small, bool traced, steps& order)
 void zookeeper_world::explore() {
   pass_until(small_->explored_from);
   order_ = explores_;
-  take_steps(*this, *order_);
-  stop_exploring();
-}
-
-/// From here on what happens first was sent first.
-void zookeeper_world::stop_exploring() {
-  auto rest = std::exchange(order_, nullptr)->take_rest();
-  say("the rest in the order of its time");
-  for (auto& what : rest) after(0, [what = std::move(what)] { what(); });
-  pass_until(now_);
+  take_steps(*this, order_);
 }
 
 nanos zookeeper_world::next_timer() const { return events_.empty() ? steps::never : events_.next(); }

@@ -144,7 +144,6 @@ class zookeeper_world final : private zookeeper_model::outside, private explorab
   void close_at_server(line& l);
   // zookeeper_explored.cpp
   void explore();
-  void stop_exploring();
   nanos time() const override { return now_; }
   nanos next_timer() const override;
   void pass_until(nanos until) override;
@@ -153,6 +152,9 @@ class zookeeper_world final : private zookeeper_model::outside, private explorab
   footprint paused() const override;
   std::uint64_t digest_of_servers() const override;
   void say_explored(std::string_view words) override { say(words); }
+  void soon(std::function<void()> what) override {
+    after(0, [what = std::move(what)] { what(); });
+  }
   bool is_possible(fault_plan const& f) const;
   void strike(fault_plan const& f);
   void connect_later(line_ptr const& l);
