@@ -111,8 +111,6 @@ class errors_category final : public boost::system::error_category {
 /// are very many: when one is used again, no code that has it is left.
 class word_table {
  public:
-  word_table() { held_across_forks(mutex_); }
-
   errors_category const& keep(std::string_view words, bool is_whole) {
     std::string key{is_whole ? "=" : ":"};
     key += words;
@@ -142,7 +140,7 @@ class word_table {
     std::uint32_t serial = 0;
   };
 
-  std::mutex mutex_;
+  fork_safe_mutex mutex_;
   std::vector<kept> kept_{4096};
   std::unordered_map<std::string, std::uint32_t> serials_;
   std::deque<errors_category> categories_;  // never freed: an error_code points to one

@@ -22,9 +22,14 @@ class fork_registry {
     return one;
   }
 
-  void add(std::mutex& one) {
+  void add(fork_safe_mutex& one) {
     std::lock_guard const guard{mutex_};
     held_.push_back(&one);
+  }
+
+  void remove(fork_safe_mutex& one) noexcept {
+    std::lock_guard const guard{mutex_};
+    std::erase(held_, &one);
   }
 
   void set(own_descriptor& d, int fd) noexcept {
@@ -55,11 +60,11 @@ class fork_registry {
     fork_registry& all = of_this_process();
     all.mutex_.lock();
     // cppcheck-suppress localMutex ; it points to another object's mutex, which both processes unlock after the fork
-    for (std::mutex* const one : all.held_) one->lock();
+    for (fork_safe_mutex* const one : all.held_) one->lock();
   }
   static void in_parent() {
     fork_registry& all = of_this_process();
-    for (std::mutex* const one : all.held_) one->unlock();
+    for (fork_safe_mutex* const one : all.held_) one->unlock();
     all.mutex_.unlock();
   }
   static void in_child() {
@@ -87,12 +92,12 @@ class fork_registry {
 
   std::mutex mutex_;                 // guards what follows
   own_descriptor* first_ = nullptr;  // all that are open
-  std::vector<std::mutex*> held_;
+  std::vector<fork_safe_mutex*> held_;
 };
 
 void leave_alone(void const* what) noexcept {
   static std::vector<void const*>& all = *new std::vector<void const*>;
-  static std::mutex& guard = *new std::mutex;
+  static fork_safe_mutex& guard = *new fork_safe_mutex;
   std::lock_guard const guarded{guard};
   all.push_back(what);
 }
@@ -108,7 +113,9 @@ void own_descriptor::is(int fd) noexcept {
   fork_registry::of_this_process().set(*this, fd);
 }
 
-void held_across_forks(std::mutex& one) { fork_registry::of_this_process().add(one); }
+fork_safe_mutex::fork_safe_mutex() { fork_registry::of_this_process().add(*this); }
+
+fork_safe_mutex::~fork_safe_mutex() { fork_registry::of_this_process().remove(*this); }
 
 int open_socket(int family, int type, int protocol) noexcept {
 #ifdef SOCK_CLOEXEC

@@ -58,10 +58,23 @@ class own_descriptor {
 /// Checkers of leaks find it here.
 void leave_alone(void const* what) noexcept;
 
-/// A mutex of the whole process that a child needs too: another thread of the parent may hold it at the moment of the
-/// fork, and does not exist in the child. It is held while the process is copied. It must be the last one that a thread
-/// locks, and it is never destroyed.
-void held_across_forks(std::mutex& one);
+/// A mutex that a child of a fork needs too, because what it guards belongs to the whole process. It is locked while
+/// the process is copied: otherwise another thread of the parent could hold it then, and would not exist in the child
+/// to unlock it. While a thread holds one, it must lock, make or destroy no other.
+class fork_safe_mutex {
+ public:
+  CONCH_API fork_safe_mutex();
+  CONCH_API ~fork_safe_mutex();
+  fork_safe_mutex(fork_safe_mutex const&) = delete;
+  fork_safe_mutex& operator=(fork_safe_mutex const&) = delete;
+
+  void lock() { mutex_.lock(); }
+  bool try_lock() { return mutex_.try_lock(); }
+  void unlock() { mutex_.unlock(); }
+
+ private:
+  std::mutex mutex_;
+};
 
 /// A socket that a program which is executed does not inherit; -1 with errno set. Its flag is there from the beginning:
 /// another thread may fork and execute at any moment.

@@ -298,8 +298,6 @@ bool is_unmistakable(std::string_view characters) {
 /// All secrets of the process. What one client has sent may come back to another one.
 class known_secrets {
  public:
-  known_secrets() { held_across_forks(mutex_); }
-
   void add(std::string const& bytes) {
     std::lock_guard const guard{mutex_};
     if (++counts_[bytes] > 1) return;
@@ -431,7 +429,7 @@ class known_secrets {
     }
   }
 
-  std::mutex mutex_;
+  fork_safe_mutex mutex_;
   std::atomic<bool> any_ = false;
   std::unordered_map<std::string, std::size_t> counts_;
   std::deque<std::string> gone_;

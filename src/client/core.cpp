@@ -3,6 +3,7 @@
 
 #include "base/failure.hpp"
 #include "base/identity.hpp"
+#include "base/process.hpp"
 #include "base/readable.hpp"
 #include "client/checked.hpp"
 #include "client/completion.hpp"
@@ -166,7 +167,7 @@ namespace {
 
 /// A thread of this process, for a client whose own thread is in another one. It is never ended.
 asio::any_io_executor thread_of_this_process() {
-  static std::mutex& guard = *new std::mutex;
+  static fork_safe_mutex& guard = *new fork_safe_mutex;
   static asio::thread_pool* pool = nullptr;
   static std::uint64_t process = 0;
   std::lock_guard const guarded{guard};

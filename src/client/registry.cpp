@@ -36,9 +36,7 @@ void core_registry::shutdown() noexcept {
 namespace {
 
 struct numbered {
-  numbered() { held_across_forks(mutex); }
-
-  std::mutex mutex;  // guards what follows
+  fork_safe_mutex mutex;  // guards what follows
   std::unordered_map<client_number, std::weak_ptr<client_core>> all;
 };
 

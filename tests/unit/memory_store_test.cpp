@@ -14,6 +14,7 @@
 
 #include "base/overloaded.hpp"
 #include "servers/memory/store.hpp"
+#include "support/in_child.hpp"
 #include "support/printed_replies.hpp"
 
 namespace conch::memory {
@@ -62,6 +63,28 @@ protocol::acquire_command acquire(std::string_view name, engine::grant_id id) {
 
 protocol::release_command release(std::string_view name, engine::grant_id id) {
   return {name, id, false, 30s, 3s, 10min};
+}
+
+TEST(MemoryStore, IsUsableInAChildWhateverOtherThreadsDoWhileTheProcessForks) {
+  auto const all = store::named("MemoryStore.forked");
+  std::atomic<bool> over{false};
+  std::thread busy{[&] {
+    for (unsigned id = 1; !over; ++id) {
+      all->carry_out(acquire("lock", id), "a", start_us);
+      all->carry_out(release("lock", id), "a", start_us);
+      store::named("MemoryStore.other");
+    }
+  }};
+  for (int i = 0; i < 100; ++i) {
+    bool const is_usable = test::in_child([&] {
+      store::named("MemoryStore.of the child")->carry_out(acquire("lock", 1), "b", start_us);
+      return all->carry_out(acquire("another", 1), "b", start_us)->fence != 0;
+    });
+    EXPECT_TRUE(is_usable);
+    if (!is_usable) break;
+  }
+  over = true;
+  busy.join();
 }
 
 TEST(MemoryStore, IsTheSameForTheSameNameAndStaysWhenNobodyUsesIt) {

@@ -1,16 +1,16 @@
 // What a child of a fork finds in place of its parent's connections.
 #include "base/process.hpp"
 
+#include "support/in_child.hpp"
+
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -18,17 +18,7 @@
 namespace conch {
 namespace {
 
-/// True if f returns true in a child of this process.
-bool in_child(std::function<bool()> const& f) {
-  pid_t const child = ::fork();
-  if (child == 0) {
-    ::alarm(30);
-    ::_exit(f() ? 0 : 1);
-  }
-  int status = 1;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
+using test::in_child;
 
 bool is_close_on_exec(int fd) { return (::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0; }
 
@@ -99,14 +89,13 @@ TEST(Process, ADescriptorThatIsForgottenStaysInTheChild) {
 }
 
 TEST(Process, AMutexOfTheWholeProcessIsFreeInTheChild) {
-  static std::mutex guard;
-  held_across_forks(guard);
+  fork_safe_mutex guard;
   std::atomic<bool> over{false};
   std::thread busy{[&] {
     while (!over) std::lock_guard const guarded{guard};
   }};
   for (int i = 0; i < 100; ++i) {
-    bool const is_free = in_child([] {
+    bool const is_free = in_child([&] {
       bool const locked = guard.try_lock();
       if (locked) guard.unlock();
       return locked;

@@ -43,12 +43,15 @@ struct store::audience final : rules::audience {
 
 std::shared_ptr<store> store::named(std::string_view name) {
   // Never destroyed: clients that are static objects use it until the very end.
-  static auto& guard = *new std::mutex;
+  static auto& guard = *new fork_safe_mutex;
   static auto& all = *new std::map<std::string, std::shared_ptr<store>, std::less<>>;
+  {
+    std::lock_guard const lock{guard};
+    if (auto const known = all.find(name); known != all.end()) return known->second;
+  }
+  auto const fresh = std::make_shared<store>();  // it has a fork_safe_mutex too
   std::lock_guard const lock{guard};
-  auto place = all.find(name);
-  if (place == all.end()) place = all.emplace(name, std::make_shared<store>()).first;
-  return place->second;
+  return all.try_emplace(std::string{name}, fresh).first->second;
 }
 
 void store::subscribe(std::string client, listener& l) {

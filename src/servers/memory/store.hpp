@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include "base/process.hpp"
 #include "protocol/replies.hpp"
 #include "protocol/wire.hpp"
 #include "rules/lock.hpp"
@@ -141,7 +142,7 @@ class store {
   CONCH_API void drop_expired(std::int64_t now_us);
   void put_on_agenda(known& k);
 
-  mutable std::mutex mutex_;
+  mutable fork_safe_mutex mutex_;
   std::unordered_map<std::string, listener*, text_hash, std::equal_to<>> listeners_;
   std::unordered_map<std::string_view, std::unique_ptr<known>> names_;  // keys live in what they lead to
   std::set<std::pair<std::int64_t, known*>> agenda_;                    // when something of a lock expires
