@@ -30,8 +30,7 @@ TEST_F(Command, AsksTheSentinelsForTheMasterWhateverItDoes) {
   program watch = conch({"watch", "--every", "100ms", "--url", url});
   EXPECT_NE(watch.wait_for("2").find("jobs: mutex, held"), std::string::npos);
   set.fail_over();
-  auto const old_is_gone = [&] { return set.master() != 0; };
-  wait_until(old_is_gone, "no other master");
+  set.wait_until_replaced(0);
   std::string const other = "jobs-after";
   program next = run({other, "--url", url}, "echo held; sleep 600");
   next.wait_for("held");

@@ -68,6 +68,25 @@ void sentinel_set::fail_over(std::size_t by) {
   }
 }
 
+void sentinel_set::wait_until_replaced(std::size_t old_master) {
+  auto const end = steady::now() + patience;
+  auto const is_replaced = [&] {
+    for (std::size_t i = 0; i < sentinels(); ++i) {
+      if (master(i) == old_master) return false;
+    }
+    try {
+      redis_probe probe{server(old_master), 10s};
+      return probe.command({"ROLE"}).find("slave") != std::string::npos;
+    } catch (std::runtime_error const&) {  // the Sentinel that makes it a replica ends its connections
+      return false;
+    }
+  };
+  while (!is_replaced()) {
+    if (steady::now() > end) throw std::runtime_error{"the old master is still one"};
+    std::this_thread::sleep_for(20ms);
+  }
+}
+
 void sentinel_set::settle() {
   std::string const replicas = "num-slaves, " + std::to_string(servers_.size() - 1);
   std::string const others = "num-other-sentinels, " + std::to_string(sentinels_.size() - 1);

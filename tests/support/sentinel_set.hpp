@@ -39,6 +39,10 @@ class sentinel_set {
   /// Asks a Sentinel for a failover, in which the old master lives on.
   void fail_over(std::size_t by = 0);
 
+  /// Until all Sentinels name another master, and this server is a replica. Before that a client that asks for the
+  /// first time may still come to this server, and be granted what the failover then loses.
+  void wait_until_replaced(std::size_t old_master);
+
   /// Until all Sentinels know each other, and the same master with all its replicas.
   void settle();
 
