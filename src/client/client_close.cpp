@@ -65,7 +65,7 @@ void client_close::end(error_code why) {
   rule_.complete();
   timer_.cancel();
   servers_.backend->closed();
-  for (auto const& one : servers_.ways) one->shut_down();
+  for (auto const& one : servers_.connections) one->shut_down();
   at_the_end_();
   tell(why);
 }

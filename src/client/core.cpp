@@ -189,7 +189,7 @@ statistics client_core::stats() {
   std::lock_guard const guard{mutex_};
   statistics copy = stats_;
   deployment_.backend->report(copy);
-  for (auto const& one : deployment_.ways) one->report(copy);
+  for (auto const& one : deployment_.connections) one->report(copy);
   copy.locks = observing_.names();
   return copy;
 }
@@ -563,13 +563,13 @@ void client_core::context_gone() {
   requests_.drop();
   close_.drop();
   completions_.drop();
-  std::vector<std::unique_ptr<way>> ways;
+  std::vector<std::unique_ptr<server_connection>> connections;
   {
     std::lock_guard const guard{mutex_};
-    for (auto const& one : deployment_.ways) one->report(stats_);  // what they have counted stays
-    ways.swap(deployment_.ways);
+    for (auto const& one : deployment_.connections) one->report(stats_);  // what they have counted stays
+    connections.swap(deployment_.connections);
   }
-  ways.clear();
+  connections.clear();
   alarm_.reset();
   strand_ = {};
   own_executor_.drop();

@@ -54,9 +54,9 @@ class host {
 };
 
 /// What a client owns for the connections to its servers, in any protocol.
-class way {
+class server_connection {
  public:
-  virtual ~way() = default;
+  virtual ~server_connection() = default;
   /// Adds what it has counted. With the engine locked.
   virtual void report(statistics&) const noexcept {}
   /// Ends the connection, for good. From any thread.
@@ -66,7 +66,7 @@ class way {
 /// The transport to one server that keeps locks as Redis does. The client calls the functions of protocol::wire with
 /// the engine locked. The transport calls those of its protocol::wire_events with the engine locked too: from within
 /// host::run or host::enter.
-class transport : public protocol::wire, public way {
+class transport : public protocol::wire, public server_connection {
  public:
   /// Sets the receiver of the wire events. Call it once, before the first command.
   virtual void report_to(protocol::wire_events& e) noexcept { events_ = &e; }

@@ -41,7 +41,7 @@ class several final : public servers::target {
     for (auto const& one : all_) one->check(c);
   }
 
-  servers::deployment make(servers::lent const& client) const override {
+  servers::deployment make(servers::client_services const& client) const override {
     servers::deployment d;
     d.nonces = servers::nonces_for(*this);
     auto votes = std::make_unique<quorum::quorum>(client.settings, client.client_id, detail::seed_of(client.client_id),
@@ -49,7 +49,7 @@ class several final : public servers::target {
     for (auto const& one : all_) {
       auto to_server = one->make_transport(client);
       to_server->report_to(votes->add(*to_server, one->shown()).receiver());
-      d.ways.push_back(std::move(to_server));
+      d.connections.push_back(std::move(to_server));
     }
     d.backend = std::move(votes);
     return d;

@@ -35,7 +35,7 @@ class backend_events;
 namespace conch::servers {
 
 /// What a client lends to its backend and transports. It outlives both.
-struct lent {
+struct client_services {
   config const& settings;
   std::string const& client_id;
   host& shell;
@@ -49,7 +49,7 @@ struct lent {
 /// The backend of a client, and the transports to its servers. Used with the client locked.
 struct deployment {
   std::unique_ptr<entropy> nonces{};
-  std::vector<std::unique_ptr<way>> ways{};
+  std::vector<std::unique_ptr<server_connection>> connections{};
   std::unique_ptr<engine::backend> backend{};
 };
 
@@ -75,9 +75,9 @@ class target {
   /// Throws errc::invalid_config or errc::not_supported for settings that this target cannot work with; lowers what
   /// depends on others.
   virtual void check(config& c) const = 0;
-  virtual deployment make(lent const& client) const = 0;
+  virtual deployment make(client_services const& client) const = 0;
   /// The transport to one server that keeps locks as Redis does. Null: it is not one server, or keeps them otherwise.
-  virtual std::unique_ptr<transport> make_transport(lent const&) const { return nullptr; }
+  virtual std::unique_ptr<transport> make_transport(client_services const&) const { return nullptr; }
   /// Null: there is nothing that a probe could ask.
   virtual std::unique_ptr<probe> make_probe(config const&) const { return nullptr; }
   /// The key with which a user's script on the server checks a lock's owner (conch/guard.hpp). None: there is no such
@@ -89,7 +89,7 @@ class target {
 std::unique_ptr<entropy> nonces_for(target const& t);
 
 /// The deployment of a target that has a transport.
-CONCH_API deployment make_single(target const& t, lent const& client);
+CONCH_API deployment make_single(target const& t, client_services const& client);
 
 /// A member of conch::config that means nothing to other kinds of servers.
 struct own_setting {

@@ -381,7 +381,7 @@ class dummy final : public servers::target {
   void check(config&) const override {
     throw boost::system::system_error{make_error_code(errc::not_supported, "dummy:// keeps no locks")};
   }
-  servers::deployment make(servers::lent const&) const override { return {}; }
+  servers::deployment make(servers::client_services const&) const override { return {}; }
 };
 
 TEST(Url, KnowsTheHostsThatAreThisMachine) {

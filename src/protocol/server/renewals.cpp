@@ -13,7 +13,7 @@
 
 namespace conch::protocol {
 
-void renewals::send(std::span<server_place* const> places, renewal_way way, time_point now) {
+void renewals::send(std::span<server_place* const> places, renewal_mode mode, time_point now) {
   std::vector<server_place*> by_slot;
   if (on_.slots.is_cluster() && places.size() > 1) {  // of each slot a script
     by_slot.assign(places.begin(), places.end());
@@ -23,7 +23,7 @@ void renewals::send(std::span<server_place* const> places, renewal_way way, time
   }
   for (bool const permits : {false, true}) {
     for (bool const keep_fences : {false, true}) {
-      if (!keep_fences || !way.alone) send_kind(places, permits, keep_fences, way, now);
+      if (!keep_fences || !mode.alone) send_kind(places, permits, keep_fences, mode, now);
     }
   }
 }
@@ -34,7 +34,7 @@ milliseconds renewals::lease_left(server_place const& p, time_point now) {
   return whole_ms(left + drift_of(left + left / 50)) + milliseconds{1};
 }
 
-void renewals::send_kind(std::span<server_place* const> places, bool permits, bool keep_fences, renewal_way way,
+void renewals::send_kind(std::span<server_place* const> places, bool permits, bool keep_fences, renewal_mode mode,
                          time_point now) {
   std::vector<renewed> batch;
   milliseconds longest{}, shortest = milliseconds::max();
@@ -44,17 +44,17 @@ void renewals::send_kind(std::span<server_place* const> places, bool permits, bo
     ++on_.env.stats.scripts;
     ++on_.env.stats.renewal_scripts;
     bool const votes = batch.front().place->vote.terms.is_vote();  // then all are
-    if (way.asking) on_.sent.send(asking_command{}, {request_kind::asking, 0, 0, nullptr, nullptr, now});
+    if (mode.asking) on_.sent.send(asking_command{}, {request_kind::asking, 0, 0, nullptr, nullptr, now});
     in_flight asked{votes ? request_kind::confirm : request_kind::renew, 0, 0, nullptr, nullptr, now};
     if (permits) asked.of = script_kind::permit_renew;
     milliseconds const kept = keep_fences ? retention_of(on_.env.settings, longest) : milliseconds{};
     command const renews =
         votes
-            ? command{confirm_command{scratch_, retention_of(on_.env.settings, longest), way.with_source, keep_fences}}
-            : command{renew_command{scratch_, way.with_source, permits, kept, way.asking}};
+            ? command{confirm_command{scratch_, retention_of(on_.env.settings, longest), mode.with_source, keep_fences}}
+            : command{renew_command{scratch_, mode.with_source, permits, kept, mode.asking}};
     // A hold outlives a connection that has died silently: there is time for another renewal.
     duration const within = std::min<duration>(on_.env.settings.command_timeout, shortest / 3);
-    on_.sent.send_renewals(renews, asked, {std::move(batch), now, within, way});
+    on_.sent.send_renewals(renews, asked, {std::move(batch), now, within, mode});
     batch = {};
     shortest = milliseconds::max();
     scratch_.clear();
@@ -62,17 +62,17 @@ void renewals::send_kind(std::span<server_place* const> places, bool permits, bo
   for (server_place* s : places) {
     // Checked at the moment of writing: a place that was released, cancelled or lost since is not renewed.
     bool const may = s->may_renew(now);
-    bool const keeps = may && !way.alone && held_.fence_is_due(*s, now);
+    bool const keeps = may && !mode.alone && held_.fence_is_due(*s, now);
     if (static_cast<bool>(s->permit) != permits || keeps != keep_fences) continue;
     bool const elsewhere = s->of->is_of_other_run(*s) && s->deadline > now;
     if (s->state != place_state::owned || !(may || elsewhere) || s->owned.renewing) continue;
     milliseconds lease = may ? s->lease : milliseconds{};
     if (elsewhere) lease = std::max(lease, lease_left(*s, now));
-    bool const alone = way.alone || s->owned.renewed_alone;
+    bool const alone = mode.alone || s->owned.renewed_alone;
     if (!batch.empty() && (alone || batch.front().place->owned.renewed_alone || s->slot != batch.front().place->slot))
       flush();
     s->owned.renewing = true;
-    if (!way.asking) on_.link.tell(*s);
+    if (!mode.asking) on_.link.tell(*s);
     ++s->references;
     std::int64_t const floor = s->vote.terms.floor_asked();
     s->asks_for_lease();
@@ -132,8 +132,8 @@ void renewals::answered(in_flight const& r, answer const& a, time_point now) {
   }
   if (granted != duration{}) on_.sent.window().renewed(batch.size(), granted, left, now);
   if (a.what == fault::reconnect) on_.link.drop(a.words);
-  if (!again.empty()) send(again, {on_.sent.source_is_due(r), sent.way.asking, sent.way.alone}, now);
-  if (!each.empty()) send(each, {.asking = sent.way.asking}, now);
+  if (!again.empty()) send(again, {on_.sent.source_is_due(r), sent.mode.asking, sent.mode.alone}, now);
+  if (!each.empty()) send(each, {.asking = sent.mode.asking}, now);
   for (renewed const& one : batch) on_.all.drop(*one.place);
 }
 
@@ -155,7 +155,7 @@ bool renewals::renewed_elsewhere(renewal_batch const& sent, answer const& a, tim
   for (server_place* s : still) s->owned.renewing = false;
   bool const is_divided = still.size() > 1 || sent.places.front().keeps_fence;
   return on_.slots.renewed_elsewhere(
-      {.places = still, .asking = sent.way.asking, .can_be_divided = is_divided && !sent.way.alone}, a.words, now);
+      {.places = still, .asking = sent.mode.asking, .can_be_divided = is_divided && !sent.mode.alone}, a.words, now);
 }
 
 std::string renewals::why_not(server_place const& p, time_point now) const {

@@ -16,7 +16,7 @@ class renewals {
  public:
   renewals(common_parts& on, holds const& held) noexcept : on_{on}, held_{held} {}
 
-  void send(std::span<server_place* const> places, renewal_way way, time_point now);
+  void send(std::span<server_place* const> places, renewal_mode mode, time_point now);
   void answered(in_flight const& r, answer const& a, time_point now);
   /// It is not answered any more.
   void went_unanswered(renewal_batch const& batch);
@@ -24,7 +24,7 @@ class renewals {
   std::string why_not(server_place const& p, time_point now) const;
 
  private:
-  void send_kind(std::span<server_place* const> places, bool permits, bool keep_fences, renewal_way way,
+  void send_kind(std::span<server_place* const> places, bool permits, bool keep_fences, renewal_mode mode,
                  time_point now);
   bool renewed_elsewhere(renewal_batch const& sent, answer const& a, time_point now);
   static milliseconds lease_left(server_place const& p, time_point now);

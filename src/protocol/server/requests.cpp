@@ -165,7 +165,7 @@ void requests::mark_moved(my_slots const& mine) {
   });
   for (renewal_batch& batch : renewals_) {
     for (renewed& one : batch.places) {
-      if (!batch.way.asking && !mine.has(*one.place)) one.id = 0;
+      if (!batch.mode.asking && !mine.has(*one.place)) one.id = 0;
     }
   }
   for (try_batch& batch : tries_) {

@@ -103,7 +103,7 @@ struct renewed {
 };
 
 /// How renewals are sent.
-struct renewal_way {
+struct renewal_mode {
   bool with_source = false;
   bool asking = false;  // of places of another server
   bool alone = false;   // each lock in a script of its own, and without its fence
@@ -113,7 +113,7 @@ struct renewal_batch {
   std::vector<renewed> places;
   time_point written;
   duration answer_within;
-  renewal_way way{};
+  renewal_mode mode{};
 };
 
 /// What was written on this connection and is not answered, when an answer is overdue, and which scripts the server

@@ -24,9 +24,11 @@ class target final : public servers::target {
       detail::refuse(errc::not_supported, "sync_replicas is set, and memory:// has no replicas");
   }
 
-  servers::deployment make(servers::lent const& client) const override { return servers::make_single(*this, client); }
+  servers::deployment make(servers::client_services const& client) const override {
+    return servers::make_single(*this, client);
+  }
 
-  std::unique_ptr<transport> make_transport(servers::lent const& client) const override {
+  std::unique_ptr<transport> make_transport(servers::client_services const& client) const override {
     // Clients with different prefixes do not see each other's locks.
     return std::make_unique<connection>(client.shell, client.on, client.client_id,
                                         name_ + '\n' + client.settings.key_prefix);

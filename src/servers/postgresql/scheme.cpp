@@ -36,9 +36,11 @@ class target final : public servers::target {
     }
   }
 
-  servers::deployment make(servers::lent const& client) const override { return servers::make_single(*this, client); }
+  servers::deployment make(servers::client_services const& client) const override {
+    return servers::make_single(*this, client);
+  }
 
-  std::unique_ptr<transport> make_transport(servers::lent const& client) const override {
+  std::unique_ptr<transport> make_transport(servers::client_services const& client) const override {
     return std::make_unique<connection>(client.shell, client.on, client.settings, client.client_id, url_);
   }
 

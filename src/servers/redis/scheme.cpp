@@ -63,7 +63,7 @@ void check_sync(config& c) {
 }
 
 /// A second connection to the same server waits for its replicas.
-servers::deployment make_synced(std::array<std::unique_ptr<transport>, 2> two, servers::lent const& client) {
+servers::deployment make_synced(std::array<std::unique_ptr<transport>, 2> two, servers::client_services const& client) {
   servers::deployment d;
   d.nonces = std::make_unique<detail::system_entropy>();
   auto one =
@@ -71,7 +71,7 @@ servers::deployment make_synced(std::array<std::unique_ptr<transport>, 2> two, s
                                                 client.timers, *two[0], *two[1], client.up, client.log, client.stats);
   two[0]->report_to(one->first().receiver());
   two[1]->report_to(one->second());
-  for (auto& to_server : two) d.ways.push_back(std::move(to_server));
+  for (auto& to_server : two) d.connections.push_back(std::move(to_server));
   d.backend = std::move(one);
   return d;
 }
@@ -97,12 +97,12 @@ class one_server final : public target {
     check_provider(c, where_);
   }
 
-  servers::deployment make(servers::lent const& client) const override {
+  servers::deployment make(servers::client_services const& client) const override {
     if (client.settings.sync_replicas == 0) return servers::make_single(*this, client);
     return make_synced({make_transport(client), make_transport(client)}, client);
   }
 
-  std::unique_ptr<transport> make_transport(servers::lent const& client) const override {
+  std::unique_ptr<transport> make_transport(servers::client_services const& client) const override {
     return std::make_unique<connection>(client.shell, client.on, client.settings, client.client_id, where_);
   }
 
@@ -140,19 +140,21 @@ class through_sentinels final : public target {
     check_provider(c, where_.server);
   }
 
-  servers::deployment make(servers::lent const& client) const override {
+  servers::deployment make(servers::client_services const& client) const override {
     if (client.settings.sync_replicas == 0) return servers::make_single(*this, client);
-    auto of_master = make_way(client);
+    auto of_master = make_sentinel_transport(client);
     auto beside = of_master->beside();
     return make_synced({std::move(of_master), std::move(beside)}, client);
   }
 
-  std::unique_ptr<transport> make_transport(servers::lent const& client) const override { return make_way(client); }
+  std::unique_ptr<transport> make_transport(servers::client_services const& client) const override {
+    return make_sentinel_transport(client);
+  }
 
   std::unique_ptr<servers::probe> make_probe(config const& c) const override { return redis::make_probe(c, where_); }
 
  private:
-  std::unique_ptr<sentinel_transport> make_way(servers::lent const& client) const {
+  std::unique_ptr<sentinel_transport> make_sentinel_transport(servers::client_services const& client) const {
     return std::make_unique<sentinel_transport>(client.shell, client.on, client.settings, client.client_id, where_);
   }
 
@@ -183,14 +185,14 @@ class of_cluster final : public target {
     check_provider(c, where_.seeds.front());
   }
 
-  servers::deployment make(servers::lent const& client) const override {
+  servers::deployment make(servers::client_services const& client) const override {
     servers::deployment d;
     d.nonces = std::make_unique<detail::system_entropy>();
     auto to_nodes =
         std::make_unique<cluster_transport>(client.shell, client.on, client.settings, client.client_id, where_);
     d.backend = std::make_unique<protocol::sharded>(client.settings, detail::seed_of(client.client_id), *d.nonces,
                                                     client.timers, *to_nodes, client.up, client.log, client.stats);
-    d.ways.push_back(std::move(to_nodes));
+    d.connections.push_back(std::move(to_nodes));
     return d;
   }
 

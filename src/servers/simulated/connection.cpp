@@ -39,7 +39,7 @@ bool has_one_owner(engine::permit_kind k) {
 
 }  // namespace
 
-connection::connection(servers::lent const& client, server& to)
+connection::connection(servers::client_services const& client, server& to)
     : host_{client.shell},
       on_{client.on},
       settings_{client.settings},

@@ -22,7 +22,7 @@ namespace conch::simulated {
 /// the way is lost when the connection breaks. What arrives waits in the executor until the process has time for it.
 class connection final : public transport, private memory::store::listener {
  public:
-  connection(servers::lent const& client, server& to);
+  connection(servers::client_services const& client, server& to);
   ~connection() override;
 
   void send(protocol::command const& c) override;

@@ -29,9 +29,11 @@ class target final : public servers::target {
       detail::refuse(errc::not_supported, "sync_replicas is set, and a simulated server has no replicas");
   }
 
-  servers::deployment make(servers::lent const& client) const override { return servers::make_single(*this, client); }
+  servers::deployment make(servers::client_services const& client) const override {
+    return servers::make_single(*this, client);
+  }
 
-  std::unique_ptr<transport> make_transport(servers::lent const& client) const override {
+  std::unique_ptr<transport> make_transport(servers::client_services const& client) const override {
     return std::make_unique<connection>(client, world_.server_named(name_));
   }
 

@@ -19,7 +19,7 @@ namespace conch::zookeeper {
 
 /// The connections to an ensemble, one after another. It carries out the actions of its connection_fsm with Asio, and
 /// decides nothing itself.
-class connection final : public wire, public way, private net::shell<connection> {
+class connection final : public wire, public server_connection, private net::shell<connection> {
  public:
   /// `on`: a strand, unless config::single_threaded.
   connection(host& h, asio::any_io_executor on, config const& settings, std::vector<address> servers);

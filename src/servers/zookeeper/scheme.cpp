@@ -34,7 +34,7 @@ class target final : public servers::target {
       refuse(errc::not_supported, "credentials_provider is set, and zookeeper:// takes user and password from the URL");
   }
 
-  servers::deployment make(servers::lent const& client) const override {
+  servers::deployment make(servers::client_services const& client) const override {
     servers::deployment d;
     d.nonces = std::make_unique<detail::system_entropy>();
     address const& any = where_.servers.front();
@@ -45,7 +45,7 @@ class target final : public servers::target {
         detail::seed_of(client.client_id), client.timers, *to_ensemble, client.up, client.stats);
     to_ensemble->report_to(line->receiver());
     d.backend = std::move(line);
-    d.ways.push_back(std::move(to_ensemble));
+    d.connections.push_back(std::move(to_ensemble));
     return d;
   }
 
