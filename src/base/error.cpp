@@ -2,7 +2,7 @@
 #include <conch/error.hpp>
 
 #include "base/failure.hpp"
-#include "base/process.hpp"
+#include "base/fork_safe_mutex.hpp"
 #include "base/readable.hpp"
 
 #include <cstdint>

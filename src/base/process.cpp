@@ -1,6 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "base/process.hpp"
 
+#include "base/fork_safe_mutex.hpp"
+
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/socket.h>

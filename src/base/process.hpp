@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 
 #include <sys/types.h>
 
@@ -57,24 +56,6 @@ class own_descriptor {
 /// Keeps what a child has inherited and must not destroy, since threads that do not exist there may be at work on it.
 /// Checkers of leaks find it here.
 void leave_alone(void const* what) noexcept;
-
-/// A mutex that a child of a fork needs too, because what it guards belongs to the whole process. It is locked while
-/// the process is copied: otherwise another thread of the parent could hold it then, and would not exist in the child
-/// to unlock it. While a thread holds one, it must lock, make or destroy no other.
-class fork_safe_mutex {
- public:
-  CONCH_API fork_safe_mutex();
-  CONCH_API ~fork_safe_mutex();
-  fork_safe_mutex(fork_safe_mutex const&) = delete;
-  fork_safe_mutex& operator=(fork_safe_mutex const&) = delete;
-
-  void lock() { mutex_.lock(); }
-  bool try_lock() { return mutex_.try_lock(); }
-  void unlock() { mutex_.unlock(); }
-
- private:
-  std::mutex mutex_;
-};
 
 /// A socket that a program which is executed does not inherit; -1 with errno set. Its flag is there from the beginning:
 /// another thread may fork and execute at any moment.

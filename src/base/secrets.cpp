@@ -1,7 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "base/secrets.hpp"
 
-#include "base/process.hpp"
+#include "base/fork_safe_mutex.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -2,6 +2,7 @@
 #include "client/core.hpp"
 
 #include "base/failure.hpp"
+#include "base/fork_safe_mutex.hpp"
 #include "base/identity.hpp"
 #include "base/process.hpp"
 #include "base/readable.hpp"

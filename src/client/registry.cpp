@@ -1,7 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "client/registry.hpp"
 
-#include "base/process.hpp"
+#include "base/fork_safe_mutex.hpp"
 #include "client/core.hpp"
 
 #include <atomic>

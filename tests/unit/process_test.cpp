@@ -1,6 +1,7 @@
 // What a child of a fork finds in place of its parent's connections.
 #include "base/process.hpp"
 
+#include "base/fork_safe_mutex.hpp"
 #include "support/in_child.hpp"
 
 #include <gtest/gtest.h>

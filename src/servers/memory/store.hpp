@@ -1,7 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
-#include "base/process.hpp"
+#include "base/fork_safe_mutex.hpp"
 #include "protocol/replies.hpp"
 #include "protocol/wire.hpp"
 #include "rules/lock.hpp"

@@ -6,7 +6,6 @@
 #include "engine/backend.hpp"
 #include "protocol/drift.hpp"
 #include "protocol/wire.hpp"
-#include "servers/zookeeper/acl.hpp"
 #include "servers/zookeeper/faults.hpp"
 
 #include <algorithm>
@@ -20,8 +19,6 @@ duration least_session(config const& settings) noexcept { return 4 * settings.zo
 session::session(config const& settings, std::string const& root, std::string const& secret, timer_queue& timers,
                  wire& out, session_events& up, statistics& stats)
     : settings_{settings},
-      root_{root},
-      secret_{secret},
       timers_{timers},
       out_{out},
       up_{up},
@@ -29,7 +26,9 @@ session::session(config const& settings, std::string const& root, std::string co
       beat_{this, call<&session::beat>, timer::rank::first},
       proof_{this, call<&session::proof_due>, timer::rank::first},
       overdue_{this, call<&session::answer_overdue>},
-      timeout_{asked_timeout()} {}
+      timeout_{asked_timeout()},
+      nodes_{root, secret},
+      proofs_{settings.zookeeper.session_margin} {}
 
 // ---------------------------------------------------------------------------------------------- the connection
 
@@ -59,7 +58,6 @@ void session::greeted(connect_response const& c, time_point now) {
     password_.clear();
     last_seen_ = 0;
     deadline_ = time_point::min();
-    has_own_node_ = false;
     up_.ended(now);
     return drop("the session has ended", ending::over, now);
   }
@@ -82,8 +80,7 @@ void session::greeted(connect_response const& c, time_point now) {
   // not know it yet.
   if (is_new) prove(greeted_at_, now);
   state_ = state::settling;
-  if (secret_.empty()) read_root(now);
-  else write(step::authenticate, add_auth{"digest", secret_}, now);
+  ask(nodes_.begin(id_), now);
 }
 
 /// A session so short that each reconnect costs the holds is refused at once.
@@ -123,8 +120,7 @@ void session::lost(std::string_view why, time_point now) {
   trouble_ = out_.shown() + ": " + std::string{why};
   unanswered_.clear();
   pings_.clear();
-  samples_.clear();
-  proving_ = time_point::min();
+  proofs_.forget();
   beat_.cancel();
   proof_.cancel();
   overdue_.cancel();
@@ -143,113 +139,25 @@ void session::close() {
 
 // ------------------------------------------------------------------------------------ the nodes of every client
 
-void session::read_root(time_point now) { write(step::read_root, get_data{root_, false}, now); }
-
-/// One answer, one step. What another client has made meanwhile is as good.
-void session::settle(step of, reply const& r, time_point now) {
-  bool const there = r.what == status::ok || r.what == status::node_exists;
-  if (of == step::authenticate && r.what == status::ok) return read_root(now);
-  if (of == step::beat && r.what == status::no_node) {  // it has been removed
-    has_own_node_ = false;
-    return write(step::make_own_again, create{own_node(), {}, node_kind::ephemeral, who()}, now);
+void session::settle(own_nodes::step of, reply const& r, time_point now) {
+  using action = own_nodes::outcome::action;
+  own_nodes::outcome const found = nodes_.answered(of, r);
+  if (found.then == action::refuse) return refuse(errc::access_denied, found.words, now);
+  if (!found.words.empty()) out_.log({log_level::warning, out_.shown() + ": " + found.words});
+  switch (found.then) {
+    case action::ask: return ask(found.next, now);
+    case action::open: return open(now);
+    case action::drop: return drop("an answer of the wrong kind", now);
+    case action::consult: return refused(of, r.what, now);
+    default: return;
   }
-  if (of == step::make_own_again && there) has_own_node_ = true;
-  if (of == step::beat || of == step::make_own_again) {
-    if (!there) beat_refused(r.what);
-    return;
-  }
-  if (of == step::read_root && r.what == status::ok) {
-    auto const* const root = std::get_if<data>(&r.content);
-    if (root == nullptr) return drop("an answer of the wrong kind", now);
-    // A time beyond these gives no usable fence anyway. Clamping it keeps the product below from overflowing.
-    constexpr std::int64_t last_ms = 2 * protocol::fence_limit / 1000 + protocol::fence_epoch_us / 1000;
-    std::int64_t const created_ms = std::clamp<std::int64_t>(root->node.created_ms, -last_ms, last_ms);
-    birth_ = created_ms * 1000 - protocol::fence_epoch_us;
-    if (has_own_node_) return open(now);
-    return write(step::make_folder, create{folder(), {}, node_kind::persistent, who()}, now);
-  }
-  if (of == step::read_root && r.what == status::no_node) {
-    parents_ = 0;
-    return make_next_parent(now);
-  }
-  if (of == step::make_parent && there) return make_next_parent(now);
-  if (of == step::make_folder && there)
-    return write(step::make_own, create{own_node(), {}, node_kind::ephemeral, who()}, now);
-  if (of == step::make_own && there) {
-    has_own_node_ = true;
-    if (!has_user()) return open(now);
-    return write(step::read_own_rights, get_acl{own_node()}, now);
-  }
-  auto const* const who_may = std::get_if<rights>(&r.content);
-  if (of == step::read_own_rights && who_may != nullptr) {
-    own_rights_ = who_may->all;
-    return write(step::read_root_rights, get_acl{root_}, now);
-  }
-  if (of == step::read_root_rights && who_may != nullptr) {
-    if (!is_safe(root_, *who_may, now)) return;
-    return write(step::read_folder_rights, get_acl{folder()}, now);
-  }
-  // A user that may change it can replace our node by their own, whose rights are then taken for those of this user.
-  if (of == step::read_folder_rights && who_may != nullptr) {
-    if (is_safe(folder(), *who_may, now)) open(now);
-    return;
-  }
-  refused(of, r.what, now);
 }
 
 /// What every client needs is refused: that changes by itself, or no lock can be acquired.
-void session::refused(step of, status what, time_point now) {
+void session::refused(own_nodes::step of, status what, time_point now) {
   refusal const row = refusal_of(what);
-  std::string const words = words_of(what, shown_request(of));
+  std::string const words = words_of(what, nodes_.shown(of));
   row.then == remedy::none ? refuse(row.error, words, now) : drop(words, now);
-}
-
-/// User and password exist so that no other user changes the locks. False: the session is refused.
-bool session::is_safe(std::string const& path, rights const& to, time_point now) {
-  strangers const others = writers_beside(own_rights_, to.all);
-  if (others.anyone) {
-    refuse(errc::access_denied,
-           "others may change " + path + ", so that the locks of " + root_ +
-               " are not safe behind user and password of the URL: restrict it (setAcl " + path +
-               " auth::cdrwa, as that user), or leave user and password out",
-           now);
-    return false;
-  }
-  if (!others.named.empty())
-    out_.log({log_level::warning, out_.shown() + ": " + path + " can also be changed by " + readable(others.named)});
-  return true;
-}
-
-/// Holds last as long as the requests of locks prove, so it is not a reason to close the connection.
-void session::beat_refused(status what) {
-  if (std::exchange(told_of_refused_beat_, true)) return;
-  out_.log({log_level::warning, out_.shown() + ": no heartbeat: " + words_of(what, "write " + own_node())});
-}
-
-std::string session::shown_request(step of) const {
-  switch (of) {
-    case step::authenticate: return "user and password";
-    case step::read_root: return "read " + root_;
-    case step::make_parent: return "create " + root_.substr(0, parents_);
-    case step::make_folder: return "create " + folder();
-    case step::read_own_rights: return "read the ACL of " + own_node();
-    case step::read_root_rights: return "read the ACL of " + root_;
-    case step::read_folder_rights: return "read the ACL of " + folder();
-    default: return "create " + own_node();
-  }
-}
-
-void session::make_next_parent(time_point now) {
-  if (parents_ == root_.size()) return read_root(now);
-  std::size_t const slash = root_.find('/', parents_ + 1);
-  parents_ = slash == std::string::npos ? root_.size() : slash;
-  write(step::make_parent, create{root_.substr(0, parents_), {}, node_kind::persistent, who()}, now);
-}
-
-std::string session::own_node() const {
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(id_));
-  return folder() + '/' + text;
 }
 
 void session::open(time_point now) {
@@ -263,11 +171,10 @@ void session::open(time_point now) {
 
 // ------------------------------------------------------------------------------------------ requests and answers
 
-void session::send(request const& r, time_point now) { write(step::work, r, now); }
+void session::send(request const& r, time_point now) { write({}, r, now); }
 
-void session::write(step of, request const& r, time_point now) {
-  time_point const proves = is_write(r) ? provable(now) : time_point::min();
-  proving_ = std::max(proving_, proves);
+void session::write(std::optional<own_nodes::step> of, request const& r, time_point now) {
+  time_point const proves = is_write(r) ? proofs_.written(now) : time_point::min();
   unanswered_.push_back({of, now, proves});
   out_.send(r);
   watch_answers(now);
@@ -283,8 +190,8 @@ void session::answered(reply const& r, time_point now) {
   usual_.sample(now - one.written);
   last_answer_ = now;
   if (r.what == status::ok && one.proves != time_point::min()) prove(one.proves, now);
-  if (one.of == step::work) up_.answered(r, now);
-  else settle(one.of, r, now);
+  if (one.of) settle(*one.of, r, now);
+  else up_.answered(r, now);
 }
 
 void session::noticed(notice const& n, time_point now) {
@@ -329,22 +236,12 @@ void session::answer_overdue(time_point now) {
 
 // ------------------------------------------------------------------------------------------------- the deadline
 
-/// Twice the time between two pings of the leader, with the usual tick of 2 s.
-duration session::margin() const { return settings_.zookeeper.session_margin; }
-
 duration session::asked_timeout() const { return std::max(settings_.lease, least_session(settings_)); }
 
 /// A message that was sent at `sent` is answered now.
 void session::sampled(time_point sent, time_point now) {
-  samples_.push_back({sent, now});
+  proofs_.answered(sent, now);
   reprieve_.reset();
-}
-
-/// When the newest message was sent that a write, if sent now, would prove the leader to have received; min(): there is
-/// none.
-time_point session::provable(time_point now) {
-  while (samples_.size() > 1 && samples_[1].answered + margin() <= now) samples_.pop_front();
-  return !samples_.empty() && samples_.front().answered + margin() <= now ? samples_.front().sent : time_point::min();
 }
 
 void session::prove(time_point sent, time_point now) {
@@ -362,17 +259,13 @@ void session::need_deadline(time_point now) {
 /// The next write for the deadline: as soon as it can prove something new.
 void session::prove_when_possible(time_point now) {
   if (!needed_ || proof_.armed()) return;
-  for (sample const& one : samples_) {
-    if (one.sent <= proving_) continue;
-    timers_.arm(proof_, std::max(now, one.answered + margin()));
-    return;
-  }
+  if (auto const next = proofs_.next_use(now)) timers_.arm(proof_, *next);
 }
 
 void session::proof_due(time_point now) {
   if (state_ != state::open || !needed_) return;
   // The requests of the locks may have done it meanwhile.
-  if (provable(now) > proving_) write(step::beat, set_data{own_node(), {}}, now);
+  if (proofs_.is_write_of_use(now)) ask(nodes_.beat(), now);
   prove_when_possible(now);
 }
 

@@ -4,6 +4,8 @@
 #include "base/reprieve.hpp"
 #include "base/timer_queue.hpp"
 #include "base/usual_time.hpp"
+#include "servers/zookeeper/own_nodes.hpp"
+#include "servers/zookeeper/proofs.hpp"
 #include "servers/zookeeper/wire.hpp"
 
 #include <conch/config.hpp>
@@ -12,9 +14,9 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace conch::zookeeper {
 
@@ -44,14 +46,15 @@ class session_events {
 /// telling the holder in time.
 duration least_session(config const& settings) noexcept;
 
-/// A session with an ensemble, over one connection after another: to whichever server is there. It makes the nodes that
-/// every client needs, keeps the session alive, and knows until when it lasts. No I/O, no clock.
+/// A session with an ensemble, over one connection after another: to whichever server is there. It keeps
+/// the session alive, and knows until when it lasts. No I/O, no clock.
 ///
 /// The deadline. An answered ping proves nothing: a follower that is cut off from the leader answers pings while the
 /// leader ends the session. A follower tells the leader which sessions it has heard from only in its answer to the
 /// leader's own ping, each half tick; a write that it passes on is not such a word. So a message m that was answered,
 /// and a write that was sent on the same connection at least `session_margin` later and was committed, prove together
-/// that the leader has received m: the session lasts until sent(m) + timeout. docs/design/zookeeper.md has the sources.
+/// that the leader has received m (proofs): the session lasts until sent(m) + timeout. docs/design/zookeeper.md has the
+/// sources.
 class session final : public wire_events {
  public:
   /// All outlive this. `root`: the folder of the locks. `secret`: "user:password"; then the nodes are for that user
@@ -82,14 +85,7 @@ class session final : public wire_events {
   /// When the servers end the session if they receive nothing from it. Until there is one: what will be asked for,
   /// which is config::lease, or more if that is too short for a proof on each of two connections (least_session).
   duration timeout() const noexcept { return timeout_; }
-  /// When the root was made, in microseconds since 2020: according to the leader that created it. With the number of a
-  /// transaction it is more than any such sum of an ensemble before this one.
-  std::int64_t birth() const noexcept { return birth_; }
-  /// With its own user, it shows which others may change a node; that is not read from a node that is open to
-  /// everybody.
-  bool has_user() const noexcept { return !secret_.empty(); }
-  std::vector<right> const& own_rights() const noexcept { return own_rights_; }
-  access who() const noexcept { return secret_.empty() ? access::anyone : access::creator_only; }
+  own_nodes const& nodes() const noexcept { return nodes_; }
   /// The server of the connection, in words.
   std::string server() const { return out_.shown(); }
   /// Why there is no connection; empty: none has been tried yet.
@@ -115,63 +111,36 @@ class session final : public wire_events {
 
  private:
   enum class state : std::uint8_t { idle, away, greeting, settling, open, closed };
-  enum class step : std::uint8_t {
-    work,
-    authenticate,
-    read_root,
-    make_parent,
-    make_folder,
-    make_own,
-    read_own_rights,
-    read_root_rights,
-    read_folder_rights,
-    beat,
-    make_own_again
-  };
   struct unanswered {
-    step of;
+    std::optional<own_nodes::step> of;  // none: a request of the user
     time_point written;
     time_point proves;  // a success proves that the leader has received what was sent then; min(): nothing
   };
-  struct sample {
-    time_point sent, answered;
-  };
-
   bool has_connection() const noexcept {
     return state_ == state::greeting || state_ == state::settling || state_ == state::open;
   }
   void drop(std::string_view why, ending how, time_point now);
   bool is_of_use(time_point now);
   void lost(std::string_view why, time_point now);
-  void write(step of, request const& r, time_point now);
-  void settle(step of, reply const& r, time_point now);
-  void make_next_parent(time_point now);
-  void read_root(time_point now);
+  void write(std::optional<own_nodes::step> of, request const& r, time_point now);
+  void ask(own_nodes::question const& q, time_point now) { write(q.of, q.what, now); }
+  void settle(own_nodes::step of, reply const& r, time_point now);
   void open(time_point now);
   void refuse(errc what, std::string_view why, time_point now);
-  void refused(step of, status what, time_point now);
-  void beat_refused(status what);
-  bool is_safe(std::string const& path, rights const& to, time_point now);
-  std::string shown_request(step of) const;
+  void refused(own_nodes::step of, status what, time_point now);
   void sampled(time_point sent, time_point now);
-  time_point provable(time_point now);
   void prove(time_point sent, time_point now);
   void beat(time_point now);
   void ping_now(time_point now);
   void prove_when_possible(time_point now);
   void proof_due(time_point now);
   void answer_overdue(time_point now);
-  duration margin() const;
   duration asked_timeout() const;
   duration beat_every() const { return timeout_ / 6; }
   duration answer_within() const;
   void watch_answers(time_point now);
-  std::string folder() const { return root_ + "/.clients"; }
-  std::string own_node() const;
 
   config const& settings_;
-  std::string const& root_;
-  std::string const& secret_;  // "user:password", or empty
   timer_queue& timers_;
   wire& out_;
   session_events& up_;
@@ -187,10 +156,7 @@ class session final : public wire_events {
   duration timeout_;
   time_point deadline_ = time_point::min();
   std::int64_t last_seen_ = 0;
-  std::int64_t birth_ = 0;
-  bool has_own_node_ = false;
-  std::vector<right> own_rights_;  // to it
-  bool told_of_refused_beat_ = false;
+  own_nodes nodes_;
   bool needed_ = false;
   bool unheard_ = false;   // the last greeting was answered by the end of the connection
   bool inquires_ = false;  // this one asks only whether there is the session still
@@ -201,12 +167,10 @@ class session final : public wire_events {
   std::deque<unanswered> unanswered_;
   std::deque<time_point> pings_;  // sent and not answered
   reprieve reprieve_;
-  std::deque<sample> samples_;  // sent later: answered later
+  proofs proofs_;
   time_point last_ping_{};
   time_point last_answer_ = time_point::min();
   usual_time usual_;
-  time_point proving_ = time_point::min();  // the newest proof that a write under way may give
-  std::size_t parents_ = 0;                 // characters of the root's path of which the nodes are made
 };
 
 }  // namespace conch::zookeeper

@@ -117,7 +117,8 @@ void arrivals::node_answer(in_flight const& r, reply const& a, time_point now) {
     line_.gone_from_line(s, now);
   } else if (a.what == status::no_node && s.folders_made < 3) {
     ++s.folders_made;
-    on_.sent.send(about::folder, create{s.folder, {}, node_kind::container, on_.session.who()}, s, nullptr, now);
+    on_.sent.send(about::folder, create{s.folder, {}, node_kind::container, on_.session.nodes().who()}, s, nullptr,
+                  now);
     line_.make_node(s, now);
   } else {
     s.written = refusal_of(a.what).then != remedy::none;  // else nothing was made
@@ -132,7 +133,8 @@ void arrivals::rights_answer(in_flight const& r, reply const& a, time_point now)
     s.checked_in = 0;  // it is not there yet, or the next request says why
     return;
   }
-  if (s.number != r.number || !s.waits() || !writers_beside(on_.session.own_rights(), who_may->all).anyone) return;
+  if (s.number != r.number || !s.waits() || !writers_beside(on_.session.nodes().own_rights(), who_may->all).anyone)
+    return;
   s.checked_in = 0;
   line_.fail(s,
              make_error_code(errc::access_denied, on_.session.server() + ": others may change " + s.folder +

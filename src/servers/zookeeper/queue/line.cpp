@@ -30,7 +30,7 @@ void line::make_node(standing& s, time_point now) {
                 create{s.path_of(node_prefix(on_.env.client_id, s.asks, s.number)),
                        {},
                        node_kind::ephemeral_sequential,
-                       on_.session.who()},
+                       on_.session.nodes().who()},
                 s, nullptr, now);
   list(s, now);
 }
@@ -53,7 +53,8 @@ error_code line::lease_too_long(standing const& s) const {
 /// A folder may be older than the rights to the root are strict. Its rights are read once, before the node is created,
 /// so that nothing is granted in one that others may change.
 void line::ask_for_rights(standing& s, time_point now) {
-  if (on_.session.has_user() && std::exchange(s.checked_in, on_.sent.session_number()) != on_.sent.session_number()) {
+  if (on_.session.nodes().has_user() &&
+      std::exchange(s.checked_in, on_.sent.session_number()) != on_.sent.session_number()) {
     on_.sent.send(about::rights, get_acl{s.folder}, s, nullptr, now);
   }
 }
@@ -132,7 +133,7 @@ void line::own(standing& s, time_point now) {
   // Clamped, so that the sum cannot overflow whatever the server sends.
   std::int64_t const created =
       std::clamp<std::int64_t>(s.created, -2 * protocol::fence_limit, 2 * protocol::fence_limit);
-  s.fence = on_.session.birth() + created;
+  s.fence = on_.session.nodes().birth() + created;
   if (!is_usable(s.fence)) {
     return fail(s,
                 make_error_code(errc::protocol, "the fence " + std::to_string(s.fence) +
