@@ -351,6 +351,9 @@ void zookeeper_differential::compare(connection c, bool in_any_order) {
     sort_events(real);
     sort_events(modelled.said);
   }
+  // Another connection has closed its session. The server ends this one, and may not write what it had to say before.
+  if (modelled.closed && is_former(c) && real.size() < modelled.said.size() && o.real->ends(0ms))
+    modelled.said.resize(real.size());
   if (real.size() < modelled.said.size())
     fail(c, o.real->ends(0ms) ? "the connection ended" : "nothing for a minute", modelled.said[real.size()]);
   for (std::size_t i = 0; i < real.size(); ++i) {
