@@ -462,6 +462,32 @@ TEST_F(EngineConnection, PatienceIsNotBegunAgainByAnAnswerThatAQuestionCameTooLa
   EXPECT_EQ(received(), texts{"a failed unreachable"});
 }
 
+TEST_F(EngineConnection, PatienceDoesNotCountAPauseOfThisProcess) {
+  for (auto const& [several, timers_first] : {std::pair{false, false}, {false, true}, {true, false}, {true, true}}) {
+    SCOPED_TRACE(testing::Message() << "several " << several << ", timers first " << timers_first);
+    start_connected();
+    if (several) {
+      try_all({"a", "b"});
+    } else {
+      ask("a");
+    }
+    take_sent();
+    now += settings.offline_timeout + 2s;  // no timer of this process is served meanwhile
+    if (timers_first) advance(0ms);
+    disconnect();
+    advance(1ms);
+    EXPECT_EQ(received(), texts{});
+    connect();
+    settle_connection();
+    EXPECT_FALSE(sent().empty()) << "asked again";
+    disconnect();
+    advance(settings.offline_timeout - 2 * settings.command_timeout - 2ms);
+    EXPECT_EQ(received(), texts{});
+    advance(1ms);
+    EXPECT_EQ(received().size(), several ? 2u : 1u);
+  }
+}
+
 // ---- what each error means -----------------------------------------------------------------------------------
 
 TEST_F(EngineConnection, SendsTheSourceOfAScriptTheServerDoesNotKnow) {

@@ -64,7 +64,7 @@ void arrivals::disconnected(std::string_view why, time_point now) {
   ++on_.env.stats.disconnects;
   on_.all.end();
   owed_.end(now);
-  forget_unanswered();
+  forget_unanswered(now);
   asked_.connection_ended(why, now);
   on_.all.rest();
   rest_.resume_backlog(now);
@@ -72,17 +72,17 @@ void arrivals::disconnected(std::string_view why, time_point now) {
 }
 
 /// Forgets the requests in flight: they are not answered any more.
-void arrivals::forget_unanswered() {
+void arrivals::forget_unanswered(time_point now) {
   requests::unanswered const gone = on_.sent.take_all();
   auto batch_of_tries = gone.tries.begin();
   gone.all.for_each([&](in_flight const& r) {
     if (r.what == request_kind::acquire && !r.moved) {
-      asks_.went_unanswered(*r.place, r.id, r.written);
+      asks_.went_unanswered(*r.place, r.id, r.written, now);
       asks_.may_ask_again(*r.place);
     }
     if (r.what != request_kind::acquire_all) return;
     for (tried const& one : batch_of_tries->in_script) {
-      if (!one.moved) asks_.went_unanswered(*one.place, one.id, r.written);
+      if (!one.moved) asks_.went_unanswered(*one.place, one.id, r.written, now);
     }
     ++batch_of_tries;
   });

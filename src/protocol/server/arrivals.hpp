@@ -35,7 +35,7 @@ class arrivals final : public wire_events {
   void greet(session const& s, time_point now);
   void read_answer(in_flight const& r, answer const& a, time_point now);
   void session_answered(in_flight const& r, answer const& a, time_point now);
-  void forget_unanswered();
+  void forget_unanswered(time_point now);
 
   common_parts& on_;
   cleanups& owed_;

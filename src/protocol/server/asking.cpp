@@ -480,10 +480,12 @@ void asking::stand_again(server_place& p, cleanup& c, milliseconds lease, time_p
   owed_.send(c, p.id, false, now);
 }
 
-/// Patience counts from the first request without an answer.
-void asking::went_unanswered(server_place& p, grant_id id, time_point written) {
+/// Patience counts from the first request without an answer. A running process ends a silent connection sooner than
+/// that: what is more was a pause of this process, which has not tried the server meanwhile.
+void asking::went_unanswered(server_place& p, grant_id id, time_point written, time_point now) {
   bool const waits = p.state == place_state::asking || p.state == place_state::in_line;
-  if (waits && p.id == id && p.waiting.trouble_since == time_point{}) p.waiting.trouble_since = written;
+  if (!waits || p.id != id || p.waiting.trouble_since != time_point{}) return;
+  p.waiting.trouble_since = std::max(written, now - 2 * on_.env.settings.command_timeout);
 }
 
 void asking::told_end(server_place& p, milliseconds left, time_point now) {

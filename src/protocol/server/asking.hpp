@@ -72,7 +72,7 @@ class asking {
   /// No connection, or no answer.
   void be_patient(server_place& p, time_point now);
   /// The request that was written then is not answered any more.
-  void went_unanswered(server_place& p, grant_id id, time_point written);
+  void went_unanswered(server_place& p, grant_id id, time_point written, time_point now);
   /// The lease of the holder ends in `left`.
   void told_end(server_place& p, milliseconds left, time_point now);
   /// From another server.
