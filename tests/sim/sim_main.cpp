@@ -46,6 +46,7 @@ promises P1 to P11 at every step. Stops at the first violation, with its seed an
   --exhaustive S  every order of events in the small world S, instead of random ones; a wrong name prints all. With --threads and --mutant
   --checkpoint F  with it: notes in the file F how far it is, and goes on from there if F exists
   --seconds N     with it: no longer than that
+  --faults N      with it: up to N faults instead of as many as its name says
   --path P        with it: one order, by the path that a violation was reported with
   --unreduced     with it: also orders that come to a state that was seen, and both orders of what commutes
   --list          the names of the mutants
@@ -180,6 +181,8 @@ options parse(int argc, char** argv) {
     } else if (what == "--path") {
       o.exhaustive.path = argument();
       o.exhaustive.replays = true;
+    } else if (what == "--faults") {
+      o.exhaustive.faults = static_cast<int>(number(argument()));
     } else if (what == "--unreduced") {
       o.exhaustive.unreduced = true;
     } else if (what == "--list") {

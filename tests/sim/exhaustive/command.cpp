@@ -42,9 +42,11 @@ int print_scopes(std::string const& asked) {
 }  // namespace
 
 int run_exhaustive(exhaustive_options const& o) {
-  scope const* const s = find_scope(o.scope);
-  if (s == nullptr) return print_scopes(o.scope);
-  if (o.replays) return print_path(*s, path_of(o.path), o);
+  scope const* const named = find_scope(o.scope);
+  if (named == nullptr) return print_scopes(o.scope);
+  scope s = *named;
+  if (o.faults != 0) s.limits.faults = o.faults;
+  if (o.replays) return print_path(s, path_of(o.path), o);
   exploring how;
   how.threads = o.threads;
   how.broken = o.broken;
@@ -52,19 +54,20 @@ int run_exhaustive(exhaustive_options const& o) {
   how.most_seconds = o.most_seconds;
   how.progress = print_progress;
   if (o.unreduced) how.reduced = {false, false};
-  explored const result = explore(*s, how);
+  explored const result = explore(s, how);
   print(result.counts);
   std::printf(", at most %llu steps\n", static_cast<ull>(result.counts.deepest));
   if (!result.found) {
     std::printf(result.finished ? "%s: every order, and no promise is broken\n"
                                 : "%s: not finished, and no promise is broken so far\n",
-                s->name.c_str());
+                s.name.c_str());
     return 0;
   }
   std::printf("\nviolation: %s\n\n", result.found->what.words.c_str());
-  print_path(*s, result.found->where, o);
-  std::string const with = o.broken == nullptr ? std::string{} : " --mutant " + std::string{o.broken->name};
-  std::printf("\nreplay:    scripts/sim --exhaustive %s --path '%s'%s\n", s->name.c_str(),
+  print_path(s, result.found->where, o);
+  std::string with = o.broken == nullptr ? std::string{} : " --mutant " + std::string{o.broken->name};
+  if (o.faults != 0) with += " --faults " + std::to_string(o.faults);
+  std::printf("\nreplay:    scripts/sim --exhaustive %s --path '%s'%s\n", s.name.c_str(),
               to_text(result.found->where).c_str(), with.c_str());
   return 1;
 }

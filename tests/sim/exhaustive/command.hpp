@@ -16,6 +16,7 @@ struct exhaustive_options {
   std::string path;        // one order instead of all
   bool replays = false;
   bool unreduced = false;
+  int faults = 0;  // instead of the scope's own bound; 0: that one
   double most_seconds = 1e18;
 };
 
