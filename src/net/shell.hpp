@@ -24,7 +24,6 @@ class shell {
   /// `on`: a strand, unless config::single_threaded.
   shell(host& h, asio::any_io_executor on) : host_{h}, on_{std::move(on)}, timer_{on_} {}
 
-  /// An input of the client: f(time_point now), which may cause events of the protocol, and then carry_out().
   template <class F>
   class step final : public host::input {
    public:
@@ -36,6 +35,12 @@ class shell {
     shell& shell_;
     F f_;
   };
+
+  /// An input of the client: f(time_point now), which may cause events of the protocol, and then carry_out().
+  template <class F>
+  void give(F f) {
+    host_.run(step<F>{*this, std::move(f)});
+  }
 
   /// Wraps a handler: it keeps the client alive, and runs only if end_handlers() was not called since, nor in a child
   /// of a fork.
@@ -64,13 +69,14 @@ class shell {
     }
     timer_.expires_after(until - clock::now());
     timer_.async_wait(bound([this](boost::system::error_code ec) {
-      if (!ec) host_.run(step{*this, [this](time_point now) { life().due(now); }});
+      if (!ec) call_due();
     }));
   }
+  void call_due() {
+    give([this](time_point now) { life().due(now); });
+  }
   void call_due_later() {
-    asio::post(on_, [this, keep = host_.keep()] {
-      host_.run(step{*this, [this](time_point now) { life().due(now); }});
-    });
+    asio::post(on_, [this, keep = host_.keep()] { call_due(); });
   }
   void close_life() {
     asio::post(on_, [this, keep = host_.keep()] {

@@ -122,9 +122,7 @@ void connection::close() {
 
 /// In a later turn, as an asynchronous operation would.
 void connection::fail(std::string words) {
-  asio::post(on_, bound([this, words = std::move(words)] {
-               host_.run(step{*this, [&](time_point now) { fsm_.failed(words, now); }});
-             }));
+  asio::post(on_, bound([this, words = std::move(words)] { give([&](time_point now) { fsm_.failed(words, now); }); }));
 }
 
 void connection::resolve() {
@@ -173,7 +171,7 @@ void connection::tell_found(bool is_last) {
   }
   for (place const& one : all) f.addresses.push_back((one.address.empty() ? one.name : one.address) + ':' + one.port);
   if (fsm_.life().state() == net::connection_state::resolving) places_ = std::move(all);
-  host_.run(step{*this, [&](time_point now) { fsm_.life().resolved(std::move(f), now); }});
+  give([&](time_point now) { fsm_.life().resolved(std::move(f), now); });
 }
 
 void connection::connect() {
@@ -220,14 +218,12 @@ void connection::poll(PostgresPollingStatusType what) {
     case PGRES_POLLING_OK:
       if (PQsetnonblocking(connection_.get(), 1) != 0 || !watch_socket()) return fail(said());
       read();
-      host_.run(step{*this, [this](time_point now) {
-                       char const* const where = PQhost(connection_.get());
-                       bool const over_tcp = where != nullptr && where[0] != '/' && where[0] != '@' && where[0] != '\0';
-                       bool const by_name = places_[fsm_.life().address_number()].by_name;
-                       fsm_.connected(
-                           {PQserverVersion(connection_.get()), PQbackendPID(connection_.get()), over_tcp, by_name},
-                           now);
-                     }});
+      give([this](time_point now) {
+        char const* const where = PQhost(connection_.get());
+        bool const over_tcp = where != nullptr && where[0] != '/' && where[0] != '@' && where[0] != '\0';
+        bool const by_name = places_[fsm_.life().address_number()].by_name;
+        fsm_.connected({PQserverVersion(connection_.get()), PQbackendPID(connection_.get()), over_tcp, by_name}, now);
+      });
       return;
     case PGRES_POLLING_FAILED:
     case PGRES_POLLING_ACTIVE: return fail(said());
@@ -323,15 +319,13 @@ void connection::read() {
 void connection::read_results() {
   bool more = false;
   auto const before = generation();
-  host_.run(step{*this, [&](time_point now) { more = take_in(now); }});
+  give([&](time_point now) { more = take_in(now); });
   if (before != generation()) return;
   if (more) asio::post(on_, bound([this] { read_results(); }));
   else if (unread_ > most_unread + asked_)
-    host_.run(step{*this, [this](time_point now) {
-                     fsm_.failed("an answer is longer than any that conch's functions give", now);
-                   }});
+    give([this](time_point now) { fsm_.failed("an answer is longer than any that conch's functions give", now); });
   else if (is_open_) read();
-  else host_.run(step{*this, [this](time_point now) { fsm_.failed(why_ended(), now); }});
+  else give([this](time_point now) { fsm_.failed(why_ended(), now); });
 }
 
 void connection::note(void* self, PGresult const* r) {

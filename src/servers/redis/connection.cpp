@@ -107,9 +107,7 @@ void connection::ask() {
     auto posted = [this, keep, mine, why, c = std::move(found)] {
       if (mine != question_) return;
       ++question_;  // the next answer to it is ignored
-      host_.run(step{*this, [&](time_point now) {
-                       why.empty() ? fsm_.credentials_found(c, now) : fsm_.no_credentials(why, now);
-                     }});
+      give([&](time_point now) { why.empty() ? fsm_.credentials_found(c, now) : fsm_.no_credentials(why, now); });
     };
     // From within: then the io_context is still there.
     host_.enter([&](time_point) { asio::post(on_, std::move(posted)); });
@@ -128,37 +126,35 @@ void connection::ask() {
 void connection::resolve() {
   stream_.async_resolve(fsm_.where(), bound([this](error_code ec, net::stream::found_addresses const& found) {
                           if (!fsm_.life().is_up()) stream_.take(found);
-                          host_.run(step{*this, [&](time_point now) {
-                                           std::string const why =
-                                               ec ? "'" + fsm_.where().host + "': " + ec.message() : std::string{};
-                                           fsm_.life().resolved({net::stream::shown(found), true, why}, now);
-                                         }});
+                          give([&](time_point now) {
+                            std::string const why = ec ? "'" + fsm_.where().host + "': " + ec.message() : std::string{};
+                            fsm_.life().resolved({net::stream::shown(found), true, why}, now);
+                          });
                         }));
 }
 
 void connection::connect() {
-  stream_.async_connect(fsm_.where(), fsm_.life().address_number(), bound([this](error_code ec) {
-                          if (!ec) stream_.connected();
-                          host_.run(step{*this, [&](time_point now) {
-                                           ec ? fsm_.failed(ec.message(), now) : fsm_.life().connected(now);
-                                         }});
-                        }));
+  stream_.async_connect(
+      fsm_.where(), fsm_.life().address_number(), bound([this](error_code ec) {
+        if (!ec) stream_.connected();
+        give([&](time_point now) { ec ? fsm_.failed(ec.message(), now) : fsm_.life().connected(now); });
+      }));
 }
 
 void connection::handshake() {
   std::string warning;
-  std::string const wrong = stream_.async_handshake(
-      warning, bound([this](error_code ec) {
-        host_.run(step{*this, [&](time_point now) {
-                         peer_expires_ = stream_.peer_expires();
-                         ec ? fsm_.failed(stream_.words(ec), now, net::tls_fault(ec)) : fsm_.life().handshaken(now);
-                       }});
-      }));
+  std::string const wrong = stream_.async_handshake(warning, bound([this](error_code ec) {
+                                                      give([&](time_point now) {
+                                                        peer_expires_ = stream_.peer_expires();
+                                                        ec ? fsm_.failed(stream_.words(ec), now, net::tls_fault(ec))
+                                                           : fsm_.life().handshaken(now);
+                                                      });
+                                                    }));
   if (!warning.empty())
     host_.log(log_level::warning, fsm_.where().shown() + ": still using the previous files: " + warning);
   if (wrong.empty()) return;
   asio::post(on_, bound([this, wrong] {
-               host_.run(step{*this, [&](time_point now) { fsm_.failed(wrong, now, protocol::fault::tls_failed); }});
+               give([&](time_point now) { fsm_.failed(wrong, now, protocol::fault::tls_failed); });
              }));
 }
 
@@ -166,23 +162,22 @@ void connection::handshake() {
 void connection::write() {
   std::size_t const taken = stream_.write_some(fsm_.bytes());
   if (taken != 0) return fsm_.written(taken);
-  stream_.async_write_some(
-      fsm_.bytes(), bound([this](error_code ec, std::size_t size) {
-        if (ec) {
-          host_.run(step{*this, [&](time_point now) { fsm_.write_failed("write: " + stream_.words(ec), now); }});
-        } else {
-          fsm_.written(size);
-          carry_out();
-        }
-      }));
+  stream_.async_write_some(fsm_.bytes(), bound([this](error_code ec, std::size_t size) {
+                             if (ec) {
+                               give([&](time_point now) { fsm_.write_failed("write: " + stream_.words(ec), now); });
+                             } else {
+                               fsm_.written(size);
+                               carry_out();
+                             }
+                           }));
 }
 
 void connection::read() {
   stream_.async_read_some(fsm_.room(), bound([this](error_code ec, std::size_t size) {
-                            host_.run(step{*this, [&](time_point now) {
-                                             ec ? fsm_.failed("read: " + stream_.words(ec), now, net::tls_fault(ec))
-                                                : fsm_.received(size, now);
-                                           }});
+                            give([&](time_point now) {
+                              ec ? fsm_.failed("read: " + stream_.words(ec), now, net::tls_fault(ec))
+                                 : fsm_.received(size, now);
+                            });
                           }));
 }
 

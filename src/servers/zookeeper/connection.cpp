@@ -55,12 +55,12 @@ void connection::drop(std::string_view why, ending how, time_point) {
 /// An input, at the end of which everything is carried out that the session has asked for in it.
 template <class F>
 void connection::turn(F f) {
-  host_.run(step{*this, [&](time_point now) {
-                   in_turn_ = true;
-                   f(now);
-                   fsm_.end_turn(now);
-                   in_turn_ = false;
-                 }});
+  give([&](time_point now) {
+    in_turn_ = true;
+    f(now);
+    fsm_.end_turn(now);
+    in_turn_ = false;
+  });
 }
 
 /// Carries out what the session has asked for, and writes what it has sent.
