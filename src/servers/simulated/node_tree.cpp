@@ -1,10 +1,11 @@
-#include "sim/model/zookeeper_tree.hpp"
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "servers/simulated/node_tree.hpp"
 
 #include <algorithm>
 #include <cstdio>
 #include <limits>
 
-namespace conch::sim {
+namespace conch::simulated {
 
 using zookeeper::notice;
 using zookeeper::status;
@@ -38,17 +39,17 @@ bool has_parent(std::string_view path) {
 }  // namespace
 
 /// As Java's %010d.
-std::string zookeeper_tree::sequence(std::int32_t number) {
+std::string node_tree::sequence(std::int32_t number) {
   char text[16];
   std::snprintf(text, sizeof text, "%010d", number);
   return text;
 }
 
 /// What is looked at first tells the error.
-zookeeper_transaction zookeeper_tree::prepare(zookeeper::request const& r, std::int64_t session,
-                                              std::set<std::string> const& who) const {
-  using kind = zookeeper_transaction::kind;
-  zookeeper_transaction t;
+transaction node_tree::prepare(zookeeper::request const& r, std::int64_t session,
+                               std::set<std::string> const& who) const {
+  using kind = transaction::kind;
+  transaction t;
   t.session = session;
   auto const fails = [&t](status why) {
     t.what = kind::failure;
@@ -104,7 +105,7 @@ zookeeper_transaction zookeeper_tree::prepare(zookeeper::request const& r, std::
   return fails(status::unimplemented);
 }
 
-std::vector<std::string> zookeeper_tree::spent_containers() const {
+std::vector<std::string> node_tree::spent_containers() const {
   std::vector<std::string> found;
   for (auto const& [path, n] : nodes_) {
     if (n.owner == container && n.children.empty() && n.had_children) found.push_back(path);
@@ -112,7 +113,7 @@ std::vector<std::string> zookeeper_tree::spent_containers() const {
   return found;
 }
 
-void zookeeper_tree::drop(std::string const& path, std::vector<fired>& told) {
+void node_tree::drop(std::string const& path, std::vector<fired>& told) {
   auto const at = nodes_.find(path);
   if (at == nodes_.end()) return;
   if (auto const of = ephemerals_.find(at->second.owner); of != ephemerals_.end()) of->second.erase(path);
@@ -121,8 +122,8 @@ void zookeeper_tree::drop(std::string const& path, std::vector<fired>& told) {
   told.push_back({notice::event::deleted, path});
 }
 
-std::vector<zookeeper_tree::fired> zookeeper_tree::apply(zookeeper_transaction const& t) {
-  using kind = zookeeper_transaction::kind;
+std::vector<node_tree::fired> node_tree::apply(transaction const& t) {
+  using kind = transaction::kind;
   std::vector<fired> told;
   last_ = t.zxid;
   switch (t.what) {
@@ -166,4 +167,4 @@ std::vector<zookeeper_tree::fired> zookeeper_tree::apply(zookeeper_transaction c
   return told;
 }
 
-}  // namespace conch::sim
+}  // namespace conch::simulated
