@@ -109,8 +109,16 @@ struct world_settings {
 /// jumps to what happens next. The seed decides all that is left to chance: in which order processes run, how long
 /// messages take, and which faults happen when. The same seed and the same code give the same trace.
 ///
-/// Clients are real; servers follow the rules that memory:// follows, over a network that delays and breaks. Sockets,
-/// files and threads of the user are outside of the world: it does not wait for them.
+/// Clients are real; servers are simulated, over a network that delays and breaks. A client that this thread makes
+/// reaches them by any URL: the URL and the settings are checked as outside of a world, and refused with the same
+/// errors. A server's name is the host:port of its URL, such as "cache:6379" of redis://cache; two spellings are one
+/// server, and two databases of one share no locks. redlock:// has several, which vote. An ensemble of ZooKeeper and a
+/// Cluster are one server, with the first name in the alphabet; behind Sentinels there is one with the name of the
+/// master; memory://x and unix:///x have the URL as name. ZooKeeper ends holds with the session of their client; the
+/// others follow the rules that memory:// follows. Users, passwords, certificates, failovers and slots are not
+/// simulated. config::sync_replicas is refused with errc::not_supported.
+///
+/// Sockets, files and threads of the user are outside of the world: it does not wait for them.
 ///
 /// Lifetimes: clients and locks of a world end before it, or with a body that it destroys.
 /// Thread safety: all of it is for the thread that made it. A thread has one world at a time.
@@ -128,8 +136,8 @@ class world {
 
   /// The executor of a process, which is made when it is first named.
   asio::any_io_executor executor(std::string_view process = "main");
-  /// The URL of a server, which is made when a client first needs it: for conch::client, and for
-  /// quorum_config::servers. `server`: letters, digits and '-'.
+  /// The URL of a server that only exists in a world, which is made when a client first needs it: for conch::client,
+  /// and for quorum_config::servers. `server`: letters, digits and '-'.
   std::string url(std::string_view server = "redis");
   /// What the lock of that name guards. Made when it is first named; `f` counts then.
   testing::resource& resource(std::string_view lock, fencing f = fencing::off);
@@ -168,10 +176,11 @@ class world {
   void pause(std::string_view process, duration length);
   /// The connections of the client break. It connects again.
   void cut(client const& c);
-  /// An operator takes the lock away (`conch force`). The holder is told, if it is connected. False: it was not the
-  /// owner at any server.
+  /// An operator takes the lock away (`conch force`; of ZooKeeper, deletes the node). The holder is told, if it is
+  /// connected; by ZooKeeper, once the hold has been renewed. False: it was not the owner at any server.
   bool lose(hold const& h);
-  /// Breaks the connections of a server, which is back after 10 to 500 ms.
+  /// Breaks the connections of a server, which is back after 10 to 500 ms. `server`: as of url(), or "host:port".
+  /// Throws std::logic_error, with the names that there are: no client has such a server.
   void restart(std::string_view server = "redis", data d = data::kept);
 
   /// What has happened, one line each: time, process, event. The last 2,000 lines.

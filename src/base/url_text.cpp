@@ -204,6 +204,8 @@ void read_host_and_port(std::string_view text, endpoint& to) {
   if (!port.empty()) to.port = read_port(port.substr(1));
 }
 
+std::string site_of(endpoint const& one) { return host_and_port(one_spelling(one.host), one.port); }
+
 std::uint16_t read_port(std::string_view text) {
   auto const number = whole_number<std::uint16_t>(text);
   if (!number || *number == 0) refuse("the port must be a number from 1 to 65535");

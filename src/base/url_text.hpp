@@ -90,6 +90,18 @@ std::vector<Address> read_hosts(std::string_view list, Address const& common, st
   }
 }
 
+/// "host:port" in one spelling.
+CONCH_API std::string site_of(endpoint const& one);
+
+/// The site of several servers that are one in a simulated world: of the first in the alphabet, so that their order in
+/// a URL makes no difference.
+template <class Address>
+std::string first_of(std::vector<Address> const& all) {
+  std::string first = site_of(all.front());
+  for (Address const& one : all) first = std::min(first, site_of(one));
+  return first;
+}
+
 /// All of them, for messages. `Address`: has shown().
 template <class Address>
 std::string shown(std::vector<Address> const& all) {

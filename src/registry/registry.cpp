@@ -13,10 +13,17 @@ namespace conch::registry {
 
 namespace {
 
+constinit thread_local stand_ins* stand_ins_of_thread = nullptr;
+
+std::unique_ptr<servers::target> parse(servers::scheme const& kind, std::string const& url, config const& c) {
+  auto real = kind.parse(url, c);
+  return stand_ins_of_thread != nullptr ? stand_ins_of_thread->stand_in_for(std::move(real)) : std::move(real);
+}
+
 std::unique_ptr<servers::target> open_voter(std::string const& url, config const& c) {
   servers::scheme const& kind = scheme_of(url);
   if (!kind.why_no_vote.empty()) url::refuse(kind.why_no_vote);
-  return kind.parse(url, c);
+  return parse(kind, url, c);
 }
 
 std::unique_ptr<servers::target> open_several(std::vector<std::string> const& urls, config const& c) {
@@ -59,6 +66,8 @@ std::unique_ptr<servers::target> open_listed(config const& c) {
 
 }  // namespace
 
+void give_stand_ins(stand_ins* from) noexcept { stand_ins_of_thread = from; }
+
 std::unique_ptr<servers::target> open(config const& c) {
   if (!c.quorum.servers.empty()) {
     auto all = open_listed(c);
@@ -66,7 +75,7 @@ std::unique_ptr<servers::target> open(config const& c) {
     return all;
   }
   servers::scheme const& kind = scheme_of(c.url);
-  auto found = kind.votes != nullptr ? open_several(kind.votes(c.url), c) : kind.parse(c.url, c);
+  auto found = kind.votes != nullptr ? open_several(kind.votes(c.url), c) : parse(kind, c.url, c);
   refuse_settings_of_others(c, &kind);
   return found;
 }

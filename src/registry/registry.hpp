@@ -24,6 +24,19 @@ struct component {
 /// Called while the program is loaded. Answers true.
 CONCH_API bool add(component& c) noexcept;
 
+/// What clients reach instead of the servers that their URLs name: the servers of a simulated world.
+class stand_ins {
+ public:
+  /// `real` comes from a URL without mistakes.
+  virtual std::unique_ptr<servers::target> stand_in_for(std::unique_ptr<servers::target> real) = 0;
+
+ protected:
+  ~stand_ins() = default;
+};
+
+/// From now on open() gives this thread stand-ins. Null: the servers themselves.
+CONCH_API void give_stand_ins(stand_ins* from) noexcept;
+
 /// What the settings name. Throws errc::invalid_url, with advice; errc::invalid_config for config::quorum.servers, and
 /// for a setting of another kind of server; errc::not_supported where a component is missing.
 std::unique_ptr<servers::target> open(config const& c);

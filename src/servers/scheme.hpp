@@ -53,6 +53,11 @@ struct deployment {
   std::unique_ptr<engine::backend> backend{};
 };
 
+/// The name of a server among those of a simulated world, and which of its parts, that share no locks: a database.
+struct site {
+  std::string server, part{};
+};
+
 /// The server, or the servers, that one URL names.
 class target {
  public:
@@ -66,6 +71,8 @@ class target {
   /// Two targets with the same identity are one server. With two votes of one server fewer servers than a majority
   /// could win.
   virtual std::string identity() const { return shown(); }
+  /// Two spellings of one server have the same site.
+  virtual site where() const { return {identity()}; }
   virtual bool is_over_tls() const noexcept { return false; }
   /// Otherwise only this client can tell that it is one of our grants.
   virtual bool needs_nonces() const noexcept { return true; }

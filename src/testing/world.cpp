@@ -82,7 +82,7 @@ void world::cut(client const& c) { state_->cut(c.id()); }
 
 bool world::lose(hold const& h) { return h.fence() > 0 && state_->lose(h.fence()); }
 
-void world::restart(std::string_view server, data d) { state_->server_named(server).restart(d == data::kept); }
+void world::restart(std::string_view server, data d) { state_->restart(server, d == data::kept); }
 
 std::string world::trace() const { return state_->lines().text(); }
 

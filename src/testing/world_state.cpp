@@ -1,7 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "testing/world_state.hpp"
 
-#include "servers/simulated/connection.hpp"
+#include "servers/simulated/link.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -29,8 +29,7 @@ world_state::world_state(std::uint64_t seed, world_settings const& settings)
       random_{seed},
       trace_{settings.traces},
       faults_{settings.drawn, [this](std::uint64_t n) { return below(n); }} {
-  simulated::add_scheme();
-  of_thread = this;
+  simulated::enter(this);
   processes_.named("main");
 }
 
@@ -38,7 +37,7 @@ world_state::~world_state() {
   faults_.stop();
   trace_ = trace{false};
   // The contexts go one after the other, and what they destroy may still use those that are there.
-  of_thread = nullptr;
+  simulated::enter(nullptr);
 }
 
 // ------------------------------------------------------------------------------------------------------------ the loop
@@ -150,6 +149,15 @@ bool world_state::lose(std::int64_t token) {
   return any;
 }
 
+/// A wrong name would be a fault that never happens.
+void world_state::restart(std::string_view server, bool keeps_data) {
+  auto const found = servers_.find(server);
+  if (found != servers_.end()) return found->second->restart(keeps_data);
+  std::string names;
+  for (auto const& [name, one] : servers_) names += (names.empty() ? "" : ", ") + name;
+  throw std::logic_error{"no client has a server \"" + std::string{server} + "\"; the servers are: " + names};
+}
+
 void world_state::draw_fault() {
   auto const drawn = faults_.after_handler();
   if (!drawn) return;
@@ -166,10 +174,10 @@ void world_state::draw_fault() {
 void world_state::draw_pause() { stand_still(*processes_.all()[below(processes_.all().size())], faults_.length()); }
 
 void world_state::draw_cut() {
-  std::vector<simulated::connection*> open;
+  std::vector<simulated::link*> open;
   for (auto const& [name, one] : servers_) {
-    std::copy_if(one->connections().begin(), one->connections().end(), std::back_inserter(open),
-                 [](auto const* c) { return c->is_open(); });
+    std::copy_if(one->links().begin(), one->links().end(), std::back_inserter(open),
+                 [](auto const* l) { return l->is_open(); });
   }
   if (!open.empty()) open[below(open.size())]->broken("connection reset");
 }

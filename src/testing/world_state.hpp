@@ -48,6 +48,7 @@ class world_state final : public simulated::surroundings {
   void stand_still(process& p, duration length);
   void cut(std::string_view client);
   bool lose(std::int64_t token);
+  void restart(std::string_view server, bool keeps_data);
 
   // ---- of resources
   void before_access();

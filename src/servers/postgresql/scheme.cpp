@@ -22,6 +22,7 @@ class target final : public servers::target {
   explicit target(std::string url) : url_{std::move(url)} {}
 
   std::string shown() const override { return postgresql::shown(url_); }
+  servers::site where() const override { return {server_in(url_), database_in(url_)}; }
 
   void check(config& c) const override {
     if (c.sync_replicas != 0) {

@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "servers/postgresql/url.hpp"
 
+#include "base/endpoint.hpp"
 #include "base/url_text.hpp"
 
 #include <algorithm>
@@ -20,6 +21,28 @@ void check_url(std::string_view of_url) {
     if (auto const colon = one.find(':'); colon != std::string_view::npos) (void)url::read_port(one.substr(colon + 1));
     if (is_last) return;
   }
+}
+
+std::string server_in(std::string_view of_url) {
+  std::string_view const all = url::behind_scheme(of_url);
+  std::string_view one = all.substr(0, all.find_first_of("/?"));
+  one.remove_prefix(one.rfind('@') + 1);  // npos + 1 is 0
+  one = one.substr(0, one.find(','));
+  endpoint first;
+  first.port = 5432;
+  bool const has_brackets = one.starts_with('[');
+  std::string_view const host = has_brackets ? one.substr(1, one.find(']') - 1) : one.substr(0, one.find(':'));
+  std::string_view port = one.substr(std::min(one.size(), host.size() + (has_brackets ? 2 : 0)));
+  if (port.size() > 1) first.port = url::read_port(port.substr(1));
+  first.host = host;
+  return url::site_of(first);
+}
+
+std::string database_in(std::string_view of_url) {
+  std::string_view const all = url::behind_scheme(of_url);
+  std::string_view path = all.substr(0, all.find('?'));
+  auto const slash = path.find('/');
+  return std::string{slash == std::string_view::npos ? std::string_view{} : path.substr(slash + 1)};
 }
 
 std::string shown(std::string_view of_url) {

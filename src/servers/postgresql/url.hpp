@@ -11,6 +11,10 @@ namespace conch::postgresql {
 /// Throws boost::system::system_error{errc::invalid_url}.
 void check_url(std::string_view url);
 
+/// "host:port" of the first server, and the name of the database: for a simulated world.
+std::string server_in(std::string_view url);
+std::string database_in(std::string_view url);
+
 /// Without user, password and parameters.
 std::string shown(std::string_view url);
 

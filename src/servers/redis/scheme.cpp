@@ -90,6 +90,7 @@ class one_server final : public target {
 
   std::string shown() const override { return where_.shown(); }
   std::string identity() const override { return identity_of(where_); }
+  servers::site where() const override { return {site_of(where_), std::to_string(where_.database)}; }
   bool is_over_tls() const noexcept override { return where_.over_tls; }
 
   void check(config& c) const override {
@@ -126,6 +127,7 @@ class through_sentinels final : public target {
   }
 
   std::string shown() const override { return where_.server.shown(); }
+  servers::site where() const override { return {where_.server.master, std::to_string(where_.server.database)}; }
   bool is_over_tls() const noexcept override { return where_.server.over_tls || tls_is_for_sentinels_; }
 
   void check(config& c) const override {
@@ -176,6 +178,7 @@ class of_cluster final : public target {
   explicit of_cluster(cluster_url where) : where_{std::move(where)} {}
 
   std::string shown() const override { return url::shown(where_.seeds); }
+  servers::site where() const override { return {url::first_of(where_.seeds), "0"}; }
   bool is_over_tls() const noexcept override { return where_.seeds.front().over_tls; }
 
   void check(config& c) const override {

@@ -103,6 +103,8 @@ std::string identity_of(address const& where) {
   return "redis://" + host_and_port(one_spelling(where.host), where.port);
 }
 
+std::string site_of(address const& where) { return where.is_unix_socket() ? identity_of(where) : url::site_of(where); }
+
 address parse_one(std::string_view of_url) {
   address to;
   to.over_tls = is_over_tls(of_url);

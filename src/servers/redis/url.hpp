@@ -26,6 +26,9 @@ struct address : login_endpoint {
 /// Two servers with the same identity are one, however they are spelt. TLS makes no difference.
 std::string identity_of(address const& where);
 
+/// The name in a simulated world: "cache:6379".
+std::string site_of(address const& where);
+
 /// `redis://[user:password@]host[:port][/db]` (also `valkey://`), `rediss://...[?cacert=&cacertdir=&cert=&key=&sni=]`
 /// (also `valkeys://`), and `unix://[user:password@]/path[?db=n]`. User, password and what follows '?' are
 /// percent-decoded.

@@ -2,7 +2,7 @@
 #include "servers/simulated/server.hpp"
 
 #include "engine/backend.hpp"
-#include "servers/simulated/connection.hpp"
+#include "servers/simulated/link.hpp"
 
 #include <algorithm>
 #include <array>
@@ -26,8 +26,8 @@ std::string hex(std::array<std::uint32_t, 4> const& id) {
 
 }  // namespace
 
-memory::store& server::store(std::string const& prefix) {
-  auto& found = stores_[prefix];
+memory::store& server::store(std::string const& name) {
+  auto& found = stores_[name];
   if (!found) found = std::make_unique<memory::store>();
   return *found;
 }
@@ -39,7 +39,7 @@ void server::granted(std::string_view lock, std::int64_t fence) {
 void server::restart(bool keeps_data) {
   world_.note(name_, keeps_data ? "restarts with its data" : "restarts without its data");
   is_up_ = false;
-  for (connection* const c : connections_) c->broken("the server restarts");
+  for (link* const l : links_) l->broken("the server restarts");
   if (!keeps_data) {
     stores_.clear();
     locks_.clear();
@@ -55,25 +55,25 @@ void server::restart(bool keeps_data) {
 }
 
 void server::cut(std::string_view client) {
-  for (connection* const c : connections_) {
-    if (c->client_id() == client) c->broken("connection reset");
+  for (link* const l : links_) {
+    if (l->client_id() == client) l->broken("connection reset");
   }
 }
 
 std::string server::force(std::int64_t token) {
   std::int64_t const fence = token / engine::hand_offs_per_grant;
-  for (auto const& [prefix, name] : locks_) {
+  for (auto const& [in, name] : locks_) {
     protocol::force_command const c{
         .name = name, .claim = claim, .retention = std::chrono::minutes{10}, .fence = fence};
-    if (store(prefix).carry_out(c, nobody, world_.clock_us()).count > 0) return name;
+    if (store(in).carry_out(c, nobody, world_.clock_us()).count > 0) return name;
   }
   return {};
 }
 
 std::vector<server::grant> server::grants() {
   std::vector<grant> all;
-  for (auto const& [prefix, name] : locks_) {
-    auto const report = store(prefix).carry_out(protocol::inspect_command{.name = name}, nobody, world_.clock_us());
+  for (auto const& [in, name] : locks_) {
+    auto const report = store(in).carry_out(protocol::inspect_command{.name = name}, nobody, world_.clock_us());
     for (auto const& owner : report.owners)
       all.push_back({name, hex(owner.client), owner.fence * engine::hand_offs_per_grant, report.waiting});
     if (report.owners.empty() && report.waiting > 0) all.push_back({name, "", 0, report.waiting});
@@ -89,14 +89,13 @@ bool server::holds(std::int64_t token) {
 }
 
 bool server::exists(std::string_view client) const {
-  return std::any_of(connections_.begin(), connections_.end(),
-                     [&](connection const* c) { return c->client_id() == client; });
+  return std::any_of(links_.begin(), links_.end(), [&](link const* l) { return l->client_id() == client; });
 }
 
 std::string server::name_of(std::string_view client) const {
-  auto const found = std::find_if(connections_.begin(), connections_.end(),
-                                  [&](connection const* c) { return c->client_id() == client; });
-  return found == connections_.end() ? "a client that is gone" : (*found)->who();
+  auto const found =
+      std::find_if(links_.begin(), links_.end(), [&](link const* l) { return l->client_id() == client; });
+  return found == links_.end() ? "a client that is gone" : (*found)->who();
 }
 
 }  // namespace conch::simulated

@@ -15,7 +15,7 @@
 
 namespace conch::simulated {
 
-class connection;
+class link;
 
 /// A server in a world: locks that follow the rules (src/rules), clients that connect, and restarts.
 class server {
@@ -35,9 +35,9 @@ class server {
   std::int64_t uptime_us() const { return world_.clock_us() - started_us_; }
   std::uint64_t next_client_id() noexcept { return ++connections_so_far_; }
 
-  void attach(connection& c) { connections_.push_back(&c); }
-  void detach(connection& c) { std::erase(connections_, &c); }
-  std::vector<connection*> const& connections() const noexcept { return connections_; }
+  void attach(link& l) { links_.push_back(&l); }
+  void detach(link& l) { std::erase(links_, &l); }
+  std::vector<link*> const& links() const noexcept { return links_; }
 
   /// Breaks all connections. The server is back after 10 to 500 ms.
   void restart(bool keeps_data);
@@ -61,8 +61,9 @@ class server {
   bool exists(std::string_view client) const;
 
   // ---- from connections
-  memory::store& store(std::string const& prefix);
-  void names(std::string const& prefix, std::string_view lock) { locks_.emplace(prefix, lock); }
+  /// `name`: the part of the server, and the prefix of the keys.
+  memory::store& store(std::string const& name);
+  void names(std::string const& store, std::string_view lock) { locks_.emplace(store, lock); }
   /// A server that votes with others grants nothing alone.
   void votes_on(std::string_view lock) { voted_on_.emplace(lock); }
   void granted(std::string_view lock, std::int64_t fence);
@@ -78,9 +79,9 @@ class server {
   bool is_up_ = true;
   unsigned runs_ = 1;
   std::uint64_t connections_so_far_ = 0;
-  std::vector<connection*> connections_;
-  std::map<std::string, std::unique_ptr<memory::store>> stores_;  // by the prefix of keys
-  std::set<std::pair<std::string, std::string>> locks_;           // prefix and name of those that were ever asked for
+  std::vector<link*> links_;
+  std::map<std::string, std::unique_ptr<memory::store>> stores_;  // by name
+  std::set<std::pair<std::string, std::string>> locks_;           // store and name of those that were ever asked for
   std::set<std::string, std::less<>> voted_on_;
 };
 

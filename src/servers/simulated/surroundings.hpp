@@ -37,10 +37,13 @@ class surroundings {
  protected:
   ~surroundings() = default;
 
+ private:
+  friend void enter(surroundings* world);
+
   static inline constinit thread_local surroundings* of_thread = nullptr;
 };
 
-/// Makes simulated:// known to this program. A world calls it, so that no linker leaves the scheme out.
-void add_scheme();
+/// The world of this thread from now on; null: it has none any more. While it has one, all URLs lead to servers of it.
+void enter(surroundings* world);
 
 }  // namespace conch::simulated

@@ -25,6 +25,7 @@ class target final : public servers::target {
 
   std::string shown() const override { return url::shown(where_.servers); }
 
+  servers::site where() const override { return {url::first_of(where_.servers)}; }
   bool is_over_tls() const noexcept override { return where_.servers.front().over_tls; }
 
   void check(config& c) const override {
