@@ -51,7 +51,8 @@ std::vector<place> places() {
                          {"redis-sentinel://s1,s2,s3?sentinelMasterId=orders", "orders"},
                          {"redis-cluster://node2,node1:7000", "node1:7000"},
                          {"redlock://a,b:7000,c", "b:7000"},
-                         {"memory://orders", "memory://orders"}};
+                         {"memory://orders", "memory://orders"},
+                         {"zookeeper://zk2,zk1,zk3:2182/shop", "zk1:2181"}};
 #if defined(CONCH_HAS_POSTGRESQL)
   all.push_back({"postgresql://user:password@db/shop?sslmode=require", "db:5432"});
 #endif
@@ -241,6 +242,7 @@ bool are_apart(std::string const& one, std::string const& other) {
 TEST(TestingServers, TwoSpellingsAreOneServer) {
   EXPECT_FALSE(are_apart("redis://cache", "rediss://user:password@CACHE.:6379"));
   EXPECT_FALSE(are_apart("redis://[::1]:6379", "redis://[0:0::1]"));
+  EXPECT_FALSE(are_apart("zookeeper://a,b,c/shop", "zookeeper://c,B:2181,a/shop"));
   EXPECT_FALSE(are_apart("redis-cluster://a,b", "redis-cluster://b,a"));
   EXPECT_FALSE(are_apart("memory://", "memory://"));
 }
@@ -248,6 +250,7 @@ TEST(TestingServers, TwoSpellingsAreOneServer) {
 TEST(TestingServers, OtherPortsDatabasesAndRootsShareNoLocks) {
   EXPECT_TRUE(are_apart("redis://cache", "redis://cache:6380"));
   EXPECT_TRUE(are_apart("redis://cache", "redis://cache/1"));
+  EXPECT_TRUE(are_apart("zookeeper://a", "zookeeper://a/shop"));
   EXPECT_TRUE(are_apart("memory://", "memory://orders"));
 }
 
@@ -306,12 +309,14 @@ struct outcome {
   boost::system::error_code error;
 };
 
-body acquire_within_10_s(world& w, std::string url, outcome& o) {
+body acquire_without(world& w, std::string url, std::vector<std::string> servers, outcome& o) {
   conch::config settings;
   settings.url = url;
   settings.offline_timeout = 5s;
   conch::client client{w.executor(), settings};
   conch::mutex stock{client, "stock"};
+  w.spawn("operator", keep_down(w, servers, o.done));
+  co_await sleep_for(1ms);
   conch::acquire_options const ten_seconds{.wait = 10s};
   auto const acquired = co_await stock.async_acquire(ten_seconds, asio::as_tuple(asio::use_awaitable));
   o.error = std::get<0>(acquired);
@@ -321,8 +326,7 @@ body acquire_within_10_s(world& w, std::string url, outcome& o) {
 outcome acquire_without(std::vector<std::string> const& servers) {
   world w{1};
   outcome o;
-  w.spawn("operator", keep_down(w, servers, o.done));
-  w.run(acquire_within_10_s(w, "redlock://a,b,c", o));
+  w.run(acquire_without(w, "redlock://a,b,c", servers, o));
   return o;
 }
 
@@ -333,6 +337,70 @@ TEST(TestingQuorum, TwoOfThreeServersGrantALock) {
 TEST(TestingQuorum, OneOfThreeServersGrantsNone) {
   auto const error = acquire_without({"a:6379", "b:6379"}).error;
   EXPECT_EQ(error, conch::errc::unreachable) << error.message();
+}
+
+// ----------------------------------------------------------------------------------------------------------- ZooKeeper
+
+body hold_with_a_short_lease(world& w) {
+  conch::client client{w.executor(), "zookeeper://zk1"};
+  conch::mutex stock{client, "stock", {.lease = 2s}};
+  conch::hold const h = co_await stock.async_acquire(asio::use_awaitable);
+  w.pause("main", 2min);
+  co_await sleep_for(1ms);
+  w.expect(!h.valid(), "the session ends while the process is paused");
+}
+
+body acquire_behind_it(world& w, conch::duration& waited) {
+  conch::client client{w.executor("other"), "zookeeper://zk1"};
+  conch::mutex stock{client, "stock"};
+  co_await sleep_for(1s);
+  conch::duration const began = w.now();
+  conch::acquire_options const two_minutes{.wait = 2min};
+  conch::hold const h = co_await stock.async_acquire(two_minutes, asio::use_awaitable);
+  waited = w.now() - began;
+}
+
+TEST(TestingZooKeeper, AHoldEndsWithTheSessionOfItsClient) {
+  world w{1};
+  conch::duration waited{};
+  w.spawn("main", hold_with_a_short_lease(w));
+  w.spawn("other", acquire_behind_it(w, waited));
+  w.run();
+  EXPECT_GT(waited, 20s) << "not with its own lease\n" << w.trace();
+  EXPECT_LT(waited, 35s) << "a session of 30 s, and a tick\n" << w.trace();
+  EXPECT_TRUE(has(w.trace(), "session 1 has ended")) << w.trace();
+}
+
+body share(world& w, std::string url, int& held) {
+  conch::client client{w.executor(), url};
+  conch::semaphore pool{client, "pool", 3};
+  conch::shared_mutex table{client, "table"};
+  conch::hold const a = co_await pool.async_acquire(asio::use_awaitable);
+  conch::hold const b = co_await pool.async_acquire(asio::use_awaitable);
+  conch::hold const c = co_await table.async_acquire_shared(asio::use_awaitable);
+  held = int{a.valid()} + int{b.valid()} + int{c.valid()};
+}
+
+TEST(TestingZooKeeper, HasSemaphoresAndReadersAndWritersAndUsers) {
+  world w{1};
+  int held = 0;
+  w.run(share(w, "zookeeper://user:password@zk1/shop", held));
+  EXPECT_EQ(held, 3) << w.trace();
+}
+
+body of_another_user(world& w, boost::system::error_code& error) {
+  conch::client owner{w.executor(), "zookeeper://user:password@zk1"}, other{w.executor(), "zookeeper://zk1"};
+  conch::mutex mine{owner, "stock"}, theirs{other, "stock"};
+  conch::hold const h = co_await mine.async_acquire(asio::use_awaitable);
+  auto const tried = co_await theirs.async_acquire(asio::as_tuple(asio::use_awaitable));
+  error = std::get<0>(tried);
+}
+
+TEST(TestingZooKeeper, RefusesTheFolderOfAnotherUser) {
+  world w{1};
+  boost::system::error_code error;
+  w.run(of_another_user(w, error));
+  EXPECT_EQ(error, conch::errc::access_denied) << error.message();
 }
 
 // -------------------------------------------------------------------------------------------------------------- faults
@@ -456,7 +524,7 @@ body ask_for_what_is_not_offered(asio::any_io_executor on, std::string url, std:
 }
 
 TEST(TestingErrors, WhatServersDoNotOfferIsRefusedAsOutsideOfAWorld) {
-  for (std::string const url : {"redlock://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3"}) {
+  for (std::string const url : {"zookeeper://127.0.0.1:1", "redlock://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3"}) {
     std::vector<std::string> outside, inside;
     asio::io_context context;
     asio::co_spawn(context, ask_for_what_is_not_offered(context.get_executor(), url, outside), asio::detached);
@@ -467,6 +535,21 @@ TEST(TestingErrors, WhatServersDoNotOfferIsRefusedAsOutsideOfAWorld) {
     ASSERT_EQ(outside.size(), 6u);
     for (std::string const& error : outside) EXPECT_TRUE(has(error, " over ")) << error;
   }
+}
+
+body hold_longer_than_the_session(world& w, boost::system::error_code& error) {
+  conch::client client{w.executor(), "zookeeper://a"};
+  conch::mutex stock{client, "stock"};
+  conch::acquire_options const long_lease{.lease = 10min};
+  auto const acquired = co_await stock.async_acquire(long_lease, asio::as_tuple(asio::use_awaitable));
+  error = std::get<0>(acquired);
+}
+
+TEST(TestingErrors, ALeaseOfZooKeeperIsNotLongerThanTheSession) {
+  world w{1};
+  boost::system::error_code error;
+  w.run(hold_longer_than_the_session(w, error));
+  EXPECT_EQ(error, conch::errc::invalid_config) << error.message();
 }
 
 }  // namespace

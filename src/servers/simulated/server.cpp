@@ -43,6 +43,7 @@ void server::restart(bool keeps_data) {
   if (!keeps_data) {
     stores_.clear();
     locks_.clear();
+    nodes_.lose_data();
   }
   ++runs_;
   duration const down = std::chrono::milliseconds{10 + world_.below(491)};
@@ -50,6 +51,7 @@ void server::restart(bool keeps_data) {
     if (run != runs_) return;
     is_up_ = true;
     started_us_ = world_.clock_us();
+    nodes_.touch_all();
     world_.note(name_, "is up again");
   });
 }
@@ -67,6 +69,11 @@ std::string server::force(std::int64_t token) {
         .name = name, .claim = claim, .retention = std::chrono::minutes{10}, .fence = fence};
     if (store(in).carry_out(c, nobody, world_.clock_us()).count > 0) return name;
   }
+  for (ensemble::place const& one : nodes_.places()) {
+    if (!one.is_granted || one.fence != fence) continue;
+    nodes_.remove(one.path);
+    return one.lock;
+  }
   return {};
 }
 
@@ -77,6 +84,13 @@ std::vector<server::grant> server::grants() {
     for (auto const& owner : report.owners)
       all.push_back({name, hex(owner.client), owner.fence * engine::hand_offs_per_grant, report.waiting});
     if (report.owners.empty() && report.waiting > 0) all.push_back({name, "", 0, report.waiting});
+  }
+  auto const places = nodes_.places();
+  for (ensemble::place const& one : places) {
+    if (!one.is_granted) continue;
+    auto const waiting = std::count_if(places.begin(), places.end(),
+                                       [&](auto const& other) { return other.lock == one.lock && !other.is_granted; });
+    all.push_back({one.lock, one.client, one.fence * engine::hand_offs_per_grant, static_cast<std::uint64_t>(waiting)});
   }
   return all;
 }

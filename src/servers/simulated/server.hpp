@@ -2,6 +2,7 @@
 #pragma once
 
 #include "servers/memory/store.hpp"
+#include "servers/simulated/ensemble.hpp"
 #include "servers/simulated/surroundings.hpp"
 
 #include <cstdint>
@@ -67,6 +68,8 @@ class server {
   /// A server that votes with others grants nothing alone.
   void votes_on(std::string_view lock) { voted_on_.emplace(lock); }
   void granted(std::string_view lock, std::int64_t fence);
+  /// What it keeps for clients of ZooKeeper.
+  ensemble& nodes() noexcept { return nodes_; }
   /// The client's name in traces: its process, and a number if that has several.
   std::string name_of(std::string_view client) const;
 
@@ -83,6 +86,7 @@ class server {
   std::map<std::string, std::unique_ptr<memory::store>> stores_;  // by name
   std::set<std::pair<std::string, std::string>> locks_;           // store and name of those that were ever asked for
   std::set<std::string, std::less<>> voted_on_;
+  ensemble nodes_{*this};
 };
 
 }  // namespace conch::simulated

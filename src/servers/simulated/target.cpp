@@ -3,6 +3,8 @@
 
 #include "base/checks.hpp"
 #include "servers/simulated/connection.hpp"
+#include "servers/simulated/ensemble_connection.hpp"
+#include "servers/zookeeper/scheme.hpp"
 
 #include <utility>
 
@@ -33,6 +35,7 @@ class target : public servers::target {
   }
 
  protected:
+  servers::target const& real() const noexcept { return *real_; }
   server& simulated() const { return world_.server_named(where().server); }
 
  private:
@@ -53,9 +56,23 @@ class lock_server final : public target {
   }
 };
 
+class ensemble_server final : public target {
+ public:
+  using target::target;
+
+  servers::deployment make(servers::client_services const& client) const override {
+    auto to_ensemble = std::make_unique<ensemble_connection>(client, simulated(), shown());
+    zookeeper::over_wire whole = zookeeper::make_over(*to_ensemble, real(), client);
+    to_ensemble->report_to(whole.receiver);
+    whole.made.connections.push_back(std::move(to_ensemble));
+    return std::move(whole.made);
+  }
+};
+
 }  // namespace
 
 std::unique_ptr<servers::target> stand_in_for(std::unique_ptr<servers::target> real, surroundings& world) {
+  if (zookeeper::is_ensemble(*real)) return std::make_unique<ensemble_server>(std::move(real), world);
   return std::make_unique<lock_server>(std::move(real), world);
 }
 

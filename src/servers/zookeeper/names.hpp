@@ -3,6 +3,8 @@
 
 #include "engine/permit.hpp"
 
+#include <conch/detail/api.hpp>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,7 +23,7 @@ std::string root_of(std::string_view chroot, std::string_view key_prefix);
 std::string encoded(std::string_view name);
 
 /// What encoded() made this of. None: it makes no such text, so that it is not the folder of a lock.
-std::optional<std::string> decoded(std::string_view node);
+CONCH_API std::optional<std::string> decoded(std::string_view node);
 
 /// The folder of a lock.
 inline std::string folder_of(std::string_view root, std::string_view lock) {
@@ -57,7 +59,7 @@ struct node_name {
   std::int32_t sequence = 0;  // the place in line, if it is one (is_place)
 };
 /// A part of `name`, which must outlive it. None: it is not a place in a queue.
-std::optional<node_name> read_node_name(std::string_view name);
+CONCH_API std::optional<node_name> read_node_name(std::string_view name);
 
 /// The name without the sequence, as it is asked for.
 std::string node_prefix(std::string_view client, terms const& of, std::uint64_t number);

@@ -3,6 +3,8 @@
 
 #include "servers/zookeeper/names.hpp"
 
+#include <conch/detail/api.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -78,6 +80,6 @@ struct verdict {
 };
 
 /// `mine`: the name of the node that asks. `names` must outlive what is returned.
-verdict judge(std::span<std::string const> names, std::string_view mine);
+CONCH_API verdict judge(std::span<std::string const> names, std::string_view mine);
 
 }  // namespace conch::zookeeper

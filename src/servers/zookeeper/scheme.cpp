@@ -36,18 +36,24 @@ class target final : public servers::target {
   }
 
   servers::deployment make(servers::client_services const& client) const override {
+    auto to_ensemble = std::make_unique<connection>(client.shell, client.on, client.settings, where_.servers);
+    over_wire whole = over(*to_ensemble, client);
+    to_ensemble->report_to(whole.receiver);
+    whole.made.connections.push_back(std::move(to_ensemble));
+    return std::move(whole.made);
+  }
+
+  over_wire over(wire& out, servers::client_services const& client) const {
     servers::deployment d;
     d.nonces = std::make_unique<detail::system_entropy>();
     address const& any = where_.servers.front();
     std::string secret = any.password.empty() ? std::string{} : any.user + ':' + any.password.bytes();
-    auto to_ensemble = std::make_unique<connection>(client.shell, client.on, client.settings, where_.servers);
-    auto line = std::make_unique<queue>(
-        client.settings, client.client_id, root_of(where_.chroot, client.settings.key_prefix), std::move(secret),
-        detail::seed_of(client.client_id), client.timers, *to_ensemble, client.up, client.stats);
-    to_ensemble->report_to(line->receiver());
+    auto line = std::make_unique<queue>(client.settings, client.client_id,
+                                        root_of(where_.chroot, client.settings.key_prefix), std::move(secret),
+                                        detail::seed_of(client.client_id), client.timers, out, client.up, client.stats);
+    wire_events& receiver = line->receiver();
     d.backend = std::move(line);
-    d.connections.push_back(std::move(to_ensemble));
-    return d;
+    return {std::move(d), receiver};
   }
 
   std::unique_ptr<servers::probe> make_probe(config const& c) const override {
@@ -69,6 +75,12 @@ std::unique_ptr<servers::target> parse_target(std::string_view url, config const
 constexpr servers::scheme::name names[] = {{"zookeeper"}, {"zookeepers", true}};
 
 }  // namespace
+
+bool is_ensemble(servers::target const& t) noexcept { return dynamic_cast<target const*>(&t) != nullptr; }
+
+over_wire make_over(wire& out, servers::target const& t, servers::client_services const& client) {
+  return dynamic_cast<target const&>(t).over(out, client);
+}
 
 std::span<servers::scheme const> schemes() noexcept {
   static servers::scheme const all[] = {
