@@ -115,8 +115,8 @@ struct world_settings {
 /// server, and two databases of one share no locks. redlock:// has several, which vote. An ensemble of ZooKeeper and a
 /// Cluster are one server, with the first name in the alphabet; behind Sentinels there is one with the name of the
 /// master; memory://x and unix:///x have the URL as name. ZooKeeper ends holds with the session of their client; the
-/// others follow the rules that memory:// follows. Users, passwords, certificates, failovers and slots are not
-/// simulated. config::sync_replicas is refused with errc::not_supported.
+/// others follow the rules that memory:// follows. Users are simulated for ZooKeeper alone; passwords, certificates,
+/// failovers and slots are not simulated. config::sync_replicas is refused with errc::not_supported.
 ///
 /// Sockets, files and threads of the user are outside of the world: it does not wait for them.
 ///
