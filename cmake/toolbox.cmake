@@ -53,6 +53,19 @@ function(conch_quick_to_compile target)
   endif()
 endfunction()
 
+# conch_unity(TARGET N [ALONE FILE...]): compiles N files at once, if CONCH_UNITY. ALONE: files with names of their own that others have too.
+# Builds without CONCH_UNITY see what it hides: a missing #include, and a name that shadows another. Not for the library: there g++ 12 inlines
+# less, and the memory server's cycle takes 1.5 % more instructions.
+function(conch_unity target n)
+  if(NOT CONCH_UNITY)
+    return()
+  endif()
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "ALONE")
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${n})
+  set_source_files_properties(${arg_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  target_compile_options(${target} PRIVATE -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+endfunction()
+
 # conch_precompile(TARGET HEADER...): only for what is no library of users, and not what they copy: it hides that an #include is missing.
 function(conch_precompile target)
   target_precompile_headers(${target} PRIVATE ${ARGN}

@@ -30,8 +30,6 @@ inline config over(std::string url, journal const* log = nullptr) {
 
 inline config over(cluster_set const& all, journal const* log = nullptr) { return over(all.url(), log); }
 
-inline double ms(steady::duration d) { return std::chrono::duration<double, std::milli>(d).count(); }
-
 /// Asks for the lock, and returns when that is first in the queue at the node. `next` must outlive the acquire.
 inline asio::awaitable<void> stand_in_line(mutex m, hold& next, redis_probe& at) {
   auto const granted = [&next](error_code ec, hold got) {

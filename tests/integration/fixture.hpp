@@ -41,6 +41,8 @@ using namespace std::chrono_literals;
 namespace asio = boost::asio;
 using steady = std::chrono::steady_clock;
 
+inline double ms(steady::duration d) { return std::chrono::duration<double, std::milli>(d).count(); }
+
 /// (error_code, result), instead of an exception.
 inline constexpr auto as_tuple = asio::as_tuple(asio::use_awaitable);
 

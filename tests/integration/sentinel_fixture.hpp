@@ -50,8 +50,6 @@ class switch_watch {
   std::atomic<bool> ended_ = false;
 };
 
-inline double ms(steady::duration d) { return std::chrono::duration<double, std::milli>(d).count(); }
-
 /// How many connections of clients with this name the server has.
 inline std::size_t connections(redis_server& at, std::string const& name) {
   redis_probe probe{at, 10s};

@@ -17,8 +17,6 @@
 namespace conch::test {
 namespace {
 
-double ms(steady::duration d) { return std::chrono::duration<double, std::milli>(d).count(); }
-
 /// A percentile; the list is sorted.
 steady::duration percentile(std::vector<steady::duration>& all, std::size_t percent) {
   if (all.empty()) return {};
