@@ -31,17 +31,18 @@ class host {
   /// `single_threaded` client also calls the handlers that this completes, before the last, and what they throw comes
   /// out of it. Otherwise the handlers wait for a turn of the event loop. Must not be called from within itself.
   virtual void run(input&& i) = 0;
+  /// run() of f(time_point now).
+  template <class F>
+  void give(F&& f) {
+    run(function_input<F>{f});
+  }
 
   /// Runs f(time_point now) with the engine locked, then carries out the outputs: what completes waits for a turn of
   /// the event loop.
   template <class F>
   void enter(F&& f) {
-    struct call final : input {
-      explicit call(F& g) : function{g} {}
-      void apply(time_point now) override { function(now); }
-      F& function;
-    } c{f};
-    enter_with(c);
+    function_input<F> i{f};
+    enter_with(i);
   }
 
   /// Keeps the client's core, and with it the transport, alive.
@@ -51,6 +52,14 @@ class host {
  protected:
   virtual void enter_with(input& i) = 0;
   ~host() = default;
+
+ private:
+  template <class F>
+  struct function_input final : input {
+    explicit function_input(F& g) : function{g} {}
+    void apply(time_point now) override { function(now); }
+    F& function;
+  };
 };
 
 /// What a client owns for the connections to its servers, in any protocol.

@@ -16,17 +16,6 @@ std::int64_t now_us() {
       .count();
 }
 
-/// f(time_point now) as an input.
-template <class F>
-class message final : public host::input {
- public:
-  explicit message(F f) : f_{std::move(f)} {}
-  void apply(time_point now) override { f_(now); }
-
- private:
-  F f_;
-};
-
 }  // namespace
 
 connection::connection(host& h, asio::any_io_executor on, std::string client_id, std::string const& store_name)
@@ -41,13 +30,13 @@ void connection::send(protocol::command const& c) {
   if (std::holds_alternative<protocol::subscribe_command>(c)) store_->subscribe(id_, *this);
   store_->carry_out(c, id_, now_us(), [&](auto reply) {
     asio::post(on_, [this, keep = host_.keep(), reply = std::move(reply)]() mutable {
-      host_.run(message{[&](time_point now) {
+      host_.give([&](time_point now) {
         if (reply) {
           events().answered({.content = &*reply}, now);
         } else {
           events().answered({protocol::fault::wrong_type, "the name is that of another kind of lock"}, now);
         }
-      }});
+      });
     });
   });
 }
@@ -55,7 +44,7 @@ void connection::send(protocol::command const& c) {
 void connection::want_connection() {
   if (std::exchange(wanted_, true)) return;
   asio::post(on_, [this, keep = host_.keep()] {
-    host_.run(message{[&](time_point now) { events().connected_as({1, "memory", now_us(), now}, now); }});
+    host_.give([&](time_point now) { events().connected_as({1, "memory", now_us(), now}, now); });
   });
 }
 
@@ -72,7 +61,7 @@ void connection::on_push(protocol::push const& p) {
   auto name = std::visit([](auto const& one) { return std::string{one.name}; }, p);
   asio::post(on_, [this, keep = std::move(keep), name = std::move(name), own = p]() mutable {
     std::visit([&](auto& one) { one.name = name; }, own);
-    host_.run(message{[&](time_point now) { events().pushed(own, now); }});
+    host_.give([&](time_point now) { events().pushed(own, now); });
   });
 }
 

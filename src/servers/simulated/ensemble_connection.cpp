@@ -50,8 +50,7 @@ void ensemble_connection::noticed(zookeeper::notice n) {
   to_client([this, n = std::move(n)](time_point now) { events_->noticed(n, now); });
 }
 
-// ----------------------------------------------------------------------------------------------------- from the
-// network
+// --------------------------------------------------------------------------------------------------- from the network
 
 ensemble_connection::input ensemble_connection::welcome(time_point) {
   return [this](time_point now) { events_->connected(now); };

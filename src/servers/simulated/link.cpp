@@ -20,16 +20,6 @@ duration latency(surroundings& w) {
   return std::chrono::microseconds{50 + w.below(200) + slow};
 }
 
-/// A call of the client's core.
-class message final : public host::input {
- public:
-  explicit message(std::function<void(time_point)> const& f) : f_{f} {}
-  void apply(time_point now) override { f_(now); }
-
- private:
-  std::function<void(time_point)> const& f_;
-};
-
 }  // namespace
 
 link::link(servers::client_services const& client, server& to, std::string shown)
@@ -61,7 +51,7 @@ void link::give(input f) {
   auto keep = host_.keep();
   if (keep == nullptr) return;  // about to be destroyed
   asio::post(on_, [this, mine = stream_, keep = std::move(keep), f = std::move(f)] {
-    if (mine == stream_) host_.run(message{f});
+    if (mine == stream_) host_.give(f);
   });
 }
 
@@ -112,8 +102,7 @@ void link::pause() {
 
 std::string link::unfinished() const { return is_attempting_ ? shown_ + ": not connected yet" : std::string{}; }
 
-// -------------------------------------------------------------------------------------------------------------
-// messages
+// ------------------------------------------------------------------------------------------------------------ messages
 
 void link::to_server(std::function<void()> f) {
   if (!is_open_) return;  // broken, and the client does not know it yet
@@ -126,8 +115,7 @@ void link::to_client(input f) {
   later(last_answer_ - clock::now(), [this, f = std::move(f)] { give(f); });
 }
 
-// -----------------------------------------------------------------------------------------------------------------
-// ends
+// ---------------------------------------------------------------------------------------------------------------- ends
 
 /// Nothing that is on its way arrives.
 void link::end() {
