@@ -12,14 +12,6 @@
 
 namespace conch::simulated {
 
-namespace {
-
-bool has_one_owner(engine::permit_kind k) {
-  return k == engine::permit_kind::none || k == engine::permit_kind::reentrant;
-}
-
-}  // namespace
-
 connection::connection(servers::client_services const& client, server& to, std::string shown, std::string_view part)
     : link{client, to, std::move(shown)},
       store_{std::string{part} + '\n' + client.settings.key_prefix} {}
@@ -83,11 +75,12 @@ void connection::judge(protocol::command const& c, Reply const& r) {
   }
   if constexpr (std::is_same_v<Reply, protocol::acquire_reply>) {
     auto const& asked = std::get<protocol::acquire_command>(c);
-    bool const granted = r.what == protocol::acquire_reply::kind::granted;
-    if (granted && (asked.permit == nullptr || has_one_owner(asked.permit->kind))) at().granted(asked.name, r.fence);
+    if (r.what == protocol::acquire_reply::kind::granted)
+      at().granted(asked.name, asked.permit == nullptr ? engine::permit_kind::none : asked.permit->kind, r.fence);
   } else if constexpr (std::is_same_v<Reply, protocol::tries_reply>) {
     auto const& asked = std::get<protocol::acquire_all_command>(c);
-    for (std::size_t i = 0; i < r.fences.size(); ++i) at().granted(asked.items[i].name, r.fences[i]);
+    for (std::size_t i = 0; i < r.fences.size(); ++i)
+      at().granted(asked.items[i].name, engine::permit_kind::none, r.fences[i]);
   }
 }
 
@@ -97,8 +90,7 @@ void connection::on_push(protocol::push const& p) {
     if (std::string const words = words_of(p); !words.empty())
       at().world().note(who(), at().name() + " pushes: " + words);
   }
-  if (auto const* const g = std::get_if<protocol::pushed_grant>(&p); g != nullptr && has_one_owner(g->kind))
-    at().granted(g->name, g->fence);
+  if (auto const* const g = std::get_if<protocol::pushed_grant>(&p)) at().granted(g->name, g->kind, g->fence);
   auto name = std::visit([](auto const& one) { return std::string{one.name}; }, p);
   to_client([this, name = std::move(name), own = p](time_point now) mutable {
     std::visit([&](auto& one) { one.name = name; }, own);

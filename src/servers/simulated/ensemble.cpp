@@ -4,7 +4,6 @@
 #include "engine/backend.hpp"
 #include "protocol/wire.hpp"
 #include "servers/simulated/server.hpp"
-#include "servers/zookeeper/names.hpp"
 #include "servers/zookeeper/order.hpp"
 
 #include <algorithm>
@@ -40,16 +39,6 @@ zookeeper::rights rights_of(node_tree::node const& n) {
     shown.all.push_back({all, "digest", user.substr(0, user.find(':') + 1) + std::to_string(number)});
   }
   return shown;
-}
-
-/// Null: it is not about a node.
-std::string const* path_of(zookeeper::request const& r) {
-  return std::visit(
-      [](auto const& one) -> std::string const* {
-        if constexpr (requires { one.path; }) return &one.path;
-        else return nullptr;
-      },
-      r);
 }
 
 bool is_folder_of_a_lock(node_tree::node const& n) { return n.owner == node_tree::container; }
@@ -149,7 +138,11 @@ void ensemble::ask(peer& p, zookeeper::request const& r) {
     from->users.insert(a->secret);
     return p.answered({});
   }
-  p.answered(read(*from, r));
+  if (auto const* const get = std::get_if<zookeeper::get_acl>(&r)) return p.answered(read_rights(*get, *from));
+  zookeeper::reply answer = tree_.read(r, from->users);
+  auto const* const get = std::get_if<zookeeper::get_data>(&r);
+  if (get != nullptr && get->watch && answer.what == zookeeper::status::ok) watch(get->path, p);
+  p.answered(std::move(answer));
 }
 
 void ensemble::decide(attached& from, zookeeper::request const& r) {
@@ -176,21 +169,10 @@ void ensemble::apply(transaction& t) {
   for (std::string const& folder : folders) report_grants(folder);
 }
 
-zookeeper::reply ensemble::read(attached const& from, zookeeper::request const& r) {
-  zookeeper::reply answer{tree_.last(), zookeeper::status::ok, {}};
-  std::string const* const path = path_of(r);
-  if (std::holds_alternative<zookeeper::sync>(r) || path == nullptr) return answer;
-  node_tree::node const* const n = std::as_const(tree_).find(*path);
-  if (n == nullptr || !n->allows(from.users)) {
-    answer.what = n == nullptr ? zookeeper::status::no_node : zookeeper::status::no_auth;
-  } else if (std::holds_alternative<zookeeper::get_children>(r)) {
-    answer.content = zookeeper::children{{n->children.begin(), n->children.end()}};
-  } else if (std::holds_alternative<zookeeper::get_acl>(r)) {
-    answer.content = rights_of(*n);
-  } else {
-    answer.content = zookeeper::data{n->data, n->stat()};
-    if (std::get<zookeeper::get_data>(r).watch) watch(*path, *from.who);
-  }
+zookeeper::reply ensemble::read_rights(zookeeper::get_acl const& of, attached const& by) const {
+  auto const [n, why] = tree_.readable(of.path, by.users);
+  zookeeper::reply answer{tree_.last(), why, {}};
+  if (n != nullptr) answer.content = rights_of(*n);
   return answer;
 }
 
@@ -216,9 +198,7 @@ void ensemble::add_places(std::string const& folder, std::vector<place>& to) con
     std::string path = folder + '/' + name;
     std::int64_t const fence = birth + tree_.find(path)->created;
     bool const is_granted = zookeeper::judge(names, name).is == zookeeper::verdict::kind::granted;
-    bool const has_one_owner =
-        read->terms.kind == engine::permit_kind::none || read->terms.kind == engine::permit_kind::reentrant;
-    to.push_back({std::move(path), lock, std::string{read->client}, fence, is_granted, has_one_owner});
+    to.push_back({std::move(path), lock, std::string{read->client}, read->terms.kind, fence, is_granted});
   }
 }
 
@@ -234,7 +214,7 @@ void ensemble::report_grants(std::string const& folder) {
   add_places(folder, all);
   for (place const& one : all) {
     if (!one.is_granted || !granted_.insert(one.path).second) continue;
-    if (one.has_one_owner) owner_.granted(one.lock, one.fence);
+    owner_.granted(one.lock, one.kind, one.fence);
     if (!owner_.world().notes()) continue;
     owner_.world().note(owner_.name_of(one.client), owner_.name() + " grants \"" + one.lock + "\", fence " +
                                                         std::to_string(one.fence * engine::hand_offs_per_grant));

@@ -3,6 +3,7 @@
 
 #include "servers/simulated/node_tree.hpp"
 #include "servers/zookeeper/messages.hpp"
+#include "servers/zookeeper/names.hpp"
 
 #include <cstdint>
 #include <map>
@@ -53,8 +54,9 @@ class ensemble {
   /// A node in the queue of a lock.
   struct place {
     std::string path, lock, client;
+    engine::permit_kind kind = engine::permit_kind::none;
     std::int64_t fence = 0;
-    bool is_granted = false, has_one_owner = false;
+    bool is_granted = false;
   };
   std::vector<place> places() const;
   /// As an operator does with the shell of ZooKeeper.
@@ -77,7 +79,7 @@ class ensemble {
   void check(std::int64_t session);
   void decide(attached& from, zookeeper::request const& r);
   void apply(transaction& t);
-  zookeeper::reply read(attached const& from, zookeeper::request const& r);
+  zookeeper::reply read_rights(zookeeper::get_acl const& of, attached const& by) const;
   void watch(std::string const& path, peer& p);
   void add_places(std::string const& folder, std::vector<place>& to) const;
   void report_grants(std::string const& folder);

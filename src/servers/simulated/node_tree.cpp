@@ -105,6 +105,30 @@ transaction node_tree::prepare(zookeeper::request const& r, std::int64_t session
   return fails(status::unimplemented);
 }
 
+std::pair<node_tree::node const*, status> node_tree::readable(std::string_view path,
+                                                              std::set<std::string> const& who) const {
+  node const* const n = find(path);
+  if (n == nullptr) return {nullptr, status::no_node};
+  if (!n->allows(who)) return {nullptr, status::no_auth};
+  return {n, status::ok};
+}
+
+zookeeper::reply node_tree::read(zookeeper::request const& r, std::set<std::string> const& who) const {
+  zookeeper::reply answer{last_, status::ok, {}};
+  auto const look = [&](std::string const& path) {
+    auto const [n, why] = readable(path, who);
+    answer.what = why;
+    return n;
+  };
+  if (auto const* const get = std::get_if<zookeeper::get_data>(&r)) {
+    if (node const* const n = look(get->path)) answer.content = zookeeper::data{n->data, n->stat()};
+  } else if (auto const* const list = std::get_if<zookeeper::get_children>(&r)) {
+    if (node const* const n = look(list->path))
+      answer.content = zookeeper::children{{n->children.begin(), n->children.end()}};
+  }
+  return answer;
+}
+
 std::vector<std::string> node_tree::spent_containers() const {
   std::vector<std::string> found;
   for (auto const& [path, n] : nodes_) {

@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 // What a server of ZooKeeper keeps: nodes and sessions, and the transactions that change them. As Apache ZooKeeper 3.8
@@ -87,6 +88,10 @@ class node_tree {
   /// What becomes of a request of that session, in the present state. `who`: the users as which its connection has
   /// authenticated.
   transaction prepare(zookeeper::request const& r, std::int64_t session, std::set<std::string> const& who = {}) const;
+  /// The answer to get_data and get_children, in order; all else is answered by itself. `who`: as of prepare().
+  zookeeper::reply read(zookeeper::request const& r, std::set<std::string> const& who) const;
+  /// Null, and why these users cannot read it.
+  std::pair<node const*, zookeeper::status> readable(std::string_view path, std::set<std::string> const& who) const;
   /// Containers that once had children, and have none now.
   std::vector<std::string> spent_containers() const;
   /// Returns what watches are to be told.

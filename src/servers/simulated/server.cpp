@@ -32,8 +32,9 @@ memory::store& server::store(std::string const& name) {
   return *found;
 }
 
-void server::granted(std::string_view lock, std::int64_t fence) {
-  if (!voted_on_.contains(lock)) world_.granted(lock, fence * engine::hand_offs_per_grant);
+void server::granted(std::string_view lock, engine::permit_kind kind, std::int64_t fence) {
+  bool const has_one_owner = kind == engine::permit_kind::none || kind == engine::permit_kind::reentrant;
+  if (has_one_owner && !voted_on_.contains(lock)) world_.granted(lock, fence * engine::hand_offs_per_grant);
 }
 
 void server::restart(bool keeps_data) {

@@ -67,7 +67,8 @@ class server {
   void names(std::string const& store, std::string_view lock) { locks_.emplace(store, lock); }
   /// A server that votes with others grants nothing alone.
   void votes_on(std::string_view lock) { voted_on_.emplace(lock); }
-  void granted(std::string_view lock, std::int64_t fence);
+  /// A grant of a lock with several owners says nothing about those before it.
+  void granted(std::string_view lock, engine::permit_kind kind, std::int64_t fence);
   /// What it keeps for clients of ZooKeeper.
   ensemble& nodes() noexcept { return nodes_; }
   /// The client's name in traces: its process, and a number if that has several.

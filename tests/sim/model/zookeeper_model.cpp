@@ -532,37 +532,16 @@ void zookeeper_model::go_on(connection_id id) {
 reply zookeeper_model::read(connection_id id, zookeeper::request const& what) {
   connection& c = connections_.at(id);
   server& s = servers_[c.server];
-  reply r{s.tree.last(), status::ok, {}};
-  if (auto const* const get = std::get_if<zookeeper::get_data>(&what)) {
-    auto const* const n = s.tree.find(get->path);
-    if (n == nullptr) {
-      r.what = status::no_node;
-      return r;
-    }
-    if (!n->allows(c.users)) {
-      r.what = status::no_auth;
-      return r;
-    }
-    r.content = zookeeper::data{n->data, n->stat()};
-    if (get->watch) {
-      s.watches[get->path].insert(id);
-      c.watches.insert(get->path);
-    }
-  } else if (auto const* const list = std::get_if<zookeeper::get_children>(&what)) {
-    auto const* const n = s.tree.find(list->path);
-    if (n == nullptr) {
-      r.what = status::no_node;
-      return r;
-    }
-    if (!n->allows(c.users)) {
-      r.what = status::no_auth;
-      return r;
-    }
+  reply r = s.tree.read(what, c.users);
+  auto const* const get = std::get_if<zookeeper::get_data>(&what);
+  if (get != nullptr && get->watch && r.what == status::ok) {
+    s.watches[get->path].insert(id);
+    c.watches.insert(get->path);
+  }
+  if (auto* const all = std::get_if<zookeeper::children>(&r.content)) {
     // In no order.
-    zookeeper::children all{{n->children.begin(), n->children.end()}};
-    for (std::size_t i = settings_.lists_in_order ? 0 : all.names.size(); i > 1; --i)
-      std::swap(all.names[i - 1], all.names[static_cast<std::size_t>(random_.below(static_cast<std::int64_t>(i)))]);
-    r.content = std::move(all);
+    for (std::size_t i = settings_.lists_in_order ? 0 : all->names.size(); i > 1; --i)
+      std::swap(all->names[i - 1], all->names[static_cast<std::size_t>(random_.below(static_cast<std::int64_t>(i)))]);
   }
   return r;
 }
