@@ -22,7 +22,7 @@ using action = own_nodes::outcome::action;
 own_nodes::question own_nodes::begin(std::int64_t session) {
   if (std::exchange(session_, session) != session) has_own_ = false;
   if (has_user()) return {step::authenticate, add_auth{"digest", secret_}};
-  return {step::read_root, get_data{root_, false}};
+  return read_root();
 }
 
 own_nodes::outcome own_nodes::answered(step of, reply const& r) {
@@ -30,7 +30,7 @@ own_nodes::outcome own_nodes::answered(step of, reply const& r) {
   auto const* const who_may = std::get_if<rights>(&r.content);
   switch (of) {
     case step::authenticate:
-      if (r.what == status::ok) return {action::ask, {step::read_root, get_data{root_, false}}};
+      if (r.what == status::ok) return {action::ask, read_root()};
       break;
     case step::read_root:
       if (r.what == status::ok) return root_read(r);
@@ -54,7 +54,15 @@ own_nodes::outcome own_nodes::answered(step of, reply const& r) {
       if (who_may != nullptr) return rights_read(of, *who_may);
       break;
     case step::beat:
-    case step::make_own_again: return beat_answered(of, r.what);
+      if (r.what == status::no_node) {  // it has been removed
+        has_own_ = false;
+        return make_own(step::make_own_again);
+      }
+      return there ? outcome{} : beat_refused(r.what);
+    case step::make_own_again:
+      if (!there) return beat_refused(r.what);
+      has_own_ = true;
+      return {};
   }
   return {action::consult};
 }
@@ -95,19 +103,13 @@ own_nodes::outcome own_nodes::checked(std::string const& path, rights const& to,
 }
 
 /// Holds last as long as the requests of locks prove, so a refusal is not a reason to close the connection.
-own_nodes::outcome own_nodes::beat_answered(step of, status what) {
-  if (of == step::beat && what == status::no_node) {  // it has been removed
-    has_own_ = false;
-    return make_own(step::make_own_again);
-  }
-  bool const there = what == status::ok || what == status::node_exists;
-  if (there) has_own_ = true;
-  if (there || std::exchange(told_of_refused_beat_, true)) return {};
+own_nodes::outcome own_nodes::beat_refused(status what) {
+  if (std::exchange(told_of_refused_beat_, true)) return {};
   return {action::nothing, {}, "no heartbeat: " + words_of(what, "write " + own())};
 }
 
 own_nodes::outcome own_nodes::make_next_parent() {
-  if (parents_ == root_.size()) return {action::ask, {step::read_root, get_data{root_, false}}};
+  if (parents_ == root_.size()) return {action::ask, read_root()};
   std::size_t const slash = root_.find('/', parents_ + 1);
   parents_ = slash == std::string::npos ? root_.size() : slash;
   return {action::ask, {step::make_parent, create{root_.substr(0, parents_), {}, node_kind::persistent, who()}}};

@@ -69,9 +69,10 @@ class own_nodes {
   access who() const noexcept { return secret_.empty() ? access::anyone : access::creator_only; }
 
  private:
+  question read_root() const { return {step::read_root, get_data{root_, false}}; }
   outcome root_read(reply const& r);
   outcome rights_read(step of, rights const& to);
-  outcome beat_answered(step of, status what);
+  outcome beat_refused(status what);
   outcome make_next_parent();
   outcome make_own(step of) const {
     return {outcome::action::ask, {of, create{own(), {}, node_kind::ephemeral, who()}}};
