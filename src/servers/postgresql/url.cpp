@@ -8,11 +8,21 @@
 
 namespace conch::postgresql {
 
+namespace {
+
+/// Without user and password, and what comes behind them.
+std::string_view hosts_of(std::string_view rest) {
+  std::string_view hosts = rest.substr(0, rest.find_first_of("/?"));
+  hosts.remove_prefix(hosts.rfind('@') + 1);  // npos + 1 is 0
+  return hosts;
+}
+
+}  // namespace
+
 void check_url(std::string_view of_url) {
   std::string_view const rest = url::behind_scheme(of_url);
   url::check_percent_encoding(rest);
-  std::string_view hosts = rest.substr(0, rest.find_first_of("/?"));
-  hosts.remove_prefix(hosts.rfind('@') + 1);  // npos + 1 is 0
+  std::string_view hosts = hosts_of(rest);
   for (;;) {
     std::string_view one = hosts.substr(0, hosts.find(','));
     bool const is_last = one.size() == hosts.size();
@@ -24,15 +34,13 @@ void check_url(std::string_view of_url) {
 }
 
 std::string server_in(std::string_view of_url) {
-  std::string_view const all = url::behind_scheme(of_url);
-  std::string_view one = all.substr(0, all.find_first_of("/?"));
-  one.remove_prefix(one.rfind('@') + 1);  // npos + 1 is 0
-  one = one.substr(0, one.find(','));
+  std::string_view const hosts = hosts_of(url::behind_scheme(of_url));
+  std::string_view const one = hosts.substr(0, hosts.find(','));
   endpoint first;
   first.port = 5432;
   bool const has_brackets = one.starts_with('[');
   std::string_view const host = has_brackets ? one.substr(1, one.find(']') - 1) : one.substr(0, one.find(':'));
-  std::string_view port = one.substr(std::min(one.size(), host.size() + (has_brackets ? 2 : 0)));
+  std::string_view const port = one.substr(std::min(one.size(), host.size() + (has_brackets ? 2 : 0)));
   if (port.size() > 1) first.port = url::read_port(port.substr(1));
   first.host = host;
   return url::site_of(first);
