@@ -1,6 +1,7 @@
 // A process that forks, or executes another program, while it has clients: over every kind of server.
 
 #include "integration/each_server.hpp"
+#include "support/in_child.hpp"
 
 #include <conch/blocking.hpp>
 #include <conch/conch.hpp>
@@ -18,33 +19,6 @@
 
 namespace conch::test {
 namespace {
-
-/// Runs f in a child of this process. Empty: it found nothing wrong; else what it found, or that it did not end.
-std::string in_child(std::function<void(std::string& wrong)> const& f) {
-  int from[2];
-  if (::pipe2(from, O_CLOEXEC) != 0) return "pipe2";
-  pid_t const child = ::fork();
-  if (child == 0) {
-    ::alarm(30);
-    std::string wrong;
-    try {
-      f(wrong);
-    } catch (std::exception const& e) {
-      wrong += std::string{"it has thrown: "} + e.what();
-    }
-    if (!wrong.empty() && ::write(from[1], wrong.data(), wrong.size()) < 0) ::_exit(1);
-    ::_exit(0);
-  }
-  ::close(from[1]);
-  std::string said;
-  char room[512];
-  for (ssize_t n = 0; (n = ::read(from[0], room, sizeof room)) > 0;) said.append(room, static_cast<std::size_t>(n));
-  ::close(from[0]);
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  if (WIFSIGNALED(status)) said += "it was ended by signal " + std::to_string(WTERMSIG(status));
-  return said;
-}
 
 /// The descriptors that a program would get which this process executes.
 std::string inherited_by_a_program() {

@@ -76,7 +76,7 @@ TEST(MemoryStore, IsUsableInAChildWhateverOtherThreadsDoWhileTheProcessForks) {
     }
   }};
   for (int i = 0; i < 100; ++i) {
-    bool const is_usable = test::in_child([&] {
+    bool const is_usable = test::is_so_in_child([&] {
       store::named("MemoryStore.of the child")->carry_out(acquire("lock", 1), "b", start_us);
       return all->carry_out(acquire("another", 1), "b", start_us)->fence != 0;
     });

@@ -19,7 +19,7 @@
 namespace conch {
 namespace {
 
-using test::in_child;
+using test::is_so_in_child;
 
 bool is_close_on_exec(int fd) { return (::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0; }
 
@@ -39,11 +39,11 @@ TEST(Process, AChildHasAnotherNumberAndSoHasItsOwnChild) {
   made_here const here;
   EXPECT_EQ(this_process(), mine);
   EXPECT_TRUE(here.is_here());
-  EXPECT_TRUE(in_child([&] {
+  EXPECT_TRUE(is_so_in_child([&] {
     std::uint64_t const childs = this_process();
     made_here const there;
     return childs != mine && !here.is_here() && there.is_here() &&
-           in_child([&] { return this_process() != childs && this_process() != mine; });
+           is_so_in_child([&] { return this_process() != childs && this_process() != mine; });
   }));
   EXPECT_EQ(this_process(), mine);
 }
@@ -53,7 +53,7 @@ TEST(Process, AChildReachesNobodyThroughADescriptorOfItsParent) {
   own_descriptor own;
   own.is(p.ends[0]);
   ASSERT_EQ(::send(p.ends[1], "ab", 2, 0), 2);
-  EXPECT_TRUE(in_child([&] {
+  EXPECT_TRUE(is_so_in_child([&] {
     char room[2];
     bool const reads = ::recv(p.ends[0], room, 1, 0) > 0;
     bool const writes = ::send(p.ends[0], "x", 1, MSG_NOSIGNAL) > 0;
@@ -71,7 +71,7 @@ TEST(Process, WhatAnotherFileHasTheNumberOfStaysInTheChild) {
   own.is(p.ends[0]);
   ASSERT_EQ(::dup2(other.ends[0], p.ends[0]), p.ends[0]);  // as after a close that nobody told of
   ASSERT_EQ(::send(other.ends[1], "a", 1, 0), 1);
-  EXPECT_TRUE(in_child([&] {
+  EXPECT_TRUE(is_so_in_child([&] {
     char room;
     return ::recv(p.ends[0], &room, 1, 0) == 1;
   }));
@@ -83,10 +83,10 @@ TEST(Process, ADescriptorThatIsForgottenStaysInTheChild) {
   own->is(p.ends[0]);
   own->is(next.ends[0]);
   auto const reaches = [](int fd) { return [fd] { return ::send(fd, "x", 1, MSG_NOSIGNAL) == 1; }; };
-  EXPECT_TRUE(in_child(reaches(p.ends[0])));
-  EXPECT_FALSE(in_child(reaches(next.ends[0])));
+  EXPECT_TRUE(is_so_in_child(reaches(p.ends[0])));
+  EXPECT_FALSE(is_so_in_child(reaches(next.ends[0])));
   own.reset();
-  EXPECT_TRUE(in_child(reaches(next.ends[0])));
+  EXPECT_TRUE(is_so_in_child(reaches(next.ends[0])));
 }
 
 TEST(Process, AMutexOfTheWholeProcessIsFreeInTheChild) {
@@ -96,7 +96,7 @@ TEST(Process, AMutexOfTheWholeProcessIsFreeInTheChild) {
     while (!over) std::lock_guard const guarded{guard};
   }};
   for (int i = 0; i < 100; ++i) {
-    bool const is_free = in_child([&] {
+    bool const is_free = is_so_in_child([&] {
       bool const locked = guard.try_lock();
       if (locked) guard.unlock();
       return locked;
