@@ -27,6 +27,7 @@
 #include <utility>
 
 #include "support/redis_server.hpp"
+#include "support/world.hpp"
 
 /// In a coroutine, where ASSERT_ does not compile.
 #define CO_ASSERT(...)                             \
@@ -46,76 +47,9 @@ inline double ms(steady::duration d) { return std::chrono::duration<double, std:
 /// (error_code, result), instead of an exception.
 inline constexpr auto as_tuple = asio::as_tuple(asio::use_awaitable);
 
-/// An io_context, and coroutines that must end in time.
-class world {
- public:
-  asio::io_context ctx;
-
-  template <class Body>
-  void run(Body const& body, std::chrono::milliseconds bound = 30s) {
-    start(body, bound);
-    if (!wait()) throw std::runtime_error{"not done within " + std::to_string(bound.count()) + " ms"};
-    if (state_->error) std::rethrow_exception(state_->error);
-  }
-
-  /// Starts it; run_until then lets it go on.
-  template <class Body>
-  void start(Body const& body, std::chrono::milliseconds bound = 30s) {
-    state_ = std::make_shared<state>();
-    until_ = steady::now() + bound;
-    asio::co_spawn(ctx, body(), [s = state_](std::exception_ptr e) {
-      s->error = e;
-      s->done = true;
-    });
-  }
-
-  /// Lets the context run until `reached()`; a failure when that takes too long.
-  template <class Reached>
-  void run_until(Reached const& reached, std::string const& what, std::chrono::milliseconds bound = 30s) {
-    auto const until = steady::now() + bound;
-    while (!reached()) {
-      if (steady::now() > until) throw std::runtime_error{"never seen: " + what};
-      ctx.restart();
-      ctx.run_one_for(2ms);
-    }
-  }
-
- private:
-  struct state {
-    bool done = false;
-    std::exception_ptr error;
-  };
-
-  bool wait() {
-    while (!state_->done && steady::now() < until_) {
-      ctx.restart();
-      ctx.run_one_until(until_);
-    }
-    return state_->done;
-  }
-
-  std::shared_ptr<state> state_;
-  steady::time_point until_;
-};
-
 /// A `.wait` that is meant to end in `timed_out`. On a loaded machine a healthy server needs part of it to answer; a
 /// shorter wait would end in `unreachable`.
 constexpr auto short_wait = std::chrono::seconds{1};
-
-inline asio::awaitable<void> pause_for(std::chrono::nanoseconds d) {
-  asio::steady_timer timer{co_await asio::this_coro::executor, d};
-  co_await timer.async_wait(asio::use_awaitable);
-}
-
-/// Waits for an event that can only be looked at. `reached` must be a named object.
-template <class Reached>
-asio::awaitable<void> until(Reached const& reached, std::string what, std::chrono::milliseconds bound = 15s) {
-  auto const end = steady::now() + bound;
-  while (!reached()) {
-    if (steady::now() > end) throw std::runtime_error{"never seen: " + what};
-    co_await pause_for(2ms);
-  }
-}
 
 /// Settings with short times, for one server of a test, and for a client that only one thread uses (the others' are
 /// not).
