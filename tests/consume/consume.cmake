@@ -241,9 +241,11 @@ elseif(HOW STREQUAL "subdirectory")
   endif()
 
 elseif(HOW STREQUAL "fetch_content")
-  # Without TLS, as it is by default for a project that embeds this one, and where there is no OpenSSL. With the same warnings as errors as at home: then it
-  # finds most of the library in the cache of the compiler.
-  build_and_run(fetch_content "-DFETCHCONTENT_SOURCE_DIR_CONCH=${CONCH_SOURCE_DIR}" -DCMAKE_DISABLE_FIND_PACKAGE_OpenSSL=ON "-DCONCH_WERROR=${WERROR}")
+  # Without TLS, as it is by default for a project that embeds this one, and where there is no OpenSSL. The library is compiled once more for that, so
+  # as the demo compiles it: soon. The consumer's own files stay apart. (consume.postgresql_subdirectory compiles each file by itself.)
+  file(WRITE "${WORK_DIR}/soon.cmake" "set(CMAKE_UNITY_BUILD ON)\nset(CMAKE_UNITY_BUILD_BATCH_SIZE 48)\nadd_compile_options(-O0 -w)\n")
+  build_and_run(fetch_content "-DFETCHCONTENT_SOURCE_DIR_CONCH=${CONCH_SOURCE_DIR}" -DCMAKE_DISABLE_FIND_PACKAGE_OpenSSL=ON
+    "-DCMAKE_PROJECT_conch_INCLUDE=${WORK_DIR}/soon.cmake")
   file(GLOB_RECURSE built "${WORK_DIR}/fetch_content/bin/*" "${WORK_DIR}/fetch_content/*.so*")
   foreach(file IN LISTS built)
     execute_process(COMMAND readelf -d "${file}" OUTPUT_VARIABLE needs COMMAND_ERROR_IS_FATAL ANY)
@@ -362,10 +364,15 @@ elseif(HOW STREQUAL "no_deprecated")
     list(FILTER sources EXCLUDE REGEX "/postgresql/")
   endif()
   list(TRANSFORM POSTGRESQL_HEADERS PREPEND "-I")
-  run(${LAUNCHER} "${CXX}" -std=c++20 ${cxx_flags} -fsyntax-only -w
+  # As one unit, like that of the demo: each header is parsed once.
+  set(unit "")
+  foreach(source IN ITEMS "${program_source}/main.cpp" ${sources})
+    string(APPEND unit "#include \"${source}\"\n")
+  endforeach()
+  file(WRITE "${WORK_DIR}/no_deprecated.cpp" "${unit}")
+  run("${CXX}" -std=c++20 ${cxx_flags} -fsyntax-only -w
     -DBOOST_ASIO_SEPARATE_COMPILATION -DBOOST_ASIO_NO_DEPRECATED "-DCONCH_TLS=${with_tls}"
-    "-I${CONCH_SOURCE_DIR}/include" "-I${CONCH_SOURCE_DIR}/src" ${POSTGRESQL_HEADERS}
-    "${program_source}/main.cpp" ${sources})
+    "-I${CONCH_SOURCE_DIR}/include" "-I${CONCH_SOURCE_DIR}/src" ${POSTGRESQL_HEADERS} "${WORK_DIR}/no_deprecated.cpp")
 
 else()
   message(FATAL_ERROR "unknown way to consume: ${HOW}")

@@ -5,8 +5,15 @@ if(count LESS 23)
   message(FATAL_ERROR "there are ${count} files")
 endif()
 separate_arguments(flags UNIX_COMMAND "${CXX_FLAGS}")
+list(APPEND flags -std=c++20 "-I${CONCH_SOURCE_DIR}/include")
+# What they include is parsed once.
+set(header "${WORK_DIR}/mistakes.hpp")
+file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/mistakes/none.cpp" includes REGEX "^#include")
+list(JOIN includes "\n" includes)
+file(WRITE "${header}" "#pragma once\n${includes}\n")
+execute_process(COMMAND "${CXX}" ${flags} -w -x c++-header -o "${header}.gch" "${header}" COMMAND_ERROR_IS_FATAL ANY)
 foreach(file IN LISTS files)
-  execute_process(COMMAND "${CXX}" ${flags} -std=c++20 -fsyntax-only -Werror=unused-result "-I${CONCH_SOURCE_DIR}/include" "${file}"
+  execute_process(COMMAND "${CXX}" ${flags} -fsyntax-only -Werror=unused-result -include "${header}" "${file}"
     RESULT_VARIABLE result OUTPUT_VARIABLE said ERROR_VARIABLE said)
   get_filename_component(name "${file}" NAME_WE)
   file(STRINGS "${file}" lines LIMIT_COUNT 1)
