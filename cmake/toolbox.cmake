@@ -112,8 +112,16 @@ function(conch_harden target)
   endif()
 endfunction()
 
-# ccache and a fast linker, where they are found and nothing else was asked for.
+# ccache and a fast linker, where they are found and nothing else was asked for, and much memory for g++, where there is much.
 function(conch_use_fast_tools)
+  cmake_host_system_information(RESULT memory QUERY TOTAL_PHYSICAL_MEMORY) # in MiB
+  cmake_host_system_information(RESULT processors QUERY NUMBER_OF_LOGICAL_CORES)
+  math(EXPR share "${memory} / ${processors}")
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND share GREATER_EQUAL 3072)
+    # It looks for garbage again and again, each time in all of a precompiled header as well. Without this, a build takes a tenth more; what is
+    # compiled is the same.
+    add_compile_options(--param=ggc-min-heapsize=1048576)
+  endif()
   find_program(CONCH_CCACHE ccache)
   mark_as_advanced(CONCH_CCACHE)
   if(CONCH_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
