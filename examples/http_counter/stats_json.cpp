@@ -31,6 +31,7 @@ boost::json::object to_json(conch::statistics const& s) {
           {"failures", s.failures},
           {"releases", s.releases},
           {"losses", s.losses},
+          {"warnings", s.warnings},
           {"renewals", s.renewals},
           {"renewal_scripts", s.renewal_scripts},
           {"renewals_refused", s.renewals_refused},
@@ -53,6 +54,7 @@ boost::json::object to_json(conch::statistics const& s) {
           {"cleanups_pending", s.cleanups_pending},
           {"waiting", s.waiting},
           {"held", s.held},
+          {"endangered", s.endangered},
           {"wait", to_json(s.wait)},
           {"hold", to_json(s.hold)}};
 }

@@ -195,6 +195,30 @@ class [[nodiscard]] hold {
     return asio::async_initiate<Token, void(error_code)>(initiate_renewed{{node_.get(), client_}}, token, node_, known);
   }
 
+  /// Completes without an error when the hold is endangered, at once if it is: a renewal was due and has not succeeded,
+  /// and half of the time from then to the report of the loss (config::stop_margin) has passed. With the defaults that
+  /// is 10 s before the loss. The next renewal ends the danger, so work under the lock can pause meanwhile:
+  ///
+  ///     for (;;) {
+  ///       co_await h.async_endangered();  // throws when the hold is lost or released
+  ///       pause();
+  ///       co_await h.async_renewed(h.deadline());
+  ///       go_on();
+  ///     }
+  ///
+  /// A hold that is not renewed (acquire_options::renew, max_hold) is not endangered, once its grant is confirmed. A loss
+  /// that no late renewal precedes comes without a warning: an order of an operator, data that the server has lost, a
+  /// process that did not run.
+  ///
+  /// Completion signature: void(error_code)
+  /// Executor, cancellation, thread safety: as async_lost.
+  /// Errors: as async_lost, when the hold is lost or released first.
+  /// Round trips: none.
+  template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
+  auto async_endangered(Token&& token = {}) const {
+    return asio::async_initiate<Token, void(error_code)>(initiate_endangered{{node_.get(), client_}}, token, node_);
+  }
+
   /// Completes without an error when another client asks for the lock (async_request_release), so that this one can let
   /// it go, or go on. At once if that was asked since the grant. Once asked for, the lock is not handed on to another
   /// coroutine of this client in memory: when it is released, it goes to the server's line.
@@ -258,6 +282,14 @@ class [[nodiscard]] hold {
     void operator()(Handler&& handler, detail::node_ref node, time_point known) const {
       if (!node) return detail::end_of_empty<detail::lost_handler>(std::forward<Handler>(handler), client);
       detail::start_renewed(std::move(node), known, std::forward<Handler>(handler));
+    }
+  };
+
+  struct initiate_endangered : detail::initiation_at<detail::hold_node> {
+    template <class Handler>
+    void operator()(Handler&& handler, detail::node_ref node) const {
+      if (!node) return detail::end_of_empty<detail::lost_handler>(std::forward<Handler>(handler), client);
+      detail::start_endangered(std::move(node), std::forward<Handler>(handler));
     }
   };
 

@@ -101,6 +101,13 @@ class [[nodiscard]] multi_hold {
     return asio::async_initiate<Token, void(error_code)>(initiate_watch{{first(), client_}}, token, nodes(), event);
   }
 
+  /// Completes without an error when any of them is endangered. Otherwise as hold::async_endangered.
+  template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
+  auto async_endangered(Token&& token = {}) const {
+    return asio::async_initiate<Token, void(error_code)>(initiate_watch{{first(), client_}}, token, nodes(),
+                                                         detail::hold_event{detail::hold_event::kind::danger});
+  }
+
   /// Made by the library.
   // cppcheck-suppress passedByValue ; moved: a hold cannot be copied
   multi_hold(std::vector<hold> holds, std::shared_ptr<std::vector<mutex> const> locks) noexcept

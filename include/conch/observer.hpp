@@ -49,7 +49,8 @@ struct lock_event {
 /// from it and override what is of interest; each function does nothing by itself.
 ///
 /// Each acquire and try that the arguments do not make fail has this sequence: waiting; any number of queued and
-/// retried; then granted or not_granted. After granted comes exactly one of released, lost and detached. Each lock of a
+/// retried; then granted or not_granted. After granted come any number of endangered and safe_again in turn, then exactly
+/// one of released, lost and detached. Each lock of a
 /// multi_lock has these events, also those that it takes and gives back before it has all. The levels of a reentrant
 /// lock share the events of one hold, and so do the coroutines of a client that hand a mutex on: one `queued`, for the
 /// place in the queue that they share.
@@ -84,6 +85,9 @@ class observer {
   virtual void on_granted(lock_event const&, grant_path, duration /*waited*/) {}
   /// The error of the acquire; none: a try found the lock taken.
   virtual void on_not_granted(lock_event const&, error_code, duration /*waited*/) {}
+  /// A renewal is late: the loss is reported in `left` unless one succeeds (hold::async_endangered).
+  virtual void on_endangered(lock_event const&, duration /*left*/) {}
+  virtual void on_safe_again(lock_event const&) {}  ///< One has succeeded.
   /// The hold was released, by a call or by its destructor. The server may learn of it later.
   virtual void on_released(lock_event const&, duration /*held*/) {}
   /// errc::lost, or errc::closed when the client was closed over it.

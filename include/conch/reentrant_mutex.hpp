@@ -143,6 +143,12 @@ class [[nodiscard]] reentrant_hold {
                                                          known);
   }
 
+  /// As hold::async_endangered.
+  template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
+  auto async_endangered(Token&& token = {}) {
+    return asio::async_initiate<Token, void(error_code)>(initiate_endangered{{level_.get(), client_}}, token, level_);
+  }
+
   /// Made by the library.
   reentrant_hold(detail::shared_hold_ptr level, detail::level_use use, detail::client_number client) noexcept
       : level_{std::move(level)},
@@ -177,6 +183,13 @@ class [[nodiscard]] reentrant_hold {
     void operator()(Handler&& handler, detail::shared_hold_ptr const& level, time_point known) const {
       if (!level) return detail::end_of_empty<detail::lost_handler>(std::forward<Handler>(handler), client);
       detail::start_renewed(detail::hold_of_level(*level).node(), known, std::forward<Handler>(handler));
+    }
+  };
+  struct initiate_endangered : detail::initiation_at<detail::shared_hold> {
+    template <class Handler>
+    void operator()(Handler&& handler, detail::shared_hold_ptr const& level) const {
+      if (!level) return detail::end_of_empty<detail::lost_handler>(std::forward<Handler>(handler), client);
+      detail::start_endangered(detail::hold_of_level(*level).node(), std::forward<Handler>(handler));
     }
   };
   struct initiate_extend : detail::initiation_at<detail::shared_hold> {

@@ -65,6 +65,7 @@ struct statistics {
   std::uint64_t releases = 0;          ///< releases of holds that were still held
   std::uint64_t losses = 0;            ///< holds that were lost
   std::uint64_t revocations = 0;       ///< of these: taken away by async_force_release
+  std::uint64_t warnings = 0;          ///< holds whose renewal was late (hold::async_endangered)
   std::uint64_t renewals = 0;          ///< locks renewed
   std::uint64_t renewal_scripts = 0;   ///< scripts that renewed them
   std::uint64_t renewals_refused = 0;  ///< the server answered that another client has the lock
@@ -89,6 +90,7 @@ struct statistics {
   std::uint64_t cleanups_pending = 0;          ///< gauge: releases and leaves not yet answered
   std::uint64_t waiting = 0;                   ///< gauge: acquires under way
   std::uint64_t held = 0;                      ///< gauge: holds
+  std::uint64_t endangered = 0;                ///< gauge: of these: a renewal is late
   /// gauge: when the first of the certificates of the servers ends; 0: none was shown
   std::chrono::sys_seconds tls_peer_expires{};
   std::uint64_t master_switches = 0;  ///< Sentinel: the master was another than before

@@ -130,6 +130,7 @@ std::string to_prometheus(statistics const& s, std::string_view labels) {
   e.counter("releases_total", "Releases of valid holds.", s.releases);
   e.counter("losses_total", "Holds that were lost.", s.losses);
   e.counter("revocations_total", "Of these: taken away by force.", s.revocations);
+  e.counter("warnings_total", "Holds whose renewal was late.", s.warnings);
   e.counter("renewals_total", "Locks renewed.", s.renewals);
   e.counter("renewal_scripts_total", "Scripts that renewed them.", s.renewal_scripts);
   e.counter("renewals_refused_total", "Renewals of holds that the server no longer knew.", s.renewals_refused);
@@ -156,6 +157,7 @@ std::string to_prometheus(statistics const& s, std::string_view labels) {
   e.gauge("cleanups_pending", "Releases and leaves not yet answered.", s.cleanups_pending);
   e.gauge("waiting", "Acquires under way.", s.waiting);
   e.gauge("held", "Holds.", s.held);
+  e.gauge("endangered", "Holds whose renewal is late now.", s.endangered);
   // Where there is no certificate, there is no line: an alert on an early end would fire.
   if (s.tls_peer_expires != std::chrono::sys_seconds{}) {
     e.gauge("tls_peer_certificate_expires_seconds", "Unix time at which the first of the servers' certificates ends.",

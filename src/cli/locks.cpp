@@ -22,6 +22,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
+#include <set>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -38,12 +40,14 @@ struct wanted_lock {
   }
 };
 
-/// Has a server reported that the lock is not free? A wait also times out while no server has answered.
-class not_free final : public observer {
+/// Has a server reported that the lock is not free? A wait also times out while no server has answered. And are holds
+/// endangered?
+class onlooker final : public observer {
  public:
-  bool said() const noexcept { return said_; }
+  bool said_not_free() const noexcept { return said_; }
 
-  std::function<void()> short_of_replicas;  // is told once
+  std::function<void()> short_of_replicas;                    // is told once
+  std::function<void(std::optional<duration>)> is_in_danger;  // the first of the holds; nothing: none any more
 
  private:
   void on_queued(lock_event const&) override { said_ = true; }
@@ -55,8 +59,19 @@ class not_free final : public observer {
   void on_not_granted(lock_event const&, error_code why, duration) override {
     if (!why) said_ = true;  // the try of one of several
   }
+  void on_endangered(lock_event const& e, duration left) override {
+    endangered_.insert(e.acquire);
+    if (endangered_.size() == 1 && is_in_danger) is_in_danger(left);
+  }
+  void on_safe_again(lock_event const& e) override {
+    endangered_.erase(e.acquire);
+    if (endangered_.empty() && is_in_danger) is_in_danger(std::nullopt);
+  }
+  void on_released(lock_event const& e, duration) override { endangered_.erase(e.acquire); }
+  void on_lost(lock_event const& e, error_code, duration) override { endangered_.erase(e.acquire); }
 
   bool said_ = false;
+  std::set<std::uint64_t> endangered_;  // the numbers of their acquires
 };
 
 config settings_of(arguments const& given, connection const& servers, std::shared_ptr<observer> looks_on) {
@@ -114,7 +129,7 @@ struct held_locks {
 class client_locks final : public run_locks {
  public:
   client_locks(asio::io_context& context, arguments const& given, connection const& servers)
-      : client_{context.get_executor(), settings_of(given, servers, not_free_)},
+      : client_{context.get_executor(), settings_of(given, servers, onlooker_)},
         given_{given} {
     for (std::string const& name : given.names)
       locks_.push_back(std::make_unique<wanted_lock>(wanted_lock{made(client_, given, name)}));
@@ -174,7 +189,10 @@ class client_locks final : public run_locks {
       held_.one.async_release(std::move(done));
     }
   }
-  void when_short_of_replicas(std::function<void()> told) override { not_free_->short_of_replicas = std::move(told); }
+  void when_short_of_replicas(std::function<void()> told) override { onlooker_->short_of_replicas = std::move(told); }
+  void when_endangered(std::function<void(std::optional<duration>)> told) override {
+    onlooker_->is_in_danger = std::move(told);
+  }
   void drop() override { held_ = {}; }
   void close(std::function<void()> done) override {
     client_.async_close(duration::zero(), [done = std::move(done)](error_code) { done(); });
@@ -192,11 +210,11 @@ class client_locks final : public run_locks {
   /// ready.
   error_code judged(error_code why) const {
     bool const one_attempt = given_.wait && *given_.wait <= duration::zero();  // it times out because of an answer only
-    if (why != errc::timed_out || one_attempt || not_free_->said()) return why;
+    if (why != errc::timed_out || one_attempt || onlooker_->said_not_free()) return why;
     return make_error_code(errc::unreachable, why.message());
   }
 
-  std::shared_ptr<not_free> const not_free_ = std::make_shared<not_free>();
+  std::shared_ptr<onlooker> const onlooker_ = std::make_shared<onlooker>();
   client client_;
   arguments const& given_;
   std::vector<std::unique_ptr<wanted_lock>> locks_;

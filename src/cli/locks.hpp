@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 // The locks of `conch run`, of whatever kind.
@@ -30,6 +31,9 @@ class run_locks {
   virtual void stop_waiting() = 0;
   /// Called before acquire(). `told`: once, when the server has granted one, and too few of its replicas have it.
   virtual void when_short_of_replicas(std::function<void()> told) = 0;
+  /// Called before acquire(). `told`: each time when one of the locks is endangered, with the time until its loss; and
+  /// without one when all are safe again.
+  virtual void when_endangered(std::function<void(std::optional<duration>)> told) = 0;
 
   /// Whether everything is still held, and until when.
   virtual bool valid() const = 0;

@@ -5,6 +5,7 @@
 #include "cli/options.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdint>
 #include <iterator>
 
@@ -56,6 +57,25 @@ void read_kind(value v, arguments& a) {
     return;
   }
   v.refuse("is one of " + all_kinds("") + ", not '" + v.raw() + "'");
+}
+
+struct signal_entry {
+  std::string_view name;
+  int number;
+};
+
+constexpr signal_entry signals[]{{"HUP", SIGHUP},   {"INT", SIGINT},   {"QUIT", SIGQUIT}, {"USR1", SIGUSR1},
+                                 {"USR2", SIGUSR2}, {"ALRM", SIGALRM}, {"TERM", SIGTERM}, {"WINCH", SIGWINCH}};
+
+int signal_of(value v) {
+  std::string_view name = v.raw();
+  if (name.starts_with("SIG")) name.remove_prefix(3);
+  std::string all;
+  for (signal_entry const& one : signals) {
+    if (name == one.name) return one.number;
+    all.append(all.empty() ? "" : ", ").append(one.name);
+  }
+  v.refuse("is one of " + all + ", not '" + v.raw() + "'");
 }
 
 constexpr command_set run_only{command_id::run};
@@ -131,6 +151,13 @@ std::vector<option_entry> options_about_the_hold() {
        .more = "A loss is reported this long before the lease ends",
        .suggested = {"500ms", "1s", "5s"},
        .read = [](value v, arguments& a) { a.grace = v.time(); }},
+      {.name = "warn",
+       .argument = "SIGNAL",
+       .commands = run_only,
+       .text = "send this signal, such as `USR1`, to CMD when a renewal is late and the lock may soon be lost",
+       .more = "Once, until a renewal succeeds",
+       .suggested = {"USR1", "USR2", "HUP"},
+       .read = [](value v, arguments& a) { a.warn_signal = signal_of(v); }},
       {.name = "events-fd",
        .argument = "N",
        .commands = run_only,

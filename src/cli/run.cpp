@@ -56,7 +56,7 @@ class runner {
         context_{context},
         locks_{locks},
         grace_{grace},
-        plan_{grace, {SIGTERM, SIGKILL, SIGCONT, exit_code::lost, exit_code::of_signal}} {}
+        plan_{grace, {SIGTERM, SIGKILL, SIGCONT, exit_code::lost, exit_code::of_signal, given.warn_signal}} {}
 
   int run() {
     adopt_orphans();
@@ -69,6 +69,7 @@ class runner {
                           ": too few replicas have the lock so far, so it was given back; conch asks again",
                       0);
     });
+    locks_.when_endangered([this](std::optional<duration> left) { endangered(left); });
     locks_.acquire([this](error_code why) { acquired(why); });
     context_.run();
     events_.exits(plan_.exit_code());
@@ -205,6 +206,17 @@ class runner {
       look_for_group();
     });
     carry_out(plan_.granted());
+  }
+
+  /// Before CMD runs, nothing is there to be warned.
+  void endangered(std::optional<duration> left) {
+    if (!left) {
+      if (std::exchange(is_endangered_, false)) events_.safe_again();
+    } else if (child_ != 0) {
+      is_endangered_ = true;
+      events_.endangered(*left);
+      carry_out(plan_.endangered());
+    }
   }
 
   std::string not_free_words() const {
@@ -367,6 +379,7 @@ class runner {
   terminal tty_;
   bool ignores_children_ = false;  // conch was started to ignore SIGCHLD
   bool is_out_of_reach_ = false;
+  bool is_endangered_ = false;   // and that was reported
   bool wants_terminal_ = false;  // the child was stopped for want of the terminal
   time_point deadline_{};        // of the hold; follow_deadline() keeps it up to date
   time_point kill_when_ = time_point::max();

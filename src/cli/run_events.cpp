@@ -78,6 +78,12 @@ void run_events::child_ended(int status) {
   else write("child_exit", {{"signal", WTERMSIG(status)}});
 }
 
+void run_events::endangered(duration left) {
+  write("endangered", {{"left_ms", std::chrono::duration_cast<std::chrono::milliseconds>(left).count()}});
+}
+
+void run_events::safe_again() { write("safe_again", {}); }
+
 void run_events::released(bool confirmed) { write("released", {{"confirmed", confirmed}}); }
 
 void run_events::exits(int code) { write("exit", {{"exit_code", code}}); }

@@ -30,6 +30,9 @@ class run_events {
   void child_started(pid_t pid);
   /// `status`: of waitpid.
   void child_ended(int status);
+  /// `left`: until the loss.
+  void endangered(duration left);
+  void safe_again();
   void released(bool confirmed);
   void exits(int code);
 

@@ -89,6 +89,12 @@ run_plan::orders run_plan::run_on() {
   return {{kind::signal_group, n_.cont}};
 }
 
+run_plan::orders run_plan::endangered() {
+  bool const runs =
+      state_ == run_state::running || state_ == run_state::suspended || state_ == run_state::checking;
+  return runs && n_.warn != 0 ? orders{{kind::signal_group, n_.warn}} : orders{};
+}
+
 run_plan::orders run_plan::lost_at(time_point now, time_point until) {
   switch (state_) {
     case run_state::running: lost_ = true; return terminate(std::clamp(until, now, detail::later_by(now, grace_)));

@@ -48,6 +48,7 @@ class run_plan {
   struct numbers {
     int term, kill, cont;
     int lost_code, of_signal;
+    int warn = 0;  // none
   };
   run_plan(duration grace, numbers const& n) noexcept : grace_{grace}, n_{n} {}
 
@@ -67,6 +68,8 @@ class run_plan {
   orders child_suspended();
   orders resumed();
   orders checked(bool held);
+  /// A renewal is late.
+  orders endangered();
   /// `until`: no other client can be granted the lock before. In the past if that is not known.
   orders lost_at(time_point now, time_point until);
   orders grace_over();

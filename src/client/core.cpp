@@ -139,6 +139,7 @@ client_core::client_core(asio::any_io_executor executor, config settings, std::u
       cohort_{settings_, timers_, *this, stats_},
       completions_{own_executor_, *this, settings_.single_threaded},
       watchers_{completions_},
+      danger_log_{*this, target_->shown()},
       observing_{settings_, mutex_, own_executor_, *this, completions_},
       requests_{cohort_, deployment_, *target_, completions_},
       random_{static_cast<std::minstd_rand::result_type>(seed_of(id_))},
@@ -378,6 +379,8 @@ std::shared_ptr<hold_watcher> client_core::watch(node_ref n, hold_event event, l
     } else if (n->phase == engine::acquisition_phase::holding && event.what == hold_event::kind::renewal &&
                n->deadline() > event.known) {
       completions_.call(w, n);
+    } else if (n->endangered && event.what == hold_event::kind::danger) {
+      completions_.call(w, n);
     } else if (n->phase == engine::acquisition_phase::holding) {
       watchers_.add(*n, w);
       if (of_request) cohort_.watch_requests(*n, now);
@@ -428,6 +431,7 @@ void client_core::settle(time_point, std::vector<ended>& batch) {
       asio::post(strand_, [this, keep = shared_from_this()] { start_alarm(); });
     }
   }
+  danger_log_.write();
   completions_.take(batch);
 }
 
@@ -463,6 +467,13 @@ void client_core::on_lost(engine::acquisition& a, error_code why) {
 void client_core::on_requested(engine::acquisition& a) { watchers_.requested(static_cast<hold_node&>(a)); }
 
 void client_core::on_renewed(engine::acquisition& a) { watchers_.renewed(static_cast<hold_node&>(a)); }
+
+void client_core::on_endangered(engine::acquisition& a, engine::danger const& d) {
+  danger_log_.endangered(a.lock->name, d);
+  watchers_.endangered(static_cast<hold_node&>(a));
+}
+
+void client_core::on_safe_again(engine::acquisition& a) { danger_log_.safe_again(a.lock->name); }
 
 void client_core::on_released(engine::acquisition& a, bool was_held, error_code why) {
   completions_.released(static_cast<hold_node&>(a), was_held, why);

@@ -9,6 +9,7 @@
 #include "client/client_close.hpp"
 #include "client/client_requests.hpp"
 #include "client/completions.hpp"
+#include "client/danger_log.hpp"
 #include "client/hold_node.hpp"
 #include "client/hold_watchers.hpp"
 #include "client/observing.hpp"
@@ -84,7 +85,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   /// hold::guard().
   write_guard guard_of(hold_node const& n);
   std::uint32_t permits_of(hold_node const& n);
-  /// hold::async_lost, hold::async_requested and hold::async_renewed.
+  /// hold::async_lost, hold::async_requested, hold::async_renewed and hold::async_endangered.
   std::shared_ptr<hold_watcher> watch(node_ref n, hold_event event, lost_handler handler);
   void stop_watching(hold_node& n, std::shared_ptr<hold_watcher> const& w);
   void ask(std::shared_ptr<client_request> q);
@@ -124,6 +125,8 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   void on_extended(engine::acquisition& a, bool is_held, error_code why) override;
   void on_requested(engine::acquisition& a) override;
   void on_renewed(engine::acquisition& a) override;
+  void on_endangered(engine::acquisition& a, engine::danger const& d) override;
+  void on_safe_again(engine::acquisition& a) override;
   void on_detached(engine::acquisition& a, error_code why) override;
   void on_observed(engine::acquisition& a, engine::observation const& o) override;
   void note(bool is_error, std::string_view words) override;
@@ -145,6 +148,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   engine::cohort cohort_;
   completions completions_;
   hold_watchers watchers_;
+  danger_log danger_log_;
   observing observing_;
   client_requests requests_;
   std::minstd_rand random_;  // where to begin to look for a free segment

@@ -45,7 +45,7 @@ struct handler_call : pending_call {
   asio::any_completion_executor runs_on = {};  // work_of the handler
 };
 
-/// One async_lost, async_requested or async_renewed.
+/// One async_lost, async_requested, async_renewed or async_endangered.
 struct hold_watcher final : handler_call<lost_handler> {
   hold_watcher(lost_handler h, hold_event what) : handler_call{std::move(h)}, event{what} {}
   void complete(asio::any_io_executor const& io, error_code why, bool) override;

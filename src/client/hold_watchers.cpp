@@ -38,6 +38,10 @@ void hold_watchers::renewed(hold_node& n) {
   tell(n, [deadline](hold_event const& e) { return e.what == hold_event::kind::renewal && deadline > e.known; });
 }
 
+void hold_watchers::endangered(hold_node& n) {
+  tell(n, [](hold_event const& e) { return e.what == hold_event::kind::danger; });
+}
+
 /// Completes those that wait for what has happened.
 template <class Predicate>
 void hold_watchers::tell(hold_node& n, Predicate wants) {

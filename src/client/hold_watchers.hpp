@@ -7,8 +7,8 @@
 
 namespace conch::detail {
 
-/// The async_lost, async_requested and async_renewed of all holds: each hold keeps its own, and they complete once.
-/// With the client locked.
+/// The async_lost, async_requested, async_renewed and async_endangered of all holds: each hold keeps its own, and they
+/// complete once. With the client locked.
 class hold_watchers {
  public:
   explicit hold_watchers(completions& results) noexcept : results_{results} {}
@@ -19,6 +19,7 @@ class hold_watchers {
   void stop_all(hold_node& n, error_code why);
   void requested(hold_node& n);
   void renewed(hold_node& n);
+  void endangered(hold_node& n);
 
  private:
   template <class Predicate>

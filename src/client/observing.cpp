@@ -37,6 +37,8 @@ void told_event::tell(observer& whom) const {
     case kind::retried: whom.on_retried(e, what.again); break;
     case kind::granted: whom.on_granted(e, what.path, what.took); break;
     case kind::not_granted: whom.on_not_granted(e, what.why, what.took); break;
+    case kind::endangered: whom.on_endangered(e, what.took); break;
+    case kind::safe_again: whom.on_safe_again(e); break;
     case kind::released: whom.on_released(e, what.took); break;
     case kind::lost: whom.on_lost(e, what.why, what.took); break;
     case kind::detached: whom.on_detached(e, what.took); break;

@@ -100,6 +100,10 @@ void start_renewed(node_ref node, time_point known, lost_handler handler) {
   start_watching(std::move(node), {hold_event::kind::renewal, known}, std::move(handler));
 }
 
+void start_endangered(node_ref node, lost_handler handler) {
+  start_watching(std::move(node), {hold_event::kind::danger}, std::move(handler));
+}
+
 void start_close(core_ptr core, duration timeout, close_handler handler) { core->close(timeout, std::move(handler)); }
 
 }  // namespace conch::detail

@@ -46,6 +46,7 @@ struct acquisition : list_hook<acquisition>, receipt {
   bool once = false;          // one attempt: busy instead of waiting
   bool busy_is_late = false;  // ... and busy is reported as timed_out; set by the engine
   bool fixed = false;         // the lease is not renewed
+  bool endangered = false;    // a renewal is late, and was reported as late
   reprieve late{};            // its end waits once for answers that came in while this process was late itself
   std::uint32_t segment = 0;  // of the grant
 
@@ -104,15 +105,34 @@ enum class acquired { granted, busy, failed };
 
 /// What has become of an acquisition, for config::observer and config::top_k.
 struct observation {
-  enum class kind : std::uint8_t { waiting, queued, retried, granted, not_granted, released, lost, detached };
+  enum class kind : std::uint8_t {
+    waiting,
+    queued,
+    retried,
+    granted,
+    not_granted,
+    endangered,
+    safe_again,
+    released,
+    lost,
+    detached
+  };
 
   kind what;
   std::string_view name;
   time_point at;
-  duration took = duration::zero();  // granted, not_granted: the wait; released, lost, detached: the hold
+  // granted, not_granted: the wait; endangered: what is left; released, lost, detached: the hold
+  duration took = duration::zero();
   grant_path path = grant_path::answered;
   retry_reason again = retry_reason::reconnected;
   error_code why = {};
+};
+
+/// A hold whose renewal is late.
+struct danger {
+  duration left;    // until its loss is reported
+  duration silent;  // since its last confirmation
+  std::string why;  // it is not renewed; empty: not known
 };
 
 /// What the cohort reports to the shell. No function here may call back into the engine before it has returned.
@@ -125,6 +145,9 @@ class acquisition_events {
   virtual void on_requested(acquisition&) {}
   /// Its deadline has moved on.
   virtual void on_renewed(acquisition&) {}
+  /// It will be lost unless a renewal succeeds. Then comes on_safe_again, or its end.
+  virtual void on_endangered(acquisition&, danger const&) {}
+  virtual void on_safe_again(acquisition&) {}
   /// Without an error the place of `a` is still owned during the call: its id and its fence are what another client
   /// takes over.
   virtual void on_detached(acquisition&, error_code) {}

@@ -253,6 +253,7 @@ void cohort::extended(place& p, time_point now) {
   }
   tell_.set_deadline(a, deadline_of(e));
   watchdog_.schedule(e, now);
+  if (a.endangered && !watchdog_.is_endangered(e, now)) watchdog_.tell_safe_again(e, now);
   if (a.is_extending()) watchdog_.continue_extending(e, now);
 }
 

@@ -10,6 +10,7 @@ void hold_ends::end(acquisition& a, bool tell, time_point now) {
   if (a.phase == acquisition_phase::holding && now >= a.deadline())
     watchdog_.tell_lost(a, watchdog_.end_of(*a.lock, now), now);
   bool const was_held = a.phase == acquisition_phase::holding;
+  bool const was_endangered = a.endangered;
   if (a.is_extending())
     watchdog_.end_extension(a, false,
                             tell_.told(failed_task::kind::extending, make_error_code(errc::not_held), a.lock->name));
@@ -26,6 +27,7 @@ void hold_ends::end(acquisition& a, bool tell, time_point now) {
   if (was_held && line_.can_hand_off(*e, now)) {
     enter(a, acquisition_phase::over);
     if (tell) on_.shell.on_released(a, true, {});
+    if (was_endangered) e->watch.cancel();  // the next holder was not told
     if (line_.is_proved(*e, now)) line_.hand_off(*e, now);
     else line_.prove(*e, now);
     return;
@@ -69,7 +71,8 @@ void hold_ends::watch(lock_entry& e, time_point now) {
     if (!watchdog_.comes_later(e)) watchdog_.renew_soon(&p);
     e.renew_at = now + std::max<duration>(p.lease / 30, milliseconds{20});
   }
-  on_.timers.arm(e.watch, p.renewable ? std::min(e.renew_at, watchdog_.lose_at(e)) : watchdog_.lose_at(e));
+  if (!a.endangered && watchdog_.is_endangered(e, now)) watchdog_.tell_endangered(e, now);
+  on_.timers.arm(e.watch, watchdog_.look_again_at(e, now));
 }
 
 void hold_ends::detach(acquisition& a, time_point now) {

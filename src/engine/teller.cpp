@@ -70,6 +70,7 @@ void teller::end_ungranted(acquisition& a, acquired how, error_code why) {
 void teller::count_end(acquisition& a, observation::kind how, std::string_view name, error_code why, time_point now) {
   duration const held = now - a.granted;
   --on_.stats.held;
+  if (std::exchange(a.endangered, false)) --on_.stats.endangered;
   on_.stats.hold.add(held);
   if (on_.is_observed) on_.shell.on_observed(a, {.what = how, .name = name, .at = now, .took = held, .why = why});
 }

@@ -34,19 +34,70 @@ bool watchdog::comes_later(lock_entry const& e) const {
   return e.watch.has_rank(timer::rank::second) && !on_.servers->has_room_for_renewal(*e.place);
 }
 
+namespace {
+
+/// Rounds down to 1/64 of the validity, so that what is due together is done together.
+time_point on_grid(time_point when, duration validity) {
+  return when - when.time_since_epoch() % std::max<duration>(validity / 64, milliseconds{1});
+}
+
+}  // namespace
+
 /// A hold is renewed after a third of its validity, or with a full lease after `renew_every`. A claim of 3 s is thus
-/// confirmed after 1 s: most holds have ended by then and cost no second script. The time is rounded down to a grid of
-/// 1/64 of the validity, so that renewals that are due together go together.
-void watchdog::schedule(lock_entry& e, time_point now) {
-  place const& p = *e.place;
+/// confirmed after 1 s: most holds have ended by then and cost no second script.
+time_point watchdog::due_at(lock_entry const& e) const {
   duration const validity = validity_of(e);
-  bool const full = p.confirmed && on_.settings.renew_every > duration::zero();
+  bool const full = e.place->confirmed && on_.settings.renew_every > duration::zero();
   duration const after = full ? std::min(on_.settings.renew_every, validity / 2) : validity / 3;
-  duration const grid = std::max<duration>(validity / 64, milliseconds{1});
-  time_point when = deadline_of(e) - validity + after;
-  when -= when.time_since_epoch() % grid;
-  e.renew_at = std::max(when, now);
+  return on_grid(deadline_of(e) - validity + after, validity);
+}
+
+void watchdog::schedule(lock_entry& e, time_point now) {
+  e.renew_at = std::max(due_at(e), now);
   on_.timers.arm(e.watch, std::min(e.renew_at, lose_at(e)));
+}
+
+/// The first half of the time that is left is for more attempts, the other half for the holder.
+time_point watchdog::late_at(lock_entry const& e) const {
+  time_point const due = due_at(e);
+  return on_grid(due + (lose_at(e) - due) / 2, validity_of(e));
+}
+
+/// Does the watchdog itself renew this hold? An extension has any hold renewed once, which is not the watchdog's.
+bool watchdog::renews(lock_entry const& e, time_point now) const {
+  acquisition const& a = *e.holder;
+  bool const is_only_extended = a.is_extending() && (a.fixed || now >= ends(a));
+  return a.phase == acquisition_phase::holding && e.place->renewable && !is_only_extended;
+}
+
+bool watchdog::is_endangered(lock_entry const& e, time_point now) const { return renews(e, now) && now >= late_at(e); }
+
+time_point watchdog::look_again_at(lock_entry const& e, time_point now) const {
+  time_point const end = lose_at(e);
+  if (!e.place->renewable) return end;
+  bool const may_be_late = renews(e, now) && !e.holder->endangered;
+  return std::min({end, e.renew_at, may_be_late ? late_at(e) : end});
+}
+
+void watchdog::tell_endangered(lock_entry& e, time_point now) {
+  acquisition& a = *e.holder;
+  BOOST_ASSERT_MSG(!a.endangered, "a hold that is endangered is reported as endangered again");
+  place const& p = *e.place;
+  duration const left = lose_at(e) - now;
+  a.endangered = true;
+  ++on_.stats.warnings;
+  ++on_.stats.endangered;
+  tell_.observe(a, {.what = observation::kind::endangered, .name = e.name, .at = now, .took = left});
+  on_.shell.on_endangered(a, {left, now - p.valid_from, on_.servers->why_not_renewed(p, now)});
+}
+
+void watchdog::tell_safe_again(lock_entry& e, time_point now) {
+  acquisition& a = *e.holder;
+  BOOST_ASSERT_MSG(a.endangered, "a hold that was not endangered is safe again");
+  a.endangered = false;
+  --on_.stats.endangered;
+  tell_.observe(a, {.what = observation::kind::safe_again, .name = e.name, .at = now});
+  on_.shell.on_safe_again(a);
 }
 
 error_code watchdog::end_of(lock_entry const& e, time_point now) const {

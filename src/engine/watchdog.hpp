@@ -32,6 +32,13 @@ class watchdog {
   void schedule(lock_entry& e, time_point now);
   /// When the loss is reported, if the hold is not renewed before.
   time_point lose_at(lock_entry const& e) const;
+  /// Is this hold endangered? A renewal is due and has not succeeded, and half of the time from then to the report of
+  /// the loss has passed. A hold that is not renewed ends as its holder has asked, and is never endangered.
+  bool is_endangered(lock_entry const& e, time_point now) const;
+  /// When to look at this hold again while a renewal is due.
+  time_point look_again_at(lock_entry const& e, time_point now) const;
+  void tell_endangered(lock_entry& e, time_point now);
+  void tell_safe_again(lock_entry& e, time_point now);
   /// When the watchdog stops renewing a hold.
   static time_point ends(acquisition const& a);
   /// Is this a fixed lease that has begun? Then it is not renewed.
@@ -55,6 +62,9 @@ class watchdog {
 
  private:
   duration validity_of(lock_entry const& e) const;
+  time_point due_at(lock_entry const& e) const;
+  time_point late_at(lock_entry const& e) const;
+  bool renews(lock_entry const& e, time_point now) const;
 
   cohort_environment& on_;
   teller& tell_;

@@ -35,6 +35,8 @@ struct lock_story {
     duration valid_for;
   };
   std::vector<renewal> renewals = {};
+  std::vector<duration> endangered_at = {};
+  std::vector<duration> safe_at = {};
   std::optional<duration> lost_at = std::nullopt;
   bool is_held_at_check = true;
   error_code release_fails = {};
@@ -56,6 +58,7 @@ class fake_locks : public cli::run_locks {
   }
 
   void when_short_of_replicas(std::function<void()>) override {}
+  void when_endangered(std::function<void(std::optional<duration>)> told) override { endangered_ = std::move(told); }
   void stop_waiting() override {
     called("stop_waiting");
     if (!waiting_ || has("wait_not_given_up")) return;
@@ -123,6 +126,12 @@ class fake_locks : public cli::run_locks {
       for (lock_story::renewal const& one : story_.renewals) {
         at(now + one.at, [this, one, now] { renew(now + one.valid_for); });
       }
+      for (duration const moment : story_.endangered_at) {
+        at(now + moment, [this] { endanger(std::chrono::milliseconds{250}); });
+      }
+      for (duration const moment : story_.safe_at) {
+        at(now + moment, [this] { endanger(std::nullopt); });
+      }
       if (story_.lost_at) at(now + *story_.lost_at, [this] { lose(); });
       done({});
     });
@@ -142,6 +151,11 @@ class fake_locks : public cli::run_locks {
     if (renewed_ && until > known_) std::exchange(renewed_, nullptr)({});
   }
 
+  void endanger(std::optional<duration> left) {
+    if (!has("danger_not_told")) endangered_(left);
+    if (has("danger_told_twice")) endangered_(left);
+  }
+
   void lose() {
     deadline_ = time_point::min();
     if (lost_ && !has("loss_not_told")) std::exchange(lost_, nullptr)(make_error_code(errc::lost));
@@ -153,6 +167,7 @@ class fake_locks : public cli::run_locks {
   bool told_once_ = false;
   time_point known_{};
   std::function<void(error_code)> waiting_, lost_, renewed_;
+  std::function<void(std::optional<duration>)> endangered_;
   std::list<asio::steady_timer> timers_;
 };
 

@@ -10,6 +10,7 @@
 #include <cli/show.hpp>
 #include <cli/toml.hpp>
 
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -82,6 +83,9 @@ TEST(CliOptions, OfRun) {
   EXPECT_EQ(plain.events_fd, std::nullopt);
   EXPECT_EQ(parsed({"run", "--events-fd=3", "x", "--", "cmd"}).events_fd, 3);
   EXPECT_EQ(parsed({"run", "-n", "x", "--", "cmd"}).wait, duration{0});
+  EXPECT_EQ(plain.warn_signal, 0);
+  EXPECT_EQ(parsed({"run", "--warn", "USR1", "x", "--", "cmd"}).warn_signal, SIGUSR1);
+  EXPECT_EQ(parsed({"run", "--warn=SIGTERM", "x", "--", "cmd"}).warn_signal, SIGTERM);
 }
 
 TEST(CliOptions, OfReplicas) {
@@ -121,6 +125,9 @@ TEST(CliOptions, ThatAreWrongAreToldWithACode) {
            {{"run", "x", "--url", "", "--", "cmd"}, "--url is empty"},
            {{"list", "--key-prefix", ""}, "--key-prefix is empty"},
            {{"run", "x", "-E", "256", "--", "cmd"}, "from 0 to 255"},
+           {{"run", "x", "--warn", "KILL", "--", "cmd"}, "--warn is one of HUP, INT, "},
+           {{"run", "x", "--warn", "usr1", "--", "cmd"}, "not 'usr1'"},
+           {{"run", "x", "--warn", "", "--", "cmd"}, "not ''"},
            {{"run", "x", "--fixed-lease", "--max-hold", "5s", "--", "cmd"}, "do not go together"},
            {{"run", "x", "--sync-replicas", "101", "--", "cmd"}, "from 0 to 100"},
            {{"bench", "--sync-replicas", "all"}, "not 'all'"},

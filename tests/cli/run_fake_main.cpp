@@ -59,6 +59,10 @@ void read_word(std::string const& word, lock_story& into) {
   } else if (what == "renewal") {
     auto const between = value.find('=');
     into.renewals.push_back({time_of(value.substr(0, between)), time_of(value.substr(between + 1))});
+  } else if (what == "endangered_at") {
+    into.endangered_at.push_back(time_of(value));
+  } else if (what == "safe_at") {
+    into.safe_at.push_back(time_of(value));
   } else if (what == "lost_at") {
     into.lost_at = time_of(value);
   } else if (what == "not_held_at_check") {

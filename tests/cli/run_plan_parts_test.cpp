@@ -18,7 +18,7 @@ constexpr int lost_code = 79;
 time_point at(duration d) { return time_point{} + 1h + d; }
 
 struct plan : run_plan {
-  plan() : run_plan{500ms, {term, kill, cont, lost_code, 128}} {}
+  explicit plan(int warn = 0) : run_plan{500ms, {term, kill, cont, lost_code, 128, warn}} {}
 
   static plan running() {
     plan p;
@@ -94,6 +94,25 @@ TEST(RunPlan, EndsTheGroupAtALossAndHasACodeForIt) {
   EXPECT_EQ(p.lost_at(at(10s), at(10400ms)), end_by(at(10400ms)));
   EXPECT_EQ(p.child_ended(0, false, false, at(10100ms)), leave) << "nothing to release";
   EXPECT_EQ(p.exit_code(), lost_code);
+}
+
+TEST(RunPlan, WarnsTheGroupOnlyWhileItRunsAndOnlyIfAsked) {
+  EXPECT_EQ(plan::running().endangered(), nothing);
+  plan p{usr1};
+  orders const warning{{kind::signal_group, usr1}};
+  EXPECT_EQ(p.endangered(), nothing);
+  p.granted();
+  p.started();
+  EXPECT_EQ(p.endangered(), warning);
+  EXPECT_EQ(p.state(), state::running);
+  p.child_suspended();
+  EXPECT_EQ(p.endangered(), warning) << "it gets it with CONT";
+  p.resumed();
+  p.checked(true);
+  p.lost_at(at(10s), at(11s));
+  EXPECT_EQ(p.endangered(), nothing) << "it has got TERM";
+  p.child_ended(0, false, false, at(10s));
+  EXPECT_EQ(p.endangered(), nothing);
 }
 
 TEST(RunPlan, GivesNoMoreThanTheGraceAndNoneWhereAnotherMayHaveTheLock) {

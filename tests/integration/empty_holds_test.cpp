@@ -37,6 +37,7 @@ class ends {
     h.async_detach(of<std::string>(what + ": detach"));
     h.async_lost(of<>(what + ": lost"));
     h.async_requested(of<>(what + ": requested"));
+    h.async_endangered(of<>(what + ": endangered"));
     initiating_ = false;
   }
   template <class Other>
@@ -45,6 +46,7 @@ class ends {
     h.async_release(of<bool>(what + ": release"));
     h.async_lost(of<>(what + ": lost"));
     h.async_requested(of<>(what + ": requested"));
+    h.async_endangered(of<>(what + ": endangered"));
     initiating_ = false;
   }
 

@@ -5,6 +5,8 @@
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 
+#include <memory>
+#include <string>
 #include <vector>
 
 namespace conch::test {
@@ -67,6 +69,110 @@ TEST_P(Loss, WaitingForALossCanBeCancelledAndLeavesTheHoldAlone) {
     }
     bool const was_held = co_await h.async_release();
     EXPECT_TRUE(was_held);
+  };
+  w.run(body);
+}
+
+/// What an observer, and the log, are told of the danger of one hold.
+struct danger_seen final : observer {
+  void on_endangered(lock_event const& e, duration left) override {
+    EXPECT_GT(left, duration::zero());
+    EXPECT_NE(e.fence, 0);
+    told.emplace_back("endangered");
+  }
+  void on_safe_again(lock_event const&) override { told.emplace_back("safe again"); }
+  void on_lost(lock_event const&, error_code, duration) override { told.emplace_back("lost"); }
+  bool has(std::string const& what) const { return !told.empty() && told.back() == what; }
+
+  std::vector<std::string> told, lines;
+};
+
+/// A renewal may fail for other reasons on a busy machine: the times are long.
+config watched(lock_server const& server, std::shared_ptr<danger_seen> const& by) {
+  config c = often_renewed(server);
+  c.observer = by;
+  c.log = [by](log_level level, std::string_view line) {
+    if (level <= log_level::warning && line.starts_with("lock ")) by->lines.emplace_back(line);
+  };
+  return c;
+}
+
+TEST_P(Loss, P9IsWarnedOfBeforeAndARenewalThatSucceedsWithdrawsTheWarning) {
+  NEEDS_A_CONNECTION();
+  auto const body = [&]() -> asio::awaitable<void> {
+    auto const saw = std::make_shared<danger_seen>();
+    client c{w.ctx.get_executor(), watched(server(), saw)};
+    mutex m{c, "in danger"};
+    hold h = co_await m.async_acquire();
+    for (int round = 1; round <= 2; ++round) {
+      server().stop();
+      auto const warned = co_await h.async_endangered(as_tuple);
+      bool const is_valid = h.valid();
+      auto const at_once = co_await h.async_endangered(as_tuple);
+      server().cont();
+      EXPECT_FALSE(std::get<0>(warned)) << std::get<0>(warned).message();
+      EXPECT_FALSE(std::get<0>(at_once));
+      EXPECT_TRUE(is_valid);
+      co_await h.async_renewed(h.deadline());
+      auto const safe = [&] { return c.stats().endangered == 0 && saw->has("safe again"); };
+      co_await until(safe, "safe again");
+      EXPECT_EQ(c.stats().warnings, static_cast<std::uint64_t>(round));
+    }
+    bool const was_held = co_await h.async_release();
+    EXPECT_TRUE(was_held);
+    EXPECT_EQ(saw->told, (std::vector<std::string>{"endangered", "safe again", "endangered", "safe again"}));
+    CO_ASSERT(saw->lines.size() == 4);
+    EXPECT_TRUE(saw->lines[0].starts_with("lock \"in danger\" will be lost in ")) << saw->lines[0];
+    EXPECT_EQ(saw->lines[1], "lock \"in danger\" is renewed again, and no longer in danger");
+  };
+  w.run(body, 90s);
+}
+
+TEST_P(Loss, P9IsWarnedOfBeforeItComes) {
+  NEEDS_A_CONNECTION();
+  auto const body = [&]() -> asio::awaitable<void> {
+    auto const saw = std::make_shared<danger_seen>();
+    client c{w.ctx.get_executor(), watched(server(), saw)};
+    mutex m{c, "beyond help"};
+    hold h = co_await m.async_acquire();
+    server().stop();
+    auto const warned = co_await h.async_endangered(as_tuple);
+    auto const lost = co_await h.async_lost(as_tuple);
+    server().cont();
+    EXPECT_FALSE(std::get<0>(warned)) << std::get<0>(warned).message();
+    EXPECT_EQ(std::get<0>(lost), errc::lost);
+    auto const told = [&] { return saw->has("lost"); };
+    co_await until(told, "the observer told");
+    EXPECT_EQ(saw->told, (std::vector<std::string>{"endangered", "lost"}));
+    EXPECT_EQ(saw->lines.size(), 1u);
+    EXPECT_EQ(c.stats().endangered, 0u);
+    EXPECT_EQ(c.stats().losses, 1u);
+    auto const late = co_await h.async_endangered(as_tuple);
+    EXPECT_EQ(std::get<0>(late), errc::lost);
+  };
+  w.run(body, 90s);
+}
+
+TEST_P(Loss, WaitingForADangerEndsWithTheHoldOrByACancellation) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), server().url()};
+    mutex m{c, "no danger"};
+    hold h = co_await m.async_acquire();
+    asio::cancellation_signal cancel;
+    error_code first, second;
+    h.async_endangered(asio::bind_cancellation_slot(cancel.slot(), [&](error_code ec) { first = ec; }));
+    h.async_endangered([&](error_code ec) { second = ec; });
+    cancel.emit(asio::cancellation_type::total);
+    auto const one = [&] { return static_cast<bool>(first); };
+    co_await until(one, "the cancelled one told");
+    EXPECT_EQ(first, asio::error::operation_aborted);
+    EXPECT_FALSE(second);
+    co_await h.async_release();
+    auto const both = [&] { return static_cast<bool>(second); };
+    co_await until(both, "the other one told");
+    EXPECT_EQ(second, asio::error::operation_aborted);
+    auto const after = co_await h.async_endangered(as_tuple);
+    EXPECT_EQ(std::get<0>(after), errc::not_held);
   };
   w.run(body);
 }

@@ -93,6 +93,33 @@ TEST_F(MultiLock, IsRenewedWhenAllOfItsHoldsAre) {
   w.run(body, 60s);
 }
 
+TEST_F(MultiLock, P9IsEndangeredWhenAnyOfItsHoldsIsAndSoIsEachLevelOfAnOwner) {
+  redis_server away;
+  auto const body = [&]() -> asio::awaitable<void> {
+    client here{w.ctx.get_executor(), often_renewed(server())}, there{w.ctx.get_executor(), often_renewed(away)};
+    owner const me;
+    reentrant_mutex levels{there, "levels in danger"};
+    reentrant_hold outer = co_await levels.async_acquire(me), inner = co_await levels.async_acquire(me);
+    multi_lock both{{mutex{here, "safe"}, mutex{there, "in danger"}}};
+    multi_hold h = co_await both.async_acquire();
+    error_code of_first{asio::error::would_block};
+    h.holds()[1].async_endangered([&](error_code ec) { of_first = ec; });
+    away.stop();
+    auto const warned = co_await h.async_endangered(as_tuple);
+    auto const of_outer = co_await outer.async_endangered(as_tuple);
+    auto const of_inner = co_await inner.async_endangered(as_tuple);
+    away.cont();
+    for (auto const& one : {warned, of_outer, of_inner}) EXPECT_FALSE(std::get<0>(one)) << std::get<0>(one).message();
+    co_await h.async_renewed(h.deadline());
+    EXPECT_TRUE(h.valid());
+    co_await h.async_release();
+    EXPECT_EQ(of_first, asio::error::operation_aborted) << "the safe one";
+    co_await inner.async_release();
+    co_await outer.async_release();
+  };
+  w.run(body, 60s);
+}
+
 TEST_F(MultiLock, WhatIsBehindABusyOneIsNotTouched) {
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), server().url()};

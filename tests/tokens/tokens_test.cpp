@@ -107,6 +107,7 @@ TEST_F(Tokens, EveryInitiationTellsItsExecutor) {
       {"all", [&](asked t) { all.async_acquire(t); }},
       {"lost", [&](asked t) { held.async_lost(t); }},
       {"renewed", [&](asked t) { held.async_renewed(time_point::max(), t); }},
+      {"endangered", [&](asked t) { held.async_endangered(t); }},
       {"release", [&](asked t) { held.async_release(t); }},
       {"close", [&](asked t) { c.async_close(1s, t); }},
   };
@@ -119,12 +120,15 @@ TEST_F(Tokens, EveryInitiationTellsItsExecutor) {
   std::vector<row> const of_nobody{
       {"lost", [&](asked t) { empty.async_lost(t); }},
       {"renewed", [&](asked t) { empty.async_renewed(time_point::max(), t); }},
+      {"endangered", [&](asked t) { empty.async_endangered(t); }},
       {"release", [&](asked t) { empty.async_release(t); }},
       {"all lost", [&](asked t) { held_together.async_lost(t); }},
       {"all renewed", [&](asked t) { held_together.async_renewed(time_point::max(), t); }},
+      {"all endangered", [&](asked t) { held_together.async_endangered(t); }},
       {"all released", [&](asked t) { held_together.async_release(t); }},
       {"level lost", [&](asked t) { level.async_lost(t); }},
       {"level renewed", [&](asked t) { level.async_renewed(time_point::max(), t); }},
+      {"level endangered", [&](asked t) { level.async_endangered(t); }},
       {"level released", [&](asked t) { level.async_release(t); }},
   };
   for (row const& each : of_nobody) {

@@ -22,6 +22,8 @@ std::string in_words(observation const& o) {
     case kind::retried: return std::string{"retried"} + reasons[static_cast<int>(o.again)];
     case kind::granted: return std::string{"granted"} + paths[static_cast<int>(o.path)] + took();
     case kind::not_granted: return "not granted" + why() + took();
+    case kind::endangered: return "endangered before " + std::to_string(whole_ms(o.took).count()) + " ms";
+    case kind::safe_again: return "safe again";
     case kind::released: return "released" + took();
     case kind::lost: return "lost" + why() + took();
     case kind::detached: return "detached" + took();
@@ -146,9 +148,20 @@ TEST_F(EngineObserved, ALossIsToldOnceAndNoReleaseAfterIt) {
   told();
   disconnect();
   advance(31s);
-  EXPECT_EQ(told(), texts{"a lost lost after 29198 ms"}) << "the stop margin before the deadline";
+  EXPECT_EQ(told(), (texts{"a endangered before 9754 ms", "a lost lost after 29198 ms"}))
+      << "the stop margin before the deadline";
   release(a);
   EXPECT_EQ(told(), texts{});
+}
+
+TEST_F(EngineObserved, ALateRenewalIsToldAndItsSuccess) {
+  holding("a");
+  told();
+  advance(20s);
+  EXPECT_EQ(told(), texts{"a endangered before 9754 ms"});
+  EXPECT_EQ(unanswered.front(), "renew L 1");
+  renewed({1});
+  EXPECT_EQ(told(), texts{"a safe again"});
 }
 
 TEST_F(EngineObserved, ADropIsARelease) {
@@ -225,14 +238,20 @@ class EngineObservedAnyhow : public EngineObserved {
       return;
     }
     ASSERT_NE(known, state.end()) << words;
-    bool const of_a_hold = o.what == kind::released || o.what == kind::lost || o.what == kind::detached;
-    EXPECT_EQ(known->second, of_a_hold ? at::held : at::waiting) << words;
+    bool const ends_a_hold = o.what == kind::released || o.what == kind::lost || o.what == kind::detached;
+    bool const of_danger = o.what == kind::endangered || o.what == kind::safe_again;
+    EXPECT_EQ(known->second, ends_a_hold || of_danger ? at::held : at::waiting) << words;
+    if (of_danger) {
+      bool const was_in_danger = std::exchange(in_danger[&a], o.what == kind::endangered);
+      EXPECT_EQ(was_in_danger, o.what == kind::safe_again) << words;
+    }
     if (o.what == kind::granted) known->second = at::held;
-    if (of_a_hold || o.what == kind::not_granted) known->second = at::over;
+    if (ends_a_hold || o.what == kind::not_granted) known->second = at::over;
     EXPECT_GE(o.took, duration::zero()) << words;
   }
 
   std::map<acquisition const*, at> state;
+  std::map<acquisition const*, bool> in_danger;
 };
 
 TEST_F(EngineObservedAnyhow, EachAcquireAndEachHoldHasOneEnd) {
@@ -241,6 +260,7 @@ TEST_F(EngineObservedAnyhow, EachAcquireAndEachHoldHasOneEnd) {
     std::minstd_rand random{seed};
     auto const roll = [&](unsigned n) { return static_cast<unsigned>(random()) % n; };
     state.clear();
+    in_danger.clear();
     start_connected();
     for (int step = 0; step < 60; ++step) {
       caller* const any = callers.empty() ? nullptr : callers[roll(static_cast<unsigned>(callers.size()))].get();

@@ -55,9 +55,9 @@ class node_ref {
 };
 
 /// What an operation waits for that looks on at a hold: its loss, the request of another client, a deadline that is
-/// later than a known one.
+/// later than a known one, a renewal that is late.
 struct hold_event {
-  enum class kind : std::uint8_t { loss, request, renewal };
+  enum class kind : std::uint8_t { loss, request, renewal, danger };
 
   kind what = kind::loss;
   time_point known = time_point::min();  // of a renewal
@@ -119,6 +119,7 @@ CONCH_API void start_release(node_ref node, release_handler handler, bool on_own
 CONCH_API void start_lost(node_ref node, lost_handler handler);
 CONCH_API void start_requested(node_ref node, lost_handler handler);
 CONCH_API void start_renewed(node_ref node, time_point known, lost_handler handler);
+CONCH_API void start_endangered(node_ref node, lost_handler handler);
 CONCH_API void start_extend(node_ref node, duration lease, release_handler handler);
 CONCH_API void start_detach(node_ref node, detach_handler handler);
 

@@ -406,6 +406,7 @@ void observer::lost(sim_acquisition& a) {
   needless_loss(a, is_disowned(a) || revoked_falsely_.contains(owner_id(a)) || by_a_former_master,
                 is.owned && is.owner == owner_id(a) && is.fence == a.fence / hand_offs_per_grant);
   told_in_time(a);
+  warned_in_time(a);
   bool const bound_to_end = a.fixed || a.max_hold != duration::max() || c.is_closed();
   // An operator who meddles with one lock, or with the scripts, costs no hold of another.
   if (plan_.harms_no_other(a.lock_number, true) && !plan_.orders && plan_.spikes == 0 && plan_.may_kill &&
@@ -536,6 +537,7 @@ void observer::checked(sim_client& c) {
       if (a->client != &c || a->phase != phase::holding) continue;
       look_at_hold(*a);
       told_in_time(*a);
+      warned_in_time(*a);
       if (a->orphaned_at >= 0) look_for_orphan(*a, false);
       if (a->deadline() == a->seen_deadline) continue;
       if (a->deadline() < a->seen_deadline)

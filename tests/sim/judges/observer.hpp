@@ -215,6 +215,7 @@ class observer {
   void look_at_hold(sim_acquisition& a);
   void not_after_giving_up(sim_acquisition const& a) const;
   void told_in_time(sim_acquisition const& a) const;
+  void warned_in_time(sim_acquisition const& a) const;
   void told_busy(int name, std::string_view id);
   void needless_loss(sim_acquisition const& a, bool disowned, bool server_has_it) const;
   bool let_go(sim_acquisition& a, error_code why, std::string const& who);

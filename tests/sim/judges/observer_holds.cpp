@@ -81,6 +81,33 @@ void observer::look_at_hold(sim_acquisition& a) {
   // An answer that was long on its way may find that the margin has begun.
   a.tell_by = std::max(to_be_told_by(a), a.prolonged_at);
   a.seat_deadline = a.deadline();
+  // A renewal is late when half of the time has passed from when it was due to the report of the loss. The client
+  // rounds both down.
+  engine::place const& p = *a.lock->place;
+  config const& settings = a.client->settings().settings;
+  duration validity = a.deadline() - p.valid_from;
+  if (p.confirmed) validity = std::min<duration>(validity, a.lease - protocol::drift_of(a.lease));
+  bool const often = p.confirmed && settings.renew_every > duration::zero();
+  duration const due_after = often ? std::min(settings.renew_every, validity / 2) : validity / 3;
+  duration const lost_after = validity - std::min(settings.stop_margin, validity / 4);
+  a.warn_by = a.deadline() - validity + (due_after + lost_after) / 2;
+  a.warn_from = a.warn_by - 2 * std::max<duration>(validity / 64, std::chrono::milliseconds{1});
+}
+
+/// P9: no hold is lost because of a late renewal without a warning, none is warned of while its renewal is not late,
+/// and a renewal withdraws the warning.
+void observer::warned_in_time(sim_acquisition const& a) const {
+  sim_client const& c = *a.client;
+  bool const is_renewed = !a.fixed && a.max_hold == duration::max();
+  bool const other_lease = a.extended_at > a.prolonged_at;
+  if (!is_renewed || other_lease || c.is_closed() || c.paused() || c.last_pause_end() == world_.now()) return;
+  duration const slack{plan_.timer_lateness + plan_.timer_lateness / 50 + 100 * microsecond};
+  if (!a.warned && c.local_now() > std::max(a.warn_by, a.prolonged_at) + slack)
+    throw violation{9, holder_words(a) + " is not warned, although its renewal is late, and was " +
+                           in_us(c.local_now() - a.warn_by) + " ago"};
+  if (a.warned && c.local_now() < a.warn_from)
+    throw violation{9, holder_words(a) + " is warned, although its renewal is not late for another " +
+                           in_us(a.warn_from - c.local_now())};
 }
 
 /// A caller that cancelled with more than "stop waiting" does not want a grant that comes after all.

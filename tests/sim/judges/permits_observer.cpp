@@ -759,6 +759,7 @@ void permits_observer::lost(sim_acquisition& a) {
                       mine->second.ends_us > world_.server_us(world_.now());
   needless_loss(a, disowned(a), has_it);
   told_in_time(a);
+  warned_in_time(a);
   bool const bound_to_end = a.fixed || a.max_hold != duration::max() || a.client->is_closed();
   if (plan_.calm() && !bound_to_end)
     throw violation{10, client_words(a) + " lost " + lock_words(a.lock_number) + " although nothing was wrong"};
@@ -793,6 +794,7 @@ void permits_observer::checked(sim_client& c) {
       if (a->client != &c || a->phase != phase::holding) continue;
       look_at_hold(*a);
       told_in_time(*a);
+      warned_in_time(*a);
       if (a->deadline() == a->seen_deadline) continue;
       if (a->deadline() < a->seen_deadline)
         throw violation{3, client_words(*a) + " had the deadline of " + lock_words(name) + " moved back"};

@@ -742,6 +742,21 @@ void sim_client::on_requested(engine::acquisition& a) {
   if (current(*mine.who).lets_go) later(*mine.who, 0, &sim_client::leave);
 }
 
+void sim_client::on_endangered(engine::acquisition& a, engine::danger const&) {
+  auto& mine = static_cast<sim_acquisition&>(a);
+  mine.warned = true;
+  if (world_.tracing())
+    world_.say("client " + std::to_string(number_) + " is warned that it will lose lock " +
+               std::to_string(mine.lock_number));
+}
+
+void sim_client::on_safe_again(engine::acquisition& a) {
+  auto& mine = static_cast<sim_acquisition&>(a);
+  mine.warned = false;
+  if (world_.tracing())
+    world_.say("client " + std::to_string(number_) + " is safe again with lock " + std::to_string(mine.lock_number));
+}
+
 void sim_client::on_detached(engine::acquisition& a, error_code why) {
   auto& mine = static_cast<sim_acquisition&>(a);
   operation const& o = current(*mine.who);

@@ -72,6 +72,9 @@ struct sim_acquisition : engine::acquisition {
   time_point tell_by = time_point::max();  // of its loss, and of what deadline that is the margin
   time_point seat_deadline{};
   time_point prolonged_at{};  // when that was received
+  bool warned = false;        // its renewal was reported as late ...
+  time_point warn_from{};     // ... which it is from then on, or
+  time_point warn_by = time_point::max();  // from then on at the latest
 };
 
 // A multi_lock, as include/conch/multi_lock.hpp carries out its plan.
@@ -281,6 +284,8 @@ class sim_client final : public protocol::wire,
   void on_released(engine::acquisition& a, bool was_held, error_code why) override;
   void on_extended(engine::acquisition& a, bool is_held, error_code why) override;
   void on_requested(engine::acquisition& a) override;
+  void on_endangered(engine::acquisition& a, engine::danger const& d) override;
+  void on_safe_again(engine::acquisition& a) override;
   void on_detached(engine::acquisition& a, error_code why) override;
   void on_admin_answered(engine::admin_request& i, engine::admin_result const& result, error_code why) override;
   // log_sink
