@@ -113,6 +113,10 @@ class client {
 /// token of the hold.
 using lost_callback = std::function<void(error_code why, std::int64_t fence)>;
 
+/// Called when a hold is endangered (hold::async_endangered), and with false when it has been renewed since; and the
+/// fencing token of the hold.
+using danger_callback = std::function<void(bool is_endangered, std::int64_t fence)>;
+
 /// What mutex and shared_mutex have in common: everything about one holder that is alone. It is a C++ TimedLockable.
 ///
 /// One object is used by many threads, as a std::timed_mutex is. Several objects with the same name are the same lock.
@@ -199,6 +203,9 @@ class timed_lock {
   /// When on_lost() or the destructor has returned, the previous function is not called any more: both wait for the end
   /// of a call that runs, unless they are called in it. unlock() does not wait.
   CONCH_API void on_lost(lost_callback told);
+
+  /// The same for a danger of a loss and its end. It is not called for the loss itself: see on_lost().
+  CONCH_API void on_endangered(danger_callback told);
 
   CONCH_API std::string const& name() const noexcept;  ///< As given, 1 to 512 bytes.
 

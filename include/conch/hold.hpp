@@ -206,9 +206,9 @@ class [[nodiscard]] hold {
   ///       go_on();
   ///     }
   ///
-  /// A hold that is not renewed (acquire_options::renew, max_hold) is not endangered, once its grant is confirmed. A loss
-  /// that no late renewal precedes comes without a warning: an order of an operator, data that the server has lost, a
-  /// process that did not run.
+  /// A hold that is not renewed (acquire_options::renew, max_hold) is not endangered, once its grant is confirmed. A
+  /// loss that no late renewal precedes comes without a warning: an order of an operator, data that the server has
+  /// lost, a process that did not run.
   ///
   /// Completion signature: void(error_code)
   /// Executor, cancellation, thread safety: as async_lost.

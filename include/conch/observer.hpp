@@ -49,11 +49,10 @@ struct lock_event {
 /// from it and override what is of interest; each function does nothing by itself.
 ///
 /// Each acquire and try that the arguments do not make fail has this sequence: waiting; any number of queued and
-/// retried; then granted or not_granted. After granted come any number of endangered and safe_again in turn, then exactly
-/// one of released, lost and detached. Each lock of a
-/// multi_lock has these events, also those that it takes and gives back before it has all. The levels of a reentrant
-/// lock share the events of one hold, and so do the coroutines of a client that hand a mutex on: one `queued`, for the
-/// place in the queue that they share.
+/// retried; then granted or not_granted. After granted come any number of endangered and safe_again in turn, then
+/// exactly one of released, lost and detached. Each lock of a multi_lock has these events, also those that it takes and
+/// gives back before it has all. The levels of a reentrant lock share the events of one hold, and so do the coroutines
+/// of a client that hand a mutex on: one `queued`, for the place in the queue that they share.
 ///
 /// Executor: the client's. Each call is made from a handler that the client posts there: never from within a function
 /// of conch, never under a lock of conch's or of its caller's. A function that blocks keeps its thread from all else

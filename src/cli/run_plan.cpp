@@ -90,8 +90,7 @@ run_plan::orders run_plan::run_on() {
 }
 
 run_plan::orders run_plan::endangered() {
-  bool const runs =
-      state_ == run_state::running || state_ == run_state::suspended || state_ == run_state::checking;
+  bool const runs = state_ == run_state::running || state_ == run_state::suspended || state_ == run_state::checking;
   return runs && n_.warn != 0 ? orders{{kind::signal_group, n_.warn}} : orders{};
 }
 

@@ -235,8 +235,8 @@ thread_local last_try last;
 
 }  // namespace
 
-/// A lock object: its holds, and the callback for losses. Shared, since a loss may be about to be reported when the
-/// object is destroyed.
+/// A lock object: its holds, and the callbacks for losses and dangers. Shared, since a loss may be about to be reported
+/// when the object is destroyed.
 class lock_state : public std::enable_shared_from_this<lock_state> {
  public:
   using any_lock = std::variant<conch::mutex, conch::shared_mutex>;
@@ -294,12 +294,16 @@ class lock_state : public std::enable_shared_from_this<lock_state> {
     return read(mine != holds_.rend() ? mine->h : holds_.back().h);
   }
 
-  void on_lost(lost_callback told) {
+  void on_lost(lost_callback told) { set(told_, std::move(told)); }
+  void on_endangered(danger_callback told) { set(warned_, std::move(told)); }
+
+  template <class Callback>
+  void set(std::shared_ptr<Callback const>& one, Callback told) {
     if (!runtime_->is_here()) return;
-    auto next = told ? std::make_shared<lost_callback const>(std::move(told)) : nullptr;
+    auto next = told ? std::make_shared<Callback const>(std::move(told)) : nullptr;
     std::unique_lock guard{mutex_};
-    told_.swap(next);
-    if (told_) {
+    one.swap(next);
+    if (one) {
       if (runtime::visit const here{*runtime_}; here) {
         for (kept& k : holds_) watch(k);
       }
@@ -317,11 +321,13 @@ class lock_state : public std::enable_shared_from_this<lock_state> {
   void end() {
     if (!runtime_->is_here()) return;
     std::vector<kept> given_back;
-    std::shared_ptr<lost_callback const> callback;
+    std::shared_ptr<lost_callback const> of_losses;
+    std::shared_ptr<danger_callback const> of_dangers;
     {
       std::unique_lock guard{mutex_};
       given_back.swap(holds_);
-      callback.swap(told_);
+      of_losses.swap(told_);
+      of_dangers.swap(warned_);
       wait_for_callback(guard);
     }
     for (kept& k : given_back) {
@@ -334,8 +340,9 @@ class lock_state : public std::enable_shared_from_this<lock_state> {
   struct kept {
     hold h;
     share how;
-    std::uint64_t by;  // this_thread() of the thread that locked
-    bool watched = false;
+    std::uint64_t by;      // this_thread() of the thread that locked
+    bool watched = false;  // for its loss
+    bool watched_for_danger = false;
   };
 
   /// How long a try may wait: as a rule not at all.
@@ -401,7 +408,7 @@ class lock_state : public std::enable_shared_from_this<lock_state> {
     std::lock_guard const guard{mutex_};
     holds_.push_back({std::move(granted), how, this_thread()});
     runtime_->remember(this_thread(), name());
-    if (told_) watch(holds_.back());
+    watch(holds_.back());
   }
 
   /// With mutex_ locked. A hold that was lost and is not unlocked yet may precede one that another thread has got
@@ -418,24 +425,51 @@ class lock_state : public std::enable_shared_from_this<lock_state> {
 
   /// With mutex_ locked and the client visited.
   void watch(kept& k) {
-    if (std::exchange(k.watched, true)) return;
-    k.h.async_lost([self = shared_from_this(), fence = k.h.fence()](error_code why) {
-      if (why != asio::error::operation_aborted) self->tell(why, fence);
+    if (told_ && !std::exchange(k.watched, true)) {
+      k.h.async_lost([self = shared_from_this(), fence = k.h.fence()](error_code why) {
+        if (why != asio::error::operation_aborted) self->tell(self->told_, why, fence);
+      });
+    }
+    if (warned_ && !std::exchange(k.watched_for_danger, true)) await_danger(k.h);
+  }
+
+  /// With mutex_ locked and the client visited, or on the client's thread; as the next one.
+  void await_danger(hold const& h) {
+    h.async_endangered([self = shared_from_this(), fence = h.fence()](error_code why) {
+      if (why) return;
+      self->tell(self->warned_, true, fence);
+      self->with_hold(fence, [&](hold const& endangered) { self->await_renewal(endangered); });
     });
+  }
+  void await_renewal(hold const& h) {
+    h.async_renewed(h.deadline(), [self = shared_from_this(), fence = h.fence()](error_code why) {
+      if (why) return;
+      self->tell(self->warned_, false, fence);
+      self->with_hold(fence, [&](hold const& renewed) { self->await_danger(renewed); });
+    });
+  }
+  /// f(the hold with that fence), if it is not unlocked.
+  template <class F>
+  void with_hold(std::int64_t fence, F const& f) {
+    std::lock_guard const guard{mutex_};
+    auto const found = find_kept(fence);
+    if (found != holds_.end()) f(found->h);
+  }
+  std::vector<kept>::iterator find_kept(std::int64_t fence) {
+    return std::find_if(holds_.begin(), holds_.end(), [fence](kept const& k) { return k.h.fence() == fence; });
   }
 
   /// On the client's thread.
-  void tell(error_code why, std::int64_t fence) {
-    std::shared_ptr<lost_callback const> callback;
+  template <class Callback, class News>
+  void tell(std::shared_ptr<Callback const> const& whom, News what, std::int64_t fence) {
+    std::shared_ptr<Callback const> callback;
     {
       std::lock_guard const guard{mutex_};
-      bool const is_kept =
-          std::any_of(holds_.begin(), holds_.end(), [fence](kept const& k) { return k.h.fence() == fence; });
-      if (!told_ || !is_kept) return;
-      callback = told_;
+      if (!whom || find_kept(fence) == holds_.end()) return;
+      callback = whom;
       telling_ = true;
     }
-    (*callback)(why, fence);
+    (*callback)(what, fence);
     callback.reset();
     {
       std::lock_guard const guard{mutex_};
@@ -455,6 +489,7 @@ class lock_state : public std::enable_shared_from_this<lock_state> {
   mutable std::mutex mutex_;  // guards what follows
   std::vector<kept> holds_;   // in the order of their grants
   std::shared_ptr<lost_callback const> told_;
+  std::shared_ptr<danger_callback const> warned_;
   bool telling_ = false;  // the callback runs
   std::condition_variable told_over_;
 };
@@ -511,6 +546,8 @@ std::int64_t timed_lock::fence() const noexcept {
 }
 
 void timed_lock::on_lost(lost_callback told) { state_->on_lost(std::move(told)); }
+
+void timed_lock::on_endangered(danger_callback told) { state_->on_endangered(std::move(told)); }
 
 std::string const& timed_lock::name() const noexcept { return state_->name(); }
 

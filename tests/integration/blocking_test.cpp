@@ -532,6 +532,37 @@ TEST_F(Blocking, ALossIsToldAndUnlockingAfterItIsNoError) {
   EXPECT_EQ(t.count(), 1u);
 }
 
+TEST_F(Blocking, ADangerIsToldAndItsEnd) {
+  redis_server away;
+  config c = often_renewed(away);
+  c.single_threaded = false;
+  blocking::client through{c};
+  blocking::mutex m{through, "in danger"};
+  std::mutex guard;
+  std::vector<std::pair<bool, std::int64_t>> seen;
+  auto const count = [&] {
+    std::lock_guard const guarded{guard};
+    return seen.size();
+  };
+  m.lock();
+  m.on_endangered([&](bool is_endangered, std::int64_t fence) {
+    std::lock_guard const guarded{guard};
+    seen.emplace_back(is_endangered, fence);
+  });
+  auto const fence = m.fence();
+  for (std::size_t round = 1; round <= 2; ++round) {
+    away.stop();
+    eventually([&] { return count() == 2 * round - 1; }, "the danger is told");
+    EXPECT_TRUE(m.valid());
+    away.cont();
+    eventually([&] { return count() == 2 * round; }, "its end is told");
+  }
+  m.unlock();
+  m.on_endangered({});
+  EXPECT_EQ(seen,
+            (std::vector<std::pair<bool, std::int64_t>>{{true, fence}, {false, fence}, {true, fence}, {false, fence}}));
+}
+
 TEST_F(Blocking, TheFunctionMayBeSetWhileTheLockIsHeld) {
   blocking::client c{settings()};
   blocking::shared_mutex s{c, "set late"};

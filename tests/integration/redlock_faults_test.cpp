@@ -332,6 +332,32 @@ TEST_F(RedlockTroubles, AServerThatForgotIsGivenTheLockAgain) {
   w.run(body);
 }
 
+TEST_F(RedlockTroubles, P9AHoldIsEndangeredByASilentMajorityAndNotByASilentMinority) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    config settings = servers.calm();
+    settings.renew_every = 50ms;
+    client c{w.ctx.get_executor(), settings};
+    mutex m{c, "a"};
+    hold h = co_await m.async_acquire();
+    auto const confirmed = [&] { return servers.owned("a", 'h') == masters; };
+    co_await until(confirmed, "it is confirmed");
+    for (std::size_t const i : {0, 1}) servers.stop(i);
+    for (int i = 0; i < 3; ++i) co_await h.async_renewed(h.deadline());
+    EXPECT_EQ(c.stats().warnings, 0u);
+    servers.stop(2);
+    auto const warned = co_await h.async_endangered(as_tuple);
+    EXPECT_TRUE(h.valid());
+    servers.cont(2);
+    EXPECT_FALSE(std::get<0>(warned)) << std::get<0>(warned).message();
+    auto const safe = [&] { return c.stats().endangered == 0; };
+    co_await until(safe, "a majority has renewed it");
+    for (std::size_t const i : {0, 1}) servers.cont(i);
+    bool const was_held = co_await h.async_release();
+    EXPECT_TRUE(was_held);
+  };
+  w.run(body, 60s);
+}
+
 TEST_F(RedlockTroubles, ALockThatAMajorityForgotIsLost) {
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), servers.settings(3s)};

@@ -91,6 +91,24 @@ TEST_F(SyncReplicas, ARenewalThatWritesNothingIsNotAcknowledgedByAReplicaThatSta
   w.run(body);
 }
 
+TEST_F(SyncReplicas, P9AHoldThatNoReplicaAcknowledgesIsEndangered) {
+  replicated_server servers{1};
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), synced(servers.url(), 1, 12s)};
+    mutex m{c, "in danger"};
+    hold h = co_await m.async_acquire(asio::use_awaitable);
+    servers.replica(0).stop();
+    auto const warned = co_await h.async_endangered(as_tuple);
+    servers.replica(0).cont();
+    EXPECT_FALSE(std::get<0>(warned)) << std::get<0>(warned).message();
+    EXPECT_TRUE(h.valid());
+    co_await h.async_renewed(h.deadline());
+    EXPECT_TRUE(h.valid());
+    EXPECT_EQ(c.stats().warnings, 1u);
+  };
+  w.run(body, 60s);
+}
+
 // D23: what is not to be acknowledged does not wait for replicas.
 TEST_F(SyncReplicas, ReleasesGoOnWhileAReplicaStandsStill) {
   replicated_server servers{1};

@@ -71,9 +71,9 @@ struct sim_acquisition : engine::acquisition {
   nanos detach_asked_at = -1;              // likewise
   time_point tell_by = time_point::max();  // of its loss, and of what deadline that is the margin
   time_point seat_deadline{};
-  time_point prolonged_at{};  // when that was received
-  bool warned = false;        // its renewal was reported as late ...
-  time_point warn_from{};     // ... which it is from then on, or
+  time_point prolonged_at{};               // when that was received
+  bool warned = false;                     // its renewal was reported as late ...
+  time_point warn_from{};                  // ... which it is from then on, or
   time_point warn_by = time_point::max();  // from then on at the latest
 };
 
