@@ -35,6 +35,7 @@ std::string argument_for(option_entry const& option) {
   if (!option.least.empty()) return std::string{option.least};
   if (option.argument == "DURATION") return "1s";
   if (option.argument == "KIND") return "mutex";
+  if (option.argument == "SIGNAL") return "USR1";
   return "1";
 }
 
