@@ -82,7 +82,7 @@ void observer::look_at_hold(sim_acquisition& a) {
   a.tell_by = std::max(to_be_told_by(a), a.prolonged_at);
   a.seat_deadline = a.deadline();
   // A renewal is late when half of the time has passed from when it was due to the report of the loss. The client
-  // rounds both down.
+  // rounds both to 1/64 of the validity: down, where its clock shows what is not negative.
   engine::place const& p = *a.lock->place;
   config const& settings = a.client->settings().settings;
   duration validity = a.deadline() - p.valid_from;
@@ -90,8 +90,10 @@ void observer::look_at_hold(sim_acquisition& a) {
   bool const often = p.confirmed && settings.renew_every > duration::zero();
   duration const due_after = often ? std::min(settings.renew_every, validity / 2) : validity / 3;
   duration const lost_after = validity - std::min(settings.stop_margin, validity / 4);
-  a.warn_by = a.deadline() - validity + (due_after + lost_after) / 2;
-  a.warn_from = a.warn_by - 2 * std::max<duration>(validity / 64, std::chrono::milliseconds{1});
+  time_point const late = a.deadline() - validity + (due_after + lost_after) / 2;
+  duration const rounding = 2 * std::max<duration>(validity / 64, std::chrono::milliseconds{1});
+  a.warn_from = late - rounding;
+  a.warn_by = late + rounding;
 }
 
 /// P9: no hold is lost because of a late renewal without a warning, none is warned of while its renewal is not late,
