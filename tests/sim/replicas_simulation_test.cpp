@@ -93,5 +93,13 @@ TEST(SyncedSimulation, FindsWhatIsBrokenOnPurpose) {
   EXPECT_EQ(missed, "");
 }
 
+TEST(SyncedSimulation, FindsWhatIsBrokenOnPurposeInLocksWithSeveralOwners) {
+  for (engine::permit_kind const kind : {engine::permit_kind::semaphore, engine::permit_kind::shared}) {
+    auto const make = [kind](std::uint64_t seed) { return make_synced_permits_plan(seed, kind); };
+    for (mutant const& m : synced_permits_mutants())
+      EXPECT_TRUE(find_broken("synced permits " + std::string{static_cast<char>(kind)}, m, 4, 20000, make)) << m.name;
+  }
+}
+
 }  // namespace
 }  // namespace conch::sim

@@ -96,7 +96,7 @@ struct options {
     if (quorum) return "quorum";
     if (zookeeper) return all_kinds ? "zookeeper of all kinds" : "zookeeper";
     if (cluster) return "cluster";
-    if (synced) return "synced";
+    if (synced) return kind == permit_kind::none ? "synced" : "synced permits " + std::string{static_cast<char>(kind)};
     if (replicas) return "replicas";
     if (multi) return "multi";
     return kind == permit_kind::none ? "one server" : "permits " + std::string{static_cast<char>(kind)};
@@ -109,7 +109,7 @@ struct options {
     if (quorum) return quorum_mutants();
     if (zookeeper) return all_kinds ? zookeeper_kinds_mutants() : zookeeper_mutants();
     if (cluster) return cluster_mutants();
-    if (synced) return synced_mutants();
+    if (synced) return kind == permit_kind::none ? synced_mutants() : synced_permits_mutants();
     if (replicas) return replicas_mutants();
     if (multi) return multi_mutants();
     return kind == permit_kind::none ? all_mutants() : permits_mutants();

@@ -220,6 +220,7 @@ class observer {
   void needless_loss(sim_acquisition const& a, bool disowned, bool server_has_it) const;
   bool let_go(sim_acquisition& a, error_code why, std::string const& who);
   void only_one_adopts(std::string const& origin, std::string const& id, std::string const& who);
+  void note_id(sim_acquisition& a) const;  // observer_synced.cpp
   // observer_replicas.cpp
   struct look_elsewhere {
     int name;
@@ -352,13 +353,14 @@ class observer {
   bool may_be_acknowledged(sim_client const& c, nanos since) const;
   void look_for_claims(sim_client& c);
   void not_replicated(sim_acquisition const& a, error_code const& why) const;
-  std::set<std::pair<int, int>> unacknowledged_;         // client and lock: a claim, when it was last looked at
-  std::map<link const*, std::map<int, nanos>> batches_;  // locks that were renewed then, and of which a WAIT will tell
+  std::set<std::pair<int, int>> unacknowledged_;  // client and lock: a claim, when it was last looked at
+  // locks, and ids of permits, that were renewed then, and of which a WAIT will tell
+  std::map<link const*, std::map<std::pair<int, std::string>, nanos>> batches_;
   struct count_of_wait {
     nanos renewed_at = 0, told_at = 0;
   };
-  // by client, lock and number of replicas: the last WAIT that told that
-  std::map<std::tuple<int, int, std::int64_t>, count_of_wait> counts_;
+  // by client, lock, id of a permit and number of replicas: the last WAIT that told that
+  std::map<std::tuple<int, int, std::string, std::int64_t>, count_of_wait> counts_;
   lock_watch& watch(int name) { return locks_[static_cast<std::size_t>(name)]; }
   bool is_believed(sim_acquisition const& a) const;
   bool is_disowned(sim_acquisition const& a) const;

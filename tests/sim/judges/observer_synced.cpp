@@ -44,16 +44,29 @@ void observer::second_connected(sim_client const& c) {
   });
 }
 
+/// A mutex is asked for by one place of its client, whoever waits. A permit has a place of its own, and ids of its own.
 void observer::renewed(link const& by, std::span<std::string_view const> argv) {
   auto const keys = static_cast<std::size_t>(number(argv[2]));
+  auto const rest = argv.subspan(3 + keys);
+  bool const has_ids = plan_.permits != engine::permit_kind::none;
   for (std::size_t i = 0; i < keys; ++i) {
-    if (int const name = named(argv[3 + i]); name >= 0) batches_[&by][name] = world_.now();
+    int const name = named(argv[3 + i]);
+    if (name < 0) continue;
+    std::string const id{has_ids ? rest[2 * i].substr(0, rest[2 * i].find(' ')) : std::string_view{}};
+    batches_[&by][{name, id}] = world_.now();
   }
 }
 
 void observer::waited(link const& by, std::int64_t replicas) {
-  for (auto const& [name, since] : batches_[&by]) counts_[{by.client, name, replicas}] = {since, world_.now()};
+  for (auto const& [of, since] : batches_[&by])
+    counts_[{by.client, of.first, of.second, replicas}] = {since, world_.now()};
   batches_.erase(&by);
+}
+
+void observer::note_id(sim_acquisition& a) const {
+  if (!plan_.synced || a.lock == nullptr) return;
+  std::string id = a.client->id() + "." + engine::to_text(sim_client::place_of(a.lock->place.get())->id);
+  if (a.ids.empty() || a.ids.back() != id) a.ids.push_back(std::move(id));
 }
 
 /// A claim that is not acknowledged: a wait that ends now cannot be told what the replicas would have answered.
@@ -111,9 +124,12 @@ void observer::not_replicated(sim_acquisition const& a, error_code const& why) c
   if (timed) return;
   link_ptr const& l = c.sync_connection();
   nanos const on_its_way = plan_.latency + plan_.jitter + plan_.timer_lateness + millisecond;
+  std::vector<std::string> const ids = plan_.permits == engine::permit_kind::none ? std::vector{std::string{}} : a.ids;
   auto const counted = [&](std::int64_t n, nanos until) {
-    auto const at = counts_.find({c.number(), a.lock_number, n});
-    return at != counts_.end() && at->second.renewed_at >= a.asked_at && at->second.told_at <= until;
+    return std::any_of(ids.begin(), ids.end(), [&](std::string const& id) {
+      auto const at = counts_.find({c.number(), a.lock_number, id, n});
+      return at != counts_.end() && at->second.renewed_at >= a.asked_at && at->second.told_at <= until;
+    });
   };
   bool some = false;
   for (std::int64_t n = 1; n < wanted; ++n) some = some || counted(n, world_.now() - on_its_way);
@@ -121,8 +137,6 @@ void observer::not_replicated(sim_acquisition const& a, error_code const& why) c
                      c.synced_since() >= 0 && c.synced_since() < a.asked_at && !c.paused() &&
                      c.last_pause_end() < a.asked_at;
   must(count == 0 || counted(count, world_.now()), "no WAIT has told that");
-  // What a WAIT told of a semaphore may have been about another acquire of this client.
-  if (plan_.permits != engine::permit_kind::none) return;
   must(count != 0 || !some || counted(0, world_.now()) || !heard, "some have acknowledged");
 }
 

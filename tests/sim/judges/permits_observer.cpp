@@ -785,8 +785,9 @@ void permits_observer::writes(sim_client& c, protocol::command const& what) {
 
 void permits_observer::checked(sim_client& c) {
   for (int name = 0; name < plan_.names; ++name) {
-    for (sim_acquisition const* a : watches_[static_cast<std::size_t>(name)].waiting) {
+    for (sim_acquisition* a : watches_[static_cast<std::size_t>(name)].waiting) {
       if (a->client != &c || a->lock == nullptr) continue;
+      note_id(*a);
       protocol::server_place const& place = *sim_client::place_of(a->lock->place.get());
       if (place.state == engine::place_state::in_line) told_ticket(c, place.id, place.waiting.ticket);
     }

@@ -412,8 +412,10 @@ mutant const* find_mutant(std::string_view name) {
   for (mutant const& m : replicas_mutants()) {
     if (m.name == name) return &m;
   }
-  for (mutant const& m : synced_mutants()) {
-    if (m.name == name) return &m;
+  for (auto const& some : {synced_mutants(), synced_permits_mutants()}) {
+    for (mutant const& m : some) {
+      if (m.name == name) return &m;
+    }
   }
   for (mutant const& m : cluster_mutants()) {
     if (m.name == name) return &m;

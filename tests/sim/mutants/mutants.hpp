@@ -39,6 +39,8 @@ std::span<mutant const> multi_mutants();
 std::span<mutant const> replicas_mutants();
 // Faults of holds that all replicas have: for make_synced_plan.
 std::span<mutant const> synced_mutants();
+// The same of permits, for make_synced_permits_plan; `rule` as in permits_mutants.
+std::span<mutant const> synced_permits_mutants();
 // Faults of a Cluster: for make_cluster_plan.
 std::span<mutant const> cluster_mutants();
 // Faults of a ZooKeeper ensemble: for run_zookeeper.

@@ -69,9 +69,17 @@ constexpr mutant mutants_of_synced[] = {
      engine_mutant::first_connection_stays},
 };
 
+constexpr mutant mutants_of_synced_permits[] = {
+    {"acknowledgements-of-permits-not-counted",
+     "the error of a permit does not say how many replicas have acknowledged, but 0", "sr P11",
+     engine_mutant::acknowledgements_of_permits_not_counted},
+};
+
 }  // namespace
 
 std::span<mutant const> synced_mutants() { return mutants_of_synced; }
+
+std::span<mutant const> synced_permits_mutants() { return mutants_of_synced_permits; }
 
 std::span<mutant const> replicas_mutants() {
   static std::vector<mutant> const all = [] {

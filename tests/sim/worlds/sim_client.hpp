@@ -57,6 +57,8 @@ struct sim_acquisition : engine::acquisition {
   bool release_strays = false;  // it was asked for at another node than that of the lock
   bool released_valid = false;  // it was valid when its release was asked for
   engine::grant_id id;          // on the server, when granted
+  // where replicas must acknowledge a permit: all that it was asked for with
+  std::vector<std::string> ids;
   time_point seen_deadline{};
   time_point first_deadline{};
   nanos granted_at = 0;
