@@ -96,18 +96,20 @@ class permits_observer final : public observer {
     std::int64_t highest_limit = 0, lowest_limit = 0;  // of those that were set
   };
 
-  permits_state look_at(int name) const;
+  static std::string lock_words(int name);
   bool believed(sim_acquisition const& a) const;
   bool disowned(sim_acquisition const& a) const;
   void backed(sim_acquisition const& a);
+  void waited_for_nothing(sim_acquisition const& a) const;
+  void note_moves(permit_step const& s, permits_state const& is);
+  // permits_server.cpp
+  permits_state look_at(int name) const;
   void judge_sums(permit_step const& s, permits_state const& is);
   void judge_line(int name, permits_state const& is) const;
   void judge_owners(permit_step const& s, permits_state const& is);
   void judge_places(permit_step const& s, permits_state const& is, value const& reply) const;
   void judge_answer(permit_step const& s, permits_state const& is, value const& reply);
   void judge_adoption(permit_step const& s, permits_state const& is, value const& reply);
-  void waited_for_nothing(sim_acquisition const& a) const;
-  void note_moves(permit_step const& s, permits_state const& is);
   bool fits(permits_state const& is, waiter const& w) const;
   void judge_hand_overs(permit_step const& s);
   void judge_free_line(permit_step const& s);

@@ -8,7 +8,7 @@ namespace conch::sim {
 
 namespace {
 
-constexpr std::array mutants{
+constexpr std::array mutants_of_holds{
     // ---- how a hold ends
     mutant{"holds-lost-on-reconnect", "each reconnect costs all holds", "P9", engine_mutant::holds_lost_on_reconnect},
     mutant{"not-renewed-on-reconnect", "a new connection leaves renewals to the watchdog", "P9",
@@ -116,6 +116,6 @@ constexpr std::array mutants{
 
 }  // namespace
 
-std::span<mutant const> hold_mutants() { return mutants; }
+std::span<mutant const> hold_mutants() { return mutants_of_holds; }
 
 }  // namespace conch::sim

@@ -6,7 +6,7 @@ namespace conch::sim {
 
 namespace {
 
-constexpr mutant mutants[] = {
+constexpr mutant mutants_of_several[] = {
     {"multi-in-given-order", "locks are waited for in the order in which they were named", "P4",
      engine_mutant::multi_in_given_order},
     {"multi-keeps-what-comes-behind", "what comes behind a busy lock is kept while it is waited for", "P4",
@@ -44,6 +44,6 @@ constexpr mutant mutants[] = {
 
 }  // namespace
 
-std::span<mutant const> multi_mutants() { return mutants; }
+std::span<mutant const> multi_mutants() { return mutants_of_several; }
 
 }  // namespace conch::sim

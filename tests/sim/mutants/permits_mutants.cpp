@@ -6,7 +6,7 @@ namespace conch::sim {
 
 namespace {
 
-constexpr mutant mutants[] = {
+constexpr mutant mutants_of_permits[] = {
     {"permits-nobody-told-of-a-lease", "a waiter is not told when the lease of the next owner ends", "srge P4",
      engine_mutant::none, "permit_renew", "if state == 'c' then", "if false then"},
     {"permits-release-refused-at-full-memory", "a permit is not given back while the memory of the server is full",
@@ -234,6 +234,6 @@ constexpr mutant mutants[] = {
 
 }  // namespace
 
-std::span<mutant const> permits_mutants() { return mutants; }
+std::span<mutant const> permits_mutants() { return mutants_of_permits; }
 
 }  // namespace conch::sim

@@ -5,7 +5,7 @@ namespace conch::sim {
 
 namespace {
 
-constexpr mutant mutants[] = {
+constexpr mutant mutants_of_quorum[] = {
     {"quorum-of-less", "one vote less than a majority is enough", "P1", engine_mutant::quorum_of_less},
     {"validity-of-the-best", "a hold is valid as long as the longest of its votes", "7",
      engine_mutant::validity_of_the_best},
@@ -135,6 +135,6 @@ constexpr mutant mutants[] = {
 
 }  // namespace
 
-std::span<mutant const> quorum_mutants() { return mutants; }
+std::span<mutant const> quorum_mutants() { return mutants_of_quorum; }
 
 }  // namespace conch::sim

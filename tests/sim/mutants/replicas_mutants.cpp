@@ -7,7 +7,7 @@ namespace conch::sim {
 
 namespace {
 
-constexpr mutant mutants[] = {
+constexpr mutant mutants_of_replicas[] = {
     {"fixed-not-looked-for", "a hold that is not renewed is not asked about at another server", "P9",
      engine_mutant::fixed_not_looked_for},
     {"renewal-shows-no-fence",
@@ -83,7 +83,7 @@ std::span<mutant const> synced_permits_mutants() { return mutants_of_synced_perm
 
 std::span<mutant const> replicas_mutants() {
   static std::vector<mutant> const all = [] {
-    std::vector<mutant> joined(std::begin(mutants), std::end(mutants));
+    std::vector<mutant> joined(std::begin(mutants_of_replicas), std::end(mutants_of_replicas));
     for (std::string_view const name : shared_with_one_server) {
       auto const of_all = all_mutants();
       auto const found = std::find_if(of_all.begin(), of_all.end(), [&](mutant const& m) { return m.name == name; });

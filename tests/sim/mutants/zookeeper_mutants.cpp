@@ -5,7 +5,7 @@ namespace conch::sim {
 
 namespace {
 
-constexpr mutant mutants[] = {
+constexpr mutant mutants_of_zookeeper[] = {
     {"zk-deadline-from-ping", "the deadline is that of the last answered ping", "B1",
      engine_mutant::deadline_from_ping},
     {"zk-deadline-from-write", "the deadline is that of the last write", "B2", engine_mutant::deadline_from_write},
@@ -81,7 +81,7 @@ constexpr mutant kinds[] = {
 
 }  // namespace
 
-std::span<mutant const> zookeeper_mutants() { return mutants; }
+std::span<mutant const> zookeeper_mutants() { return mutants_of_zookeeper; }
 std::span<mutant const> zookeeper_kinds_mutants() { return kinds; }
 
 }  // namespace conch::sim
