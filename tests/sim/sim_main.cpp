@@ -8,6 +8,7 @@
 #include "sim/worlds/zookeeper_world.hpp"
 #include "support/history/edn.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
@@ -16,8 +17,11 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 namespace {
 
@@ -51,7 +55,10 @@ promises P1 to P11 at every step. Stops at the first violation, with its seed an
   --unreduced     with it: also orders that come to a state that was seen, and both orders of what commutes
   --list          the names of the mutants
   --full          with --replay: the whole trace, not a minimized one
-  --judge history only the judge of what users were told (mutexes) counts; most of the others are muted
+  --seen FILE     each deliberate fault of each world: writes the table of the schedules that show them (tests/sim/mutants/seen_in.inc)
+                  anew. A line stays if its schedule shows its fault still; for another --schedules are searched (default 100000)
+  --judge history only the judge of what users were told counts; most of the others are muted
+  --judge compare where that judge and the others disagree, in all the schedules; and how much it excuses or cannot decide
   --edn DIR       with --replay: writes what the users of each lock were told into DIR, for Jepsen's checkers (docs/proof.md)
   --help          this
 
@@ -64,8 +71,9 @@ struct options {
   bool mutants = false, list = false, full = false, replays = false, quorum = false, replicas = false, synced = false,
        cluster = false, zookeeper = false;
   mutant const* broken = nullptr;
-  bool history_only = false;
-  std::string edn;  // where to write histories; empty: nowhere
+  bool history_only = false, compares = false;
+  std::string seen;  // the table to write; empty: none
+  std::string edn;   // where to write histories; empty: nowhere
   permit_kind kind = permit_kind::none;
   bool multi = false;      // several mutexes at once
   bool all_kinds = false;  // in ZooKeeper
@@ -185,6 +193,8 @@ options parse(int argc, char** argv) {
       o.exhaustive.faults = static_cast<int>(number(argument()));
     } else if (what == "--unreduced") {
       o.exhaustive.unreduced = true;
+    } else if (what == "--seen") {
+      o.seen = argument();
     } else if (what == "--list") {
       o.list = true;
     } else if (what == "--quorum") {
@@ -200,7 +210,8 @@ options parse(int argc, char** argv) {
     } else if (what == "--judge") {
       std::string const which = argument();
       o.history_only = which == "history";
-      if (!o.history_only) {
+      o.compares = which == "compare";
+      if (!o.history_only && !o.compares) {
         std::fprintf(stderr, "conch-sim: no judge is named %s\n", which.c_str());
         std::exit(2);
       }
@@ -216,7 +227,11 @@ options parse(int argc, char** argv) {
       std::exit(2);
     }
   }
-  if (o.schedules == 0) o.schedules = o.mutants ? 100'000 : 20'000;
+  if (o.schedules == 0) o.schedules = o.mutants || !o.seen.empty() ? 100'000 : 20'000;
+  if ((o.history_only || o.compares) && (o.quorum || o.zookeeper)) {
+    std::fputs("conch-sim: --judge is for the worlds of one server, of replicas and of a Cluster\n", stderr);
+    std::exit(2);
+  }
   return o;
 }
 
@@ -323,6 +338,94 @@ int run_mutants(options const& o) {
   return survivors == 0 ? 0 : 1;
 }
 
+/// Each world in which deliberate faults are looked for.
+std::vector<options> worlds_of_mutants(options const& like) {
+  std::vector<options> all;
+  auto const add = [&](auto const& set) {
+    options o = like;
+    set(o);
+    all.push_back(o);
+  };
+  add([](options&) {});
+  add([](options& o) { o.multi = true; });
+  add([](options& o) { o.replicas = true; });
+  add([](options& o) { o.synced = true; });
+  add([](options& o) { o.cluster = true; });
+  add([](options& o) { o.quorum = true; });
+  add([](options& o) { o.zookeeper = true; });
+  add([](options& o) { o.zookeeper = o.all_kinds = true; });
+  for (permit_kind const kind :
+       {permit_kind::semaphore, permit_kind::shared, permit_kind::segments, permit_kind::reentrant}) {
+    for (bool const synced : {false, true}) {
+      add([&](options& o) {
+        o.kind = kind;
+        o.synced = synced;
+      });
+    }
+  }
+  return all;
+}
+
+int write_seen(options const& like) {
+  std::vector<std::string> lines;
+  int missing = 0;
+  for (options const& o : worlds_of_mutants(like)) {
+    auto const run = [&](std::uint64_t of) { return o.run(of); };
+    for (mutant const& m : o.mutants_of_kind()) {
+      if (!o.concerns(m)) continue;
+      auto found = find_where_seen(o.world(), m, run);
+      if (!found) found = run_schedules(o.seed, 0, o.schedules, o.threads, &m, run);
+      if (!found) {
+        ++missing;
+        std::printf("%s: %s does not show\n", o.world().c_str(), std::string{m.name}.c_str());
+      } else {
+        lines.push_back("{\"" + o.world() + "\", \"" + std::string{m.name} + "\", " + std::to_string(found->seed) +
+                        "U},");
+        if (!found->seen_before) std::printf("%s\n", lines.back().c_str());
+      }
+      std::fflush(stdout);
+    }
+  }
+  std::sort(lines.begin(), lines.end());
+  std::ofstream file{like.seen};
+  file << "// The schedule in which each mutant was seen. Written by: scripts/sim --seen "
+          "tests/sim/mutants/seen_in.inc\n";
+  for (std::string const& line : lines) file << line << '\n';
+  std::printf("%zu lines, %d not found\n", lines.size(), missing);
+  return file.flush() && missing == 0 ? 0 : 1;
+}
+
+/// An objection of the other judges ends a schedule, and the history is that until then.
+int compare_judges(options const& o) {
+  std::mutex guard;
+  lock_history::tally sum;
+  std::uint64_t undecided = 0, both = 0;
+  std::map<int, std::uint64_t> others_only;                  // by promise
+  std::vector<std::pair<std::uint64_t, std::string>> alone;  // by seed: what only the history shows
+  auto const run = [&](std::uint64_t of) {
+    history_run const r = run_for_history(o.make(of));
+    std::lock_guard const lock{guard};
+    sum.add(r.counted);
+    if (r.judged.is == conch::history::verdict::answer::too_large) ++undecided;
+    if (r.judged.broken() && r.others.failed()) ++both;
+    else if (r.judged.broken()) alone.emplace_back(of, r.judged.words);
+    else if (r.others.failed()) ++others_only[r.others.promise];
+    return outcome{};
+  };
+  run_schedules(o.seed, 0, o.schedules, o.threads, o.broken, run);
+  auto const in_words = [](std::uint64_t n) { return static_cast<unsigned long long>(n); };
+  std::printf("%s: %llu schedules, %llu operations; of %llu grants %llu excused, %llu more left out; %llu undecided\n",
+              o.world().c_str(), in_words(o.schedules), in_words(sum.operations), in_words(sum.grants),
+              in_words(sum.excused), in_words(sum.left_out), in_words(undecided));
+  std::printf("objections of both: %llu; of the history alone: %zu; of the others alone:", in_words(both),
+              alone.size());
+  for (auto const& [promise, count] : others_only) std::printf(" %llu of P%d", in_words(count), promise);
+  std::printf("%s\n", others_only.empty() ? " none" : "");
+  std::sort(alone.begin(), alone.end());
+  for (auto const& [seed, words] : alone) std::printf("seed %llu  %s\n", in_words(seed), words.c_str());
+  return alone.empty() && undecided == 0 ? 0 : 1;
+}
+
 int print_digest(options const& o) {
   digest all;
   for (kind_of_world const& w : every_world()) {
@@ -345,6 +448,8 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (o.digested != 0) return print_digest(o);
+  if (!o.seen.empty()) return write_seen(o);
+  if (o.compares) return compare_judges(o);
   if (!o.exhaustive.scope.empty()) {
     exhaustive_options e = o.exhaustive;
     e.threads = o.threads;

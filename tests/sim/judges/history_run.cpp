@@ -33,6 +33,7 @@ history_run run_for_history(plan const& p, bool muted) {
   result.others.scripts = w->executed();
   result.saw = w->watcher().what_users_saw().all();
   result.judged = w->watcher().what_users_saw().judged();
+  result.counted = w->watcher().what_users_saw().counted();
   return result;
 }
 

@@ -1,6 +1,7 @@
 // One schedule for its history alone.
 #pragma once
 
+#include "sim/judges/lock_history.hpp"
 #include "sim/runner.hpp"
 #include "support/history/linearizable.hpp"
 
@@ -10,6 +11,7 @@ struct history_run {
   outcome others;  // what the other judges say; an objection ends the schedule
   history::operations saw;
   history::verdict judged;  // of the history until then
+  lock_history::tally counted;
 
   /// As if there were no other judge.
   outcome alone() const;

@@ -26,10 +26,16 @@ nanos settling(plan const& p) {
   return p.set_back() + 3 * p.longest_lease() + 2 * p.longest_claim() + second;
 }
 
+/// Who acquires a reentrant lock again has it twice: of its holds the fences are judged.
+std::uint32_t limit_of(plan const& p) {
+  if (p.permits == engine::permit_kind::none) return 1;
+  return p.permits == engine::permit_kind::reentrant ? std::numeric_limits<std::uint32_t>::max() : p.limit;
+}
+
 }  // namespace
 
 lock_history::lock_history(plan const& p) : plan_{p}, locks_(static_cast<std::size_t>(p.names)) {
-  specified_ = history::specification::mutex();
+  specified_ = history::specification::permits(limit_of(p));
   // Among faults a client may be told so by its own process, which does not know yet what has ended elsewhere.
   specified_.busy = p.calm() ? history::specification::busy_rule::wanted : history::specification::busy_rule::anything;
   specified_.settling = settling(p);
@@ -58,6 +64,8 @@ void lock_history::granted(sim_acquisition const& a, nanos now) {
   r->acquire.how = outcome::granted;
   r->acquire.completed = now;
   r->acquire.fence = a.fence;
+  r->segment = a.segment;
+  if (a.permit) r->acquire.weight = a.permit.weight;
   renewed(a);
 }
 
@@ -94,6 +102,7 @@ void lock_history::released(sim_acquisition const& a, nanos now) {
   record* const r = of(a);
   if (r == nullptr || r->acquire.how != outcome::granted || r->release.hold != 0) return;
   renewed(a);
+  weighed(a);
   r->release = r->acquire;
   r->release.what = action::release;
   r->release.how = outcome::unknown;
@@ -116,6 +125,16 @@ void lock_history::lost(sim_acquisition const& a, nanos now) {
 
 void lock_history::gone(sim_acquisition const& a, nanos now) {
   if (a.active) released(a, now);  // nobody believes in it any more; the server may, for a while
+}
+
+void lock_history::weighed(sim_acquisition const& a) {
+  record* const r = of(a);
+  if (r != nullptr && a.permit) r->acquire.weight = std::min(r->acquire.weight, a.permit.weight);
+}
+
+void lock_history::limited(int name, std::int64_t to) {
+  std::int64_t& highest = locks_[static_cast<std::size_t>(name)].highest_limit;
+  highest = std::max(highest, to);
 }
 
 void lock_history::disowned(int name, std::int64_t fence, nanos now) {
@@ -176,12 +195,64 @@ history::operations lock_history::all() const {
   return all;
 }
 
+void lock_history::tally::add(tally const& other) {
+  operations += other.operations;
+  grants += other.grants;
+  excused += other.excused;
+  left_out += other.left_out;
+}
+
+lock_history::tally lock_history::counted() const {
+  tally t;
+  for (lock const& l : locks_) {
+    for (record const& r : l.records) t.left_out += r.is_left_out ? 1U : 0U;
+  }
+  for (history::operation const& o : all()) {
+    ++t.operations;
+    if (o.how != outcome::granted) continue;
+    ++t.grants;
+    if (o.excused != history::never) ++t.excused;
+  }
+  return t;
+}
+
+history::specification lock_history::of_its_limit(int name) const {
+  history::specification s = specified_;
+  std::int64_t const highest = locks_[static_cast<std::size_t>(name)].highest_limit;
+  if (highest > s.limit) s.limit = static_cast<std::uint32_t>(highest);
+  return s;
+}
+
+/// A segment of a striped lock is a mutex of its own.
+std::vector<history::operations> lock_history::parts_of(int name) const {
+  history::operations const whole = of_lock(name);
+  std::map<std::uint32_t, history::operations> parts;
+  std::vector<record> const& records = locks_[static_cast<std::size_t>(name)].records;
+  for (history::operation const& o : whole) {
+    std::uint32_t const segment = o.hold != 0 ? records[o.hold - 1].segment : 0;
+    if (segment != 0) parts[segment].push_back(o);
+  }
+  std::vector<history::operations> all;
+  for (auto& [segment, operations] : parts) {
+    for (history::operation const& o : whole) {
+      if (o.what == action::forgotten) operations.push_back(o);
+    }
+    all.push_back(std::move(operations));
+  }
+  return all;
+}
+
 history::verdict lock_history::judged() const {
   history::verdict result;
   for (int name = 0; name < plan_.names; ++name) {
-    history::verdict v = history::judge_lock(of_lock(name), specified_, most_placements);
+    history::verdict v = history::judge_lock(of_lock(name), of_its_limit(name), most_placements);
     if (v.broken()) return v;
     if (v.is == history::verdict::answer::too_large) result = v;
+    for (history::operations const& part : parts_of(name)) {
+      v = history::judge_lock(part, history::specification::mutex(), most_placements);
+      if (v.broken()) return v;
+      if (v.is == history::verdict::answer::too_large) result = v;
+    }
   }
   if (result.is == history::verdict::answer::too_large) ++undecided;
   return result;

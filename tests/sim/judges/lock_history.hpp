@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,10 @@ class lock_history {
   void release_answered(sim_acquisition const& a, history::outcome how, nanos now);
   void lost(sim_acquisition const& a, nanos now);
   void gone(sim_acquisition const& a, nanos now);
+  /// A permit: it counts as what its holder has made of it since, also for the time before.
+  void weighed(sim_acquisition const& a);
+  /// At some time its limit may be that.
+  void limited(int name, std::int64_t to);
 
   // ---- what excuses ----
   /// Grants of that lock up to this fence of the server exclude nobody any more.
@@ -41,6 +46,11 @@ class lock_history {
   /// No promise covers it: somebody forged it, or another server granted it than the one that decides.
   void left_out(sim_acquisition const& a);
 
+  struct tally {
+    std::uint64_t operations = 0, grants = 0, excused = 0, left_out = 0;
+    void add(tally const& other);
+  };
+  tally counted() const;
   history::operations all() const;
   /// Also when it is not over yet.
   history::verdict judged() const;
@@ -52,6 +62,7 @@ class lock_history {
     nanos lost_at = -1;
     nanos orphaned_at = -1;
     bool is_left_out = false;
+    std::uint32_t segment = 0;
   };
 
   /// For grants up to that fence which were asked for earlier.
@@ -62,6 +73,8 @@ class lock_history {
 
   record* of(sim_acquisition const& a);
   history::operations of_lock(int name) const;
+  history::specification of_its_limit(int name) const;
+  std::vector<history::operations> parts_of(int name) const;
 
   plan const& plan_;
   history::specification specified_;
@@ -69,6 +82,7 @@ class lock_history {
     std::vector<record> records;
     history::operations others;  // extensions, and that its fence was forgotten
     std::vector<excuse> excuses;
+    std::int64_t highest_limit = 0;  // 0: it is that of the plan
   };
   std::vector<lock> locks_;
 };

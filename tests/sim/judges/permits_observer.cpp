@@ -90,6 +90,7 @@ void permits_observer::asked(sim_acquisition& a) {
   a.asked_at = world_.now();
   a.waiting = true;
   ++asked_permits_;
+  history_.asked(a, world_.now());
   watches_[static_cast<std::size_t>(a.lock_number)].waiting.push_back(&a);
 }
 
@@ -99,6 +100,7 @@ void permits_observer::answered(sim_acquisition& a, bool granted) {
   std::erase(w.waiting, &a);
   waited_ += world_.now() - a.asked_at;
   ++answered_;
+  if (!granted) history_.refused(a, world_.now());
   not_too_late(a);
   gave_up_permits_ += (granted ? 0U : 1U) + (a.cancelled ? 1U : 0U) + (a.cancelled_again ? 1U : 0U) +
                       (a.until != time_point::max() ? 1U : 0U);
@@ -108,6 +110,9 @@ void permits_observer::answered(sim_acquisition& a, bool granted) {
   a.granted_at = world_.now();
   a.seen_deadline = a.deadline();
   look_at_hold(a);
+  history_.granted(a, world_.now());
+  // What is taken over has the fence of its origin, after which others may have been granted.
+  if (a.adopts) history_.left_out(a);
   std::string const who = client_words(a) + " was granted a permit of " + lock_words(a.lock_number);
   if (a.deadline() <= a.client->local_now()) throw violation{3, who + ", after its deadline"};
   if (!a.fixed && !a.adopts && a.fence % engine::hand_offs_per_grant != 0) throw violation{8, who + " in memory"};
@@ -125,6 +130,7 @@ void permits_observer::answered(sim_acquisition& a, bool granted) {
     auto const given = is.owners.find(owner_id(a));
     std::int64_t const size = given != is.owners.end() ? given->second.weight : w.lowest_limit;
     a.permit.weight = static_cast<std::uint32_t>(std::min<std::int64_t>(a.permit.weight, size));
+    history_.weighed(a);
   }
   // P1, P9: what is believed in together with it, and which clients have not been told.
   std::int64_t together = a.permit.weight;
@@ -151,6 +157,7 @@ void permits_observer::answered(sim_acquisition& a, bool granted) {
 
 void permits_observer::released(sim_acquisition& a) {
   if (!a.active) return;
+  history_.released(a, world_.now());
   if (a.phase == phase::holding) told_in_time(a);
   heard_of_requests(a);
   a.released_valid = believed(a);
@@ -161,10 +168,13 @@ void permits_observer::released(sim_acquisition& a) {
 }
 
 void permits_observer::detaching(sim_acquisition& a) {
+  if (a.active) history_.released(a, world_.now());
   if (a.active && a.phase == phase::holding) told_in_time(a);
 }
 
 void permits_observer::detached(sim_acquisition& a, error_code why) {
+  if (!why) history_.release_answered(a, history::outcome::held, world_.now());
+  if (why == errc::lost) history_.lost(a, world_.now());
   std::string const who = client_words(a) + ", which let go of a permit of " + lock_words(a.lock_number) + ",";
   bool const is_gone = let_go(a, why, who);
   std::erase(watches_[static_cast<std::size_t>(a.lock_number)].active, &a);
@@ -184,6 +194,7 @@ void permits_observer::release_answered(sim_acquisition& a, bool was_held, bool 
 }
 
 void permits_observer::lost(sim_acquisition& a) {
+  history_.lost(a, world_.now());
   permits_state const is = look_at(a.lock_number);
   auto const mine = is.owners.find(owner_id(a));
   bool const has_it = mine != is.owners.end() && mine->second.fence == a.fence / engine::hand_offs_per_grant &&
@@ -197,6 +208,7 @@ void permits_observer::lost(sim_acquisition& a) {
 }
 
 void permits_observer::gone(sim_acquisition& a) {
+  history_.gone(a, world_.now());
   std::erase(watches_[static_cast<std::size_t>(a.lock_number)].active, &a);
   std::erase(watches_[static_cast<std::size_t>(a.lock_number)].waiting, &a);
   a.active = false;
@@ -227,10 +239,12 @@ void permits_observer::checked(sim_client& c) {
       look_at_hold(*a);
       told_in_time(*a);
       warned_in_time(*a);
+      history_.weighed(*a);
       if (a->deadline() == a->seen_deadline) continue;
       if (a->deadline() < a->seen_deadline)
         throw violation{3, client_words(*a) + " had the deadline of " + lock_words(name) + " moved back"};
       a->seen_deadline = a->deadline();
+      history_.renewed(*a);
       backed(*a);
     }
   }

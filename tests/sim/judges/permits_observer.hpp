@@ -8,7 +8,7 @@
 
 namespace conch::sim {
 
-class permits_observer final : public observer {
+class permits_observer : public observer {
  public:
   permits_observer(world& w, plan const& p);
 

@@ -7,6 +7,7 @@
 #include "sim/worlds/world.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <sstream>
 #include <tuple>
@@ -511,15 +512,21 @@ void permits_observer::data_lost() {
     w.disowned = std::max(w.disowned, w.highest_written);
     w.limit_set = 0;
     w.passed.clear();
+    history_.disowned(static_cast<int>(&w - watches_.data()), w.disowned, world_.now());
   }
   adopted_.clear();  // where that is forgotten, the origin may be back
 }
 
-void permits_observer::fence_spoilt(int name) { watches_[static_cast<std::size_t>(name)].highest_written = 0; }
+void permits_observer::fence_spoilt(int name) {
+  watches_[static_cast<std::size_t>(name)].highest_written = 0;
+  history_.fence_forgotten(name, world_.now());
+}
 
 void permits_observer::clock_shows(std::int64_t ms) {
   for (permit_watch& w : watches_) {
-    if (w.kept_until_ms != 0 && ms > w.kept_until_ms) w.highest_written = w.kept_until_ms = 0;
+    if (w.kept_until_ms == 0 || ms <= w.kept_until_ms) continue;
+    w.highest_written = w.kept_until_ms = 0;
+    history_.fence_forgotten(static_cast<int>(&w - watches_.data()), world_.now());
   }
 }
 
@@ -527,6 +534,7 @@ void permits_observer::lock_tampered(int name) {
   permit_watch& w = watches_[static_cast<std::size_t>(name)];
   w.disowned = std::max(w.disowned, w.highest_written);
   w.passed.clear();
+  history_.disowned(name, std::numeric_limits<std::int64_t>::max(), world_.now());  // whatever was in its key
   if (!look_at(name).there) w.limit_set = 0;
 }
 
@@ -568,6 +576,7 @@ void permits_observer::limit_set(int name, std::int64_t limit, bool surely, bool
       surely ? limit : std::max({limit, w.highest_limit, static_cast<std::int64_t>(plan_.limit)}) + greatest_change;
   std::int64_t const lowest = surely ? limit : 1;
   w.highest_limit = std::max(w.highest_limit, highest);
+  history_.limited(name, w.highest_limit);
   w.lowest_limit = w.lowest_limit == 0 ? lowest : std::min(w.lowest_limit, lowest);
   if (!surely) return;
   permits_state const is = look_at(name);

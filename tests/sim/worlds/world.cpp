@@ -24,9 +24,11 @@ world::world(plan const& p, bool traced, steps* order)
       explores_{order},
       random_{p.seed ^ 0x5eedf00d},
       replica_{p.epoch_us} {
-  if (p.permits == engine::permit_kind::none && others_are_muted) {
-    observer_ = std::make_unique<muted_observer>(*this, plan_);
-  } else if (p.permits == engine::permit_kind::none) {
+  bool const mutexes = p.permits == engine::permit_kind::none;
+  if (others_are_muted) {
+    if (mutexes) observer_ = std::make_unique<muted<observer>>(*this, plan_);
+    else observer_ = std::make_unique<muted<permits_observer>>(*this, plan_);
+  } else if (mutexes) {
     observer_ = std::make_unique<observer>(*this, plan_);
   } else {
     observer_ = std::make_unique<permits_observer>(*this, plan_);
