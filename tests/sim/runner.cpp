@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iostream>
 #include <iterator>
 #include <mutex>
 #include <thread>
@@ -173,9 +172,7 @@ std::optional<finding> find_where_seen(std::string_view world, mutant const& m,
 std::optional<finding> find_broken(std::string_view world, mutant const& m, std::uint64_t seed, std::uint64_t most,
                                    std::function<outcome(std::uint64_t)> const& run, unsigned threads) {
   if (auto const found = find_where_seen(world, m, run)) return found;
-  auto const found = run_schedules(seed, 0, most, threads, &m, run);
-  if (found) std::cout << "seen: {\"" << world << "\", \"" << m.name << "\", " << found->seed << "U},\n";
-  return found;
+  return run_schedules(seed, 0, most, threads, &m, run);
 }
 
 std::optional<finding> find_broken(std::string_view world, mutant const& m, std::uint64_t seed, std::uint64_t most,

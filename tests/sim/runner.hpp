@@ -66,8 +66,7 @@ std::optional<finding> find_where_seen(std::string_view world, mutant const& m,
                                        std::function<outcome(std::uint64_t)> const& run);
 
 // The schedule in which a mutant breaks a promise: the one in which it was seen before, or of `most` from `seed` on.
-// Prints the line of the table for one that it had to search for. A few take more schedules than a test has time for:
-// `conch-sim --mutant NAME --schedules 500000` finds them.
+// A few take more schedules than a test has time for: `conch-sim --seen` finds them for the table.
 std::optional<finding> find_broken(std::string_view world, mutant const& m, std::uint64_t seed, std::uint64_t most,
                                    std::function<outcome(std::uint64_t)> const& run, unsigned threads = 1);
 std::optional<finding> find_broken(std::string_view world, mutant const& m, std::uint64_t seed, std::uint64_t most,
