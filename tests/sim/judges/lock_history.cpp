@@ -26,7 +26,7 @@ nanos settling(plan const& p) {
   return p.set_back() + 3 * p.longest_lease() + 2 * p.longest_claim() + second;
 }
 
-/// Who acquires a reentrant lock again has it twice: of its holds the fences are judged.
+/// A reentrant lock that is acquired again is held twice: of its holds the fences are judged.
 std::uint32_t limit_of(plan const& p) {
   if (p.permits == engine::permit_kind::none) return 1;
   return p.permits == engine::permit_kind::reentrant ? std::numeric_limits<std::uint32_t>::max() : p.limit;

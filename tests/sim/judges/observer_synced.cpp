@@ -44,7 +44,7 @@ void observer::second_connected(sim_client const& c) {
   });
 }
 
-/// A mutex is asked for by one place of its client, whoever waits. A permit has a place of its own, and ids of its own.
+/// A mutex has one place for all that wait in its client. Each permit has a place, and ids, of its own.
 void observer::renewed(link const& by, std::span<std::string_view const> argv) {
   auto const keys = static_cast<std::size_t>(number(argv[2]));
   auto const rest = argv.subspan(3 + keys);
