@@ -48,11 +48,12 @@ void hold_ends::watch(lock_entry& e, time_point now) {
   if (e.holder == nullptr) return;
   acquisition& a = *e.holder;
   place& p = *e.place;
-  if (a.phase == acquisition_phase::detaching && now >= watchdog_.lose_at(e)) {
+  time_point const lose_at = watchdog_.lose_at(e);
+  if (a.phase == acquisition_phase::detaching && now >= lose_at) {
     end_detaching(a, make_error_code(errc::lost), now);
     return;
   }
-  if (a.phase == acquisition_phase::lost || now >= watchdog_.lose_at(e)) {
+  if (a.phase == acquisition_phase::lost || now >= lose_at) {
     if (a.phase == acquisition_phase::holding) watchdog_.tell_lost(a, watchdog_.end_of(e, now), now);
     if (now < deadline_of(e)) {
       on_.timers.arm(e.watch, deadline_of(e));
@@ -70,6 +71,10 @@ void hold_ends::watch(lock_entry& e, time_point now) {
   if (p.renewable && now >= e.renew_at) {
     if (!watchdog_.comes_later(e)) watchdog_.renew_soon(&p);
     e.renew_at = now + std::max<duration>(p.lease / 30, milliseconds{20});
+  }
+  if (p.renewable && watchdog::is_early(e, e.renew_at, on_.settings)) {  // every renewal that goes out in time
+    on_.timers.arm(e.watch, std::min(e.renew_at, lose_at));
+    return;
   }
   if (!a.endangered && watchdog_.is_endangered(e, now)) watchdog_.tell_endangered(e, now);
   on_.timers.arm(e.watch, watchdog_.look_again_at(e, now));
