@@ -32,10 +32,7 @@ std::string inherited_by_a_program() {
     ::_exit(127);
   }
   ::close(from[1]);
-  std::string all;
-  char room[512];
-  for (ssize_t n = 0; (n = ::read(from[0], room, sizeof room)) > 0;) all.append(room, static_cast<std::size_t>(n));
-  ::close(from[0]);
+  std::string all = all_from(from[0]);
   ::waitpid(child, nullptr, 0);
   return all;
 }

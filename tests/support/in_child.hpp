@@ -11,6 +11,15 @@
 
 namespace conch::test {
 
+/// What comes from a pipe until its other ends are closed. Closes it.
+inline std::string all_from(int pipe) {
+  std::string all;
+  char room[512];
+  for (ssize_t n = 0; (n = ::read(pipe, room, sizeof room)) > 0;) all.append(room, static_cast<std::size_t>(n));
+  ::close(pipe);
+  return all;
+}
+
 /// Runs f in a child of this process. Empty: it found nothing wrong; else what it found, or that it did not end within
 /// 30 s.
 inline std::string in_child(std::function<void(std::string& wrong)> const& f) {
@@ -29,10 +38,7 @@ inline std::string in_child(std::function<void(std::string& wrong)> const& f) {
     ::_exit(0);
   }
   ::close(from[1]);
-  std::string said;
-  char room[512];
-  for (ssize_t n = 0; (n = ::read(from[0], room, sizeof room)) > 0;) said.append(room, static_cast<std::size_t>(n));
-  ::close(from[0]);
+  std::string said = all_from(from[0]);
   int status = 0;
   ::waitpid(child, &status, 0);
   if (WIFSIGNALED(status)) said += "it was ended by signal " + std::to_string(WTERMSIG(status));
