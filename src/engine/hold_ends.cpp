@@ -72,7 +72,7 @@ void hold_ends::watch(lock_entry& e, time_point now) {
     if (!watchdog_.comes_later(e)) watchdog_.renew_soon(&p);
     e.renew_at = now + std::max<duration>(p.lease / 30, milliseconds{20});
   }
-  if (p.renewable && watchdog::is_early(e, e.renew_at, on_.settings)) {  // every renewal that goes out in time
+  if (p.renewable && watchdog_.is_early(e)) {  // every renewal that goes out in time
     on_.timers.arm(e.watch, std::min(e.renew_at, lose_at));
     return;
   }

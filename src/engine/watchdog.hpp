@@ -35,13 +35,13 @@ class watchdog {
   /// Is this hold endangered? A renewal is due and has not succeeded, and half of the time from then to the report of
   /// the loss has passed. A hold that is not renewed ends as its holder has asked, and is never endangered.
   bool is_endangered(lock_entry const& e, time_point now) const;
-  /// Is that surely before this hold can be endangered? Cheaper than to compute when it is: a renewal of many holds
-  /// asks this for each.
-  static bool is_early(lock_entry const& e, time_point when, config const& settings) noexcept {
+  /// Is its next attempt surely before this hold can be endangered? Cheaper than to compute when that is: each renewal
+  /// of many holds asks this.
+  bool is_early(lock_entry const& e) const noexcept {
     // A hold is late at 0.51 of its validity or after, with `renew_every` at 0.34. The validity ends at the deadline,
     // and is not longer than what was granted.
     duration const granted = deadline_of(e) - e.place->valid_from;
-    return when <= e.place->valid_from + granted / (settings.renew_every > duration::zero() ? 4 : 2);
+    return e.renew_at <= e.place->valid_from + granted / (on_.settings.renew_every > duration::zero() ? 4 : 2);
   }
   /// When to look at this hold again while a renewal is due.
   time_point look_again_at(lock_entry const& e, time_point now) const;
