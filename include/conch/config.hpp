@@ -149,6 +149,12 @@ struct config {
   /// How long the server keeps a lock without a renewal. 100 ms to 1 day. The watchdog renews each hold.
   duration lease = std::chrono::seconds{30};
 
+  /// For jobs, hardware and mail, where no fence stops the last act of a holder that is gone: after a loss, though not
+  /// after a release, nobody is granted the lock for this time (as in Chubby and Consul). The server keeps each lock
+  /// for this much longer than the client believes that it holds it. At least 0; with the lease at most 1 day. A pushed
+  /// grant costs a second round trip then, as with `verify_pushes`.
+  duration lock_delay = duration::zero();
+
   /// The time between two renewals. 0: a third of the lease; else 10 ms to half of the lease.
   duration renew_every = duration::zero();
 

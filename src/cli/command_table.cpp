@@ -45,6 +45,7 @@ constexpr setting_entry all_settings[]{
     {"key-prefix"},
     {"sync-replicas"},
     {"sync-timeout"},
+    {"lock-delay"},
     {"tls-ca-file", nullptr,
      "TLS: a file with the trusted authorities; without this and `tls-ca-path`, those of the system"},
     {"tls-ca-path", nullptr, "TLS: a folder with the trusted authorities, as made by `openssl rehash`"},

@@ -187,6 +187,17 @@ void read_login(connection_options const& given, file_settings const& file, conn
   into.settings.url = conch::servers::with_login(into.settings.url, login);
 }
 
+/// A duration of the command line, or of the file.
+void read_time(std::optional<duration> const& given, char const* key, file_settings const& file, duration& into) {
+  if (given) {
+    into = *given;
+  } else if (auto const text = file.get(key)) {
+    std::optional<duration> const read = parse_duration(*text);
+    if (!read) refuse(std::string{key} + ": '" + *text + "' is not a duration such as 500ms or 1s");
+    into = *read;
+  }
+}
+
 /// What the library refuses is not checked here: more replicas than there can be, no time at all.
 void read_sync(connection_options const& given, file_settings const& file, config& into) {
   if (given.sync_replicas) {
@@ -196,13 +207,7 @@ void read_sync(connection_options const& given, file_settings const& file, confi
     if (error != std::errc{} || end != text->data() + text->size())
       refuse("sync-replicas is a number, not '" + *text + "'");
   }
-  if (given.sync_timeout) {
-    into.sync_timeout = *given.sync_timeout;
-  } else if (auto const text = file.get("sync-timeout")) {
-    std::optional<duration> const read = parse_duration(*text);
-    if (!read) refuse("sync-timeout: '" + *text + "' is not a duration such as 500ms or 1s");
-    into.sync_timeout = *read;
-  }
+  read_time(given.sync_timeout, "sync-timeout", file, into.sync_timeout);
 }
 
 }  // namespace
@@ -257,6 +262,7 @@ connection read_connection(connection_options const& given) {
 
   read_login(given, file, all);
   read_sync(given, file, all.settings);
+  read_time(given.lock_delay, "lock-delay", file, all.settings.lock_delay);
   all.servers = conch::servers::voters_of(all.settings.url);
   all.quorum = conch::servers::names_voters(all.settings.url);
   all.settings.client_name = "conch-cli";

@@ -37,7 +37,8 @@ using detail::zero_or_between;
 
 /// Why a lock, or one acquire, cannot have this lease; empty: it can.
 std::string wrong_lease(std::string const& member, duration lease, detail::client_core const& core) {
-  if (std::string why = detail::not_between(member, lease, shortest_lease, longest_lease); !why.empty()) return why;
+  duration const longest = longest_lease - core.settings().lock_delay;
+  if (std::string why = detail::not_between(member, lease, shortest_lease, longest); !why.empty()) return why;
   duration const claim = core.settings().quorum.vote_claim;
   if (!core.target().is_quorum() || lease >= claim) return {};
   return member + " must not be shorter than quorum_config::vote_claim (" + whole_duration(claim) + "), and is " +
@@ -87,6 +88,7 @@ void check_tls(config const& c, servers::target const& target) {
 config checked(config c, servers::target const& target) {
   constexpr duration none = duration::zero();
   between("lease", c.lease, shortest_lease, longest_lease);
+  between("lock_delay", c.lock_delay, none, longest_lease - c.lease, " (1 day without the lease)");
   zero_or_between("renew_every", c.renew_every, shortest_renewal, c.lease / 2, " (half of the lease)");
   at_least("stop_margin", c.stop_margin, none);
   c.stop_margin = std::min(c.stop_margin, c.lease / 2);

@@ -155,8 +155,8 @@ class backend {
   virtual void give_up(place& p, receipt* r, time_point now) = 0;
   /// Gives an owned lock back, and asks for it again if `again` holds a lease. Ends in released for `r`.
   virtual void release(place& p, std::optional<milliseconds> again, receipt* r, time_point now) = 0;
-  /// Forgets an owned place without giving it back: another client may take the grant over. The place is idle at once.
-  /// The caller checks whether the place is still needed.
+  /// Forgets an owned place without giving it back: another client may take the grant over, or the server keeps it for
+  /// config::lock_delay after a loss. The place is idle at once. The caller checks whether the place is still needed.
   virtual void detach(place&, time_point) {}
   /// Renews the places that are owned and renewable. Each ends in extended, lost or renewal_failed.
   virtual void renew(std::span<place* const> places, time_point now) = 0;

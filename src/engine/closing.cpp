@@ -65,10 +65,12 @@ bool closing::end_something(lock_entry& e, time_point now) {
     ends_.end_detaching(a, make_error_code(errc::closed), now);
     return true;
   }
+  bool const is_over = a.phase == acquisition_phase::lost || now >= a.deadline();
   if (a.phase == acquisition_phase::holding) watchdog_.tell_lost(a, make_error_code(errc::closed), now);
   e.holder = nullptr;
   a.lock = nullptr;
-  line_.give_back(e, nullptr, now);
+  if (is_over) line_.give_back_lost(e, now);
+  else line_.give_back(e, nullptr, now);
   return true;
 }
 

@@ -11,6 +11,7 @@ void hold_ends::end(acquisition& a, bool tell, time_point now) {
     watchdog_.tell_lost(a, watchdog_.end_of(*a.lock, now), now);
   bool const was_held = a.phase == acquisition_phase::holding;
   bool const was_endangered = a.endangered;
+  bool const was_lost = a.phase == acquisition_phase::lost;
   if (a.is_extending())
     watchdog_.end_extension(a, false,
                             tell_.told(failed_task::kind::extending, make_error_code(errc::not_held), a.lock->name));
@@ -37,7 +38,8 @@ void hold_ends::end(acquisition& a, bool tell, time_point now) {
   enter(a, answer ? acquisition_phase::releasing : acquisition_phase::over);
   if (answer) on_.timers.arm(a.due, now + on_.settings.command_timeout);
   if (tell && !answer) on_.shell.on_released(a, was_held, {});
-  if (owns) line_.give_back(*e, answer ? &a : nullptr, now);
+  if (owns && was_lost) line_.give_back_lost(*e, now);
+  else if (owns) line_.give_back(*e, answer ? &a : nullptr, now);
 }
 
 void hold_ends::watch(lock_entry& e, time_point now) {
@@ -63,7 +65,7 @@ void hold_ends::watch(lock_entry& e, time_point now) {
     // it.
     e.holder = nullptr;
     a.lock = nullptr;
-    line_.give_back(e, nullptr, now);
+    line_.give_back_lost(e, now);
     return;
   }
   if (watchdog::is_over_after_lease(a, p)) p.renewable = false;
@@ -140,7 +142,9 @@ void hold_ends::end_detaching(acquisition& a, error_code why, time_point now) {
   a.lock = nullptr;
   enter(a, acquisition_phase::over);
   on_.shell.on_detached(a, tell_.told(failed_task::kind::detaching, why, e->name));
-  if (e->place->state == place_state::owned) line_.give_back(*e, nullptr, now);
+  if (e->place->state != place_state::owned) return;
+  if (why == errc::lost) line_.give_back_lost(*e, now);
+  else line_.give_back(*e, nullptr, now);
 }
 
 }  // namespace conch::engine

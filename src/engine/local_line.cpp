@@ -129,14 +129,27 @@ void local_line::proved(lock_entry& e, time_point now) {
 void local_line::give_back(lock_entry& e, receipt* r, time_point now) {
   BOOST_ASSERT_MSG(e.place->state == place_state::owned, "only an owned lock is given back");
   BOOST_ASSERT_MSG(e.holder == nullptr, "a lock is given back while somebody holds it");
-  e.watch.cancel();
-  watchdog_.not_due(e.place.get());
-  e.observed_in_line = e.proving = false;
+  end_watch(e);
   if (e.waiting.empty()) {
     on_.servers->release(*e.place, std::nullopt, r, now);
   } else {
     on_.servers->release(*e.place, e.waiting.front().lease, r, now);
   }
+}
+
+/// A waiter here asks anew, behind the lost grant: it waits for the end of the delay as those of other clients do.
+void local_line::give_back_lost(lock_entry& e, time_point now) {
+  if (on_.settings.lock_delay == duration::zero()) return give_back(e, nullptr, now);
+  BOOST_ASSERT_MSG(e.holder == nullptr, "a lock is left behind while somebody holds it");
+  end_watch(e);
+  on_.servers->detach(*e.place, now);
+  ask_if_needed(e, now);
+}
+
+void local_line::end_watch(lock_entry& e) {
+  e.watch.cancel();
+  watchdog_.not_due(e.place.get());
+  e.observed_in_line = e.proving = false;
 }
 
 }  // namespace conch::engine

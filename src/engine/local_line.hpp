@@ -21,6 +21,8 @@ class local_line {
   /// The client owns the lock: gives it to the first waiter in line.
   void deliver(lock_entry& e, grant_path how, time_point now);
   void give_back(lock_entry& e, receipt* r, time_point now);
+  /// After a loss: gives it back, or leaves it at the server for config::lock_delay.
+  void give_back_lost(lock_entry& e, time_point now);
 
   /// May the next waiter get the lock in memory, without the server?
   bool can_hand_off(lock_entry& e, time_point now);
@@ -36,6 +38,8 @@ class local_line {
   void proved(lock_entry& e, time_point now);
 
  private:
+  void end_watch(lock_entry& e);
+
   cohort_environment& on_;
   lock_entries& entries_;
   teller& tell_;

@@ -2,6 +2,7 @@
 #include "protocol/sync_link.hpp"
 
 #include "base/readable.hpp"
+#include "protocol/server/environment.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -79,8 +80,9 @@ void sync_link::send_scripts(bool permits, bool keep_fences) {
   for (std::size_t i = 0; i < batch_.items.size(); ++i) {
     synced_renewal const& one = batch_.items[i];
     if (static_cast<bool>(one.place->permit) != permits || one.keeps_fence != keep_fences) continue;
-    scratch_.push_back({one.place->name, one.id, one.lease, 0, one.place->fence});
-    longest = std::max(longest, one.lease);
+    milliseconds const kept = kept_at_server(settings_, one.lease);
+    scratch_.push_back({one.place->name, one.id, kept, 0, one.place->fence});
+    longest = std::max(longest, kept);
     of.push_back(i);
     if (of.size() == renewals_per_script) flush();
   }

@@ -41,6 +41,7 @@ void holding::lose(quorum_lock& q, time_point now) {
   q.front = nullptr;
   q.timer.cancel();
   std::uint64_t const round = ++q.round;
+  if (on_.settings.lock_delay > duration::zero()) releases_.leave_votes(q, now);
   // The holder is told first: the servers may carry out what is sent, and grant the lock to another client, before this
   // returns.
   on_.up.lost(front, now);

@@ -101,6 +101,16 @@ void quorum::release(engine::place& of, std::optional<engine::milliseconds> agai
   releases_.drop(p);
 }
 
+void quorum::detach(engine::place& of, time_point now) {
+  cohort_place& p = made_here(of);
+  quorum_lock& q = p.lock;
+  keeping const keep{q};
+  q.floor = std::max(q.floor, p.fence);
+  releases_.leave_votes(q, now);
+  releases_.back_out(q, nullptr, 0, now);
+  --p.references;  // the cohort takes care of the place itself
+}
+
 error_code quorum::too_late(engine::place const& p, time_point now) const {
   quorum_lock const& q = made_here(p).lock;
   if (!servers_.connected()) {

@@ -49,6 +49,7 @@ class quorum final : public engine::backend {
   void give_up(engine::place& p, engine::receipt* r, time_point now) override;
   void release(engine::place& p, std::optional<engine::milliseconds> again, engine::receipt* r,
                time_point now) override;
+  void detach(engine::place& p, time_point now) override;
   void renew(std::span<engine::place* const> places, time_point now) override { held_.renew(places, now); }
   bool has_room_for_renewal(engine::place const& p) const noexcept override { return held_.has_room_for_renewal(p); }
   time_point late_after(engine::receipt const& r) const override { return releases_.late_after(r); }

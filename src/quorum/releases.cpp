@@ -70,6 +70,14 @@ void releases::release_votes(quorum_lock& q, release_round* f, std::int64_t next
   }
 }
 
+void releases::leave_votes(quorum_lock& q, time_point now) {
+  for (auto const& v : q.votes) {
+    if (v->place.state != engine::place_state::owned) continue;
+    v->place.vote.terms = {};
+    v->from.server->detach(v->place, now);
+  }
+}
+
 void releases::vote_released(engine::receipt& of, bool was_mine, time_point now) {
   auto& receipt = static_cast<release_round::vote_release&>(of);
   if (!receipt.open) return;

@@ -47,6 +47,8 @@ class releases {
   /// the front place goes to the release_round.
   void back_out(quorum_lock& q, engine::receipt* r, std::int64_t next_fence_floor, time_point now);
   void release_votes(quorum_lock& q, release_round* f, std::int64_t next_fence_floor, time_point now);
+  /// After a loss: leaves the votes in hand at their servers for config::lock_delay. Nothing is sent.
+  void leave_votes(quorum_lock& q, time_point now);
   void vote_released(engine::receipt& r, bool was_mine, time_point now);
   void tell_released(release_round& round, time_point now);
   /// Gives up a reference.

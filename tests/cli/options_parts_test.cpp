@@ -314,6 +314,16 @@ TEST_F(CliSettings, OfReplicasComeFromTheCommandLineOrTheFile) {
   }
 }
 
+TEST_F(CliSettings, OfADelayComeFromTheCommandLineOrTheFile) {
+  EXPECT_EQ(read_connection({}).settings.lock_delay, duration{0});
+  write("conch.toml", "lock-delay = '15s'\n");
+  EXPECT_EQ(read_connection({}).settings.lock_delay, duration{15s});
+  connection_options const given = parsed({"run", "x", "--lock-delay", "1m", "--", "cmd"}).connect;
+  EXPECT_EQ(read_connection(given).settings.lock_delay, duration{1min});
+  write("conch.toml", "lock-delay = '15'\n");
+  EXPECT_TRUE(failure_of([] { read_connection({}); }).starts_with("78: lock-delay: '15'"));
+}
+
 TEST_F(CliSettings, RefuseAFileThatOthersCanRead) {
   write("conch.toml", "password = 'p'\n", 0640);
   std::string const told = failure_of([] { read_connection({}); });

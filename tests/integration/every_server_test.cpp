@@ -1,5 +1,6 @@
 // What every kind of lock does over every kind of server.
 
+#include "integration/child.hpp"
 #include "integration/each_server.hpp"
 #include "integration/family.hpp"
 
@@ -183,6 +184,72 @@ TEST_P(EveryServer, P4AFixedLeaseEndsAndTheNextOneIsServed) {
     bool const was_held = co_await h.async_release();
     EXPECT_FALSE(was_held);
     EXPECT_TRUE(next.valid());
+    co_await next.async_release();
+  };
+  w.run(body, 60s);
+}
+
+TEST_P(EveryServer, P13AfterALossNobodyIsGrantedItWithinTheDelay) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    config settings = quick(server(), 2s);
+    settings.lock_delay = 1500ms;
+    client one{w.ctx.get_executor(), settings}, two{w.ctx.get_executor(), server().url()};
+    hold h = co_await kind().acquire(one, name("delayed"), lock_options{.renew = false});
+    time_point const deadline = h.deadline();
+    auto lost = co_await h.async_lost(as_tuple);
+    EXPECT_EQ(std::get<0>(lost), errc::lost);
+    bool const was_held = co_await h.async_release();
+    EXPECT_FALSE(was_held);
+    hold next = co_await kind().acquire(two, name("delayed"));
+    EXPECT_GE(conch::clock::now(), deadline + settings.lock_delay);
+    co_await next.async_release();
+    auto const freed = is_free_again("delayed");
+    co_await until(freed, "free");
+  };
+  w.run(body, 60s);
+}
+
+TEST_P(EveryServer, AReleaseFreesItAtOnceWhateverTheDelay) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    config settings = quick(server(), 2s);
+    settings.lock_delay = 20s;
+    client one{w.ctx.get_executor(), settings}, two{w.ctx.get_executor(), server().url()};
+    hold h = co_await kind().acquire(one, name("no loss"));
+    hold next;
+    kind().start(two, name("no loss"), {}, {}, false, [&](error_code ec, hold got) {
+      EXPECT_FALSE(ec) << ec.message();
+      next = std::move(got);
+    });
+    auto const waits = in_lines("no loss", 1);
+    co_await until(waits, "in line");
+    bool const was_held = co_await h.async_release();
+    EXPECT_TRUE(was_held);
+    auto const granted = [&] { return next.valid(); };
+    co_await until(granted, "the grant", 10s);
+    co_await next.async_release();
+  };
+  w.run(body, 60s);
+}
+
+TEST_P(EveryServer, P13TheLockOfAKilledProcessStaysForTheDelay) {
+  NEEDS_A_CONNECTION();
+  auto const body = [&]() -> asio::awaitable<void> {
+    std::string const childs = kind().name == "mutex" ? name("killed") : "@" + kind().name + "/" + name("killed");
+    child dead{server().url(), childs, 2s, 0ms, 1500ms};
+    dead.wait_for("held");
+    client two{w.ctx.get_executor(), steady_config(server())};
+    hold next;
+    kind().start(two, name("killed"), {}, {}, false, [&](error_code ec, hold got) {
+      EXPECT_FALSE(ec) << ec.message();
+      next = std::move(got);
+    });
+    auto const waits = in_lines("killed", 1);
+    co_await until(waits, "in line");
+    time_point const held_at_least_until = conch::clock::now();
+    dead.kill();
+    auto const granted = [&] { return next.valid(); };
+    co_await until(granted, "the grant", 30s);
+    EXPECT_GE(conch::clock::now(), held_at_least_until + 1500ms);
     co_await next.async_release();
   };
   w.run(body, 60s);

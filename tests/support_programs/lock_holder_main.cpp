@@ -1,8 +1,8 @@
 // A second process for the tests: takes one lock, says what happens to it, does what it is told.
 //
-//   conch-lock-holder URL[,URL...] NAME LEASE_MS [CLAIM_MS]
+//   conch-lock-holder URL[,URL...] NAME LEASE_MS [CLAIM_MS [LOCK_DELAY_MS]]
 //
-// With several URLs the lock is a quorum's, and CLAIM_MS that of its votes.
+// With several URLs the lock is a quorum's, and CLAIM_MS that of its votes. 0: a third of the lease.
 // NAME is that of a mutex, or "@semaphore/NAME": one permit of one, "@writer/NAME", "@reader/NAME",
 // "@striped/NAME": one segment of one, "@reentrant/NAME", "@multi/NAME": the mutexes "NAME a" and "NAME b" together,
 // "@multi/NAME,NAME...": these together, named in this order.
@@ -142,7 +142,9 @@ int main(int argc, char** argv) {
       at = end == std::string::npos ? end : end + 1;
     }
     settings.lease = std::chrono::milliseconds{std::atoi(argv[3])};
-    settings.claim = argc > 4 ? std::chrono::milliseconds{std::atoi(argv[4])} : settings.lease / 3;
+    int const claim = argc > 4 ? std::atoi(argv[4]) : 0;
+    settings.claim = claim > 0 ? std::chrono::milliseconds{claim} : settings.lease / 3;
+    if (argc > 5) settings.lock_delay = std::chrono::milliseconds{std::atoi(argv[5])};
     settings.quorum.vote_claim = settings.claim;
     settings.command_timeout = settings.lease / 3;
     settings.stop_margin = settings.lease / 10;

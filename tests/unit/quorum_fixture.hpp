@@ -40,7 +40,7 @@ struct wire_to_one final : protocol::wire {
     if (auto const* r = std::get_if<protocol::release_command>(&c))
       s = {r->keep ? "leave" : "release", r->id, 0, r->floor, r->next_fence_floor, r->lease};
     if (auto const* k = std::get_if<protocol::confirm_command>(&c))
-      s = {"confirm", k->items.front().id, 0, k->items.front().floor};
+      s = {"confirm", k->items.front().id, 0, k->items.front().floor, 0, k->items.front().lease};
     unanswered.push_back(s);
     all.push_back(s);
   }

@@ -52,6 +52,46 @@ TEST(Quorum, AHoldThatAMajorityHasForgottenIsLostAndTheRestReleased) {
   EXPECT_EQ(w.wires[2]->count("release"), 1u);
 }
 
+TEST(Quorum, ALostHoldStaysAtAllServersForTheDelay) {
+  config c;
+  c.lock_delay = 10s;
+  world w{3, c};
+  w.ask();
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(w.wires[i]->all.back().lease, engine::whole_ms(w.settings.quorum.vote_claim + 10s));
+    w.yes(i);
+  }
+  w.advance(w.settings.quorum.vote_claim / 3 + 5ms);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(w.wires[i]->all.back().lease, engine::whole_ms(w.settings.lease + 10s));
+    w.answer(i, {w.server_us(), 1, 100});
+  }
+  engine::acquisition& next = w.ask();
+  for (std::size_t i = 0; i < 3; ++i) w.servers[i]->receiver().disconnected("cut", w.now);
+  w.advance(w.settings.lease);
+  EXPECT_EQ(w.events.back(), "lost");
+  for (std::size_t i = 0; i < 3; ++i) {
+    w.wires[i]->unanswered.clear();
+    w.connect(i, 100h, true);
+    EXPECT_EQ(w.wires[i]->count("release"), 0u);
+    EXPECT_EQ(w.wires[i]->count("acquire"), 2u) << "the second is by the one that waits";
+  }
+  EXPECT_EQ(next.phase, engine::acquisition_phase::waiting);
+}
+
+TEST(Quorum, WhatIsLeftOfAHoldThatAMajorityHasForgottenStaysForTheDelay) {
+  config c;
+  c.lock_delay = 10s;
+  world w{3, c};
+  w.ask();
+  for (std::size_t i = 0; i < 3; ++i) w.yes(i);
+  w.advance(w.settings.quorum.vote_claim / 3 + 5ms);
+  w.answer(0, {w.server_us(), 0, 0});
+  w.answer(1, {w.server_us(), 0, 0});
+  EXPECT_EQ(w.events.back(), "lost");
+  EXPECT_EQ(w.wires[2]->count("release"), 0u);
+}
+
 TEST(Quorum, AServerThatForgotIsAskedAgainWhenAMajorityHasRenewedSince) {
   world w{3};
   w.ask();

@@ -125,6 +125,7 @@ setting of(duration zookeeper_config::*member) {
 std::map<std::string, setting> const& durations() {
   static std::map<std::string, setting> const all{
       {"lease", of(&config::lease)},
+      {"lock_delay", of(&config::lock_delay)},
       {"renew_every", of(&config::renew_every)},
       {"stop_margin", of(&config::stop_margin)},
       {"max_hold", of(&config::max_hold)},
@@ -154,6 +155,7 @@ duration bound(std::string const& text) {
   static config const defaults{};
   static std::map<std::string, duration> const names{{"0", 0s},
                                                      {"`lease`", defaults.lease},
+                                                     {"1 day without `lease`", 24h - defaults.lease},
                                                      {"half of `lease`", defaults.lease / 2},
                                                      {"`reconnect_min`", defaults.reconnect_min},
                                                      {"`reconnect_max`", defaults.reconnect_max},

@@ -652,5 +652,81 @@ TEST_F(ZookeeperQueue, ALeaveWithoutAConnectionEndsInTime) {
   EXPECT_FALSE(line->settled()) << "a clean-up goes on with it";
 }
 
+// ---- the delay after a loss
+
+class ZookeeperDelay : public zookeeper_test {
+ protected:
+  ZookeeperDelay() { settings.lock_delay = 4s; }
+
+  /// The lock "a" is held, in a session of that length.
+  void hold_in_a_session_of(std::int32_t ms) {
+    make();
+    line->ask(at("a"), true, 12s, now);
+    connected();
+    EXPECT_EQ(take_sent().back(), "greet 0 seen 0 for 16000");
+    line->receiver().greeted({ms, 7, "secret"}, now);
+    if (ms < 16'000) return;
+    root();
+    ok();
+    ok();
+    made("/conch/a/me.1-0000000000", 2);
+    listed({"me.1-0000000000"});
+    EXPECT_EQ(take_told(), texts{"granted a"});
+    take_sent();
+  }
+};
+
+TEST_F(ZookeeperDelay, TheSessionLastsForItAndTheDeadlineDoesNotCountIt) {
+  hold_in_a_session_of(16'000);
+  EXPECT_EQ(at("a").deadline, now + protocol::good_for(12s));
+}
+
+TEST_F(ZookeeperDelay, AShorterSessionIsRefusedWithTheSettingsToChange) {
+  hold_in_a_session_of(15'000);
+  texts const all = take_told();
+  ASSERT_FALSE(all.empty());
+  for (char const* const words : {"after 15000 ms", "need 16000 ms", "maxSessionTimeout", "lock_delay"})
+    EXPECT_NE(all[0].find(words), std::string::npos) << all[0];
+}
+
+TEST_F(ZookeeperDelay, ALostNodeStaysUntilTheDelayHasPassedAndNoReleaseWaitsForIt) {
+  hold_in_a_session_of(16'000);
+  time_point const deadline = at("a").deadline;
+  line->detach(at("a"), now);
+  EXPECT_EQ(take_sent(), texts{});
+  EXPECT_TRUE(line->settled());
+  texts removed;
+  auto const live = [&](time_point until) {
+    while (now < until) {
+      advance(std::min<duration>(until - now, 500ms));
+      for (std::string const& one : take_sent()) {
+        if (one.starts_with("remove")) removed.push_back(one);
+        one == "ping" ? answer_ping() : ok();
+      }
+    }
+  };
+  live(deadline + 4s);
+  EXPECT_EQ(removed, texts{});
+  live(deadline + 4s + 100ms);
+  EXPECT_EQ(removed, texts{"remove /conch/a/me.1-0000000000"});
+  EXPECT_TRUE(line->connected());
+}
+
+TEST_F(ZookeeperDelay, TheEndOfTheClientLeavesTheSessionToItselfAfterALoss) {
+  hold_in_a_session_of(16'000);
+  line->detach(at("a"), now);
+  line->closed();
+  EXPECT_EQ(take_sent(), texts{});
+}
+
+TEST_F(ZookeeperDelay, TheEndOfTheClientEndsTheSessionWithoutALoss) {
+  hold_in_a_session_of(16'000);
+  line->release(at("a"), std::nullopt, nullptr, now);
+  EXPECT_EQ(take_sent(), texts{"remove /conch/a/me.1-0000000000"});
+  ok();
+  line->closed();
+  EXPECT_EQ(take_sent(), texts{"close"});
+}
+
 }  // namespace
 }  // namespace conch::zookeeper

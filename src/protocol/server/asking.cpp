@@ -108,11 +108,11 @@ void asking::send(server_place& p, bool with_source, time_point now) {
   p.asks_for_lease();
   in_flight asked{request_kind::acquire, p.id, 0, &p, nullptr, now};
   asked.proposal = proposal;
-  on_.sent.send(
-      acquire_command{p.name, p.id, p.wait, p.lease, claim_of(on_.env.settings, p.lease),
-                      retention_of(on_.env.settings, p.lease), p.waiting.ticket, not_after_us, with_source, proposal,
-                      part_of(p), on_.link.runs().is_patient(now, p.waiting.patient_until), p.origin},
-      asked);
+  on_.sent.send(acquire_command{p.name, p.id, p.wait, kept_at_server(on_.env.settings, p.lease),
+                                claim_of(on_.env.settings, p.lease), retention_of(on_.env.settings, p.lease),
+                                p.waiting.ticket, not_after_us, with_source, proposal, part_of(p),
+                                on_.link.runs().is_patient(now, p.waiting.patient_until), p.origin},
+                asked);
 }
 
 std::vector<server_place*> asking::take_gathered() noexcept {
@@ -377,9 +377,10 @@ void asking::send_leave(server_place& p, bool with_source, time_point now) {
   on_.link.tell(p);
   ++on_.env.stats.scripts;
   p.asks_for_lease();
-  on_.sent.send(release_command{p.name, p.id, true, p.lease, claim_of(on_.env.settings, p.lease),
-                                retention_of(on_.env.settings, p.lease), 0, with_source, p.vote.terms.floor_asked(), 0,
-                                part_of(p), 0, on_.link.runs().is_patient(now, p.waiting.patient_until)},
+  on_.sent.send(release_command{p.name, p.id, true, kept_at_server(on_.env.settings, p.lease),
+                                claim_of(on_.env.settings, p.lease), retention_of(on_.env.settings, p.lease), 0,
+                                with_source, p.vote.terms.floor_asked(), 0, part_of(p), 0,
+                                on_.link.runs().is_patient(now, p.waiting.patient_until)},
                 {request_kind::leave, p.id, 0, &p, nullptr, now});
 }
 

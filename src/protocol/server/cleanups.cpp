@@ -53,12 +53,12 @@ void cleanups::owe_where_it_went(server_place& p, grant_id id, acquire_reply con
   if (has_left_something && is_dead && there.find(id) == nullptr) there.owe(p, id, nullptr, now);
 }
 
-/// The longest lease that was asked for under its id, or the configured lease if that is longer. A place in line lasts
-/// as long as the server has said.
+/// The longest lease that was asked for under its id, or the configured lease if that is longer; and the delay after a
+/// loss. A place in line lasts as long as the server has said.
 duration cleanups::kept_for(server_place const& p, time_point now) const {
   duration lease = std::max<duration>(std::max(p.lease, p.late.longest_lease), on_.env.settings.lease);
   if (p.waiting.listed_until > now) lease = std::max(lease, p.waiting.listed_until - now);
-  return lease;
+  return lease + on_.env.settings.lock_delay;
 }
 
 /// When the server has forgotten by itself what it has carried out until `now`: nothing of it is renewed after that.
@@ -83,11 +83,11 @@ void cleanups::send(cleanup& c, grant_id new_id, bool with_source, time_point no
   if (c.is_kick) ++on_.env.stats.kicks;
   ++on_.env.stats.scripts;
   server_place& p = *c.lock;
-  on_.sent.send(
-      release_command{p.name, c.id, false, p.lease, claim_of(on_.env.settings, p.lease),
-                      retention_of(on_.env.settings, p.lease), new_id, with_source, c.floor, c.next_fence_floor,
-                      p.permit ? &p.permit : nullptr, 0, on_.link.runs().is_patient(now, c.patient_until)},
-      {request_kind::cleanup, c.id, new_id, &p, &c, now});
+  on_.sent.send(release_command{p.name, c.id, false, kept_at_server(on_.env.settings, p.lease),
+                                claim_of(on_.env.settings, p.lease), retention_of(on_.env.settings, p.lease), new_id,
+                                with_source, c.floor, c.next_fence_floor, p.permit ? &p.permit : nullptr, 0,
+                                on_.link.runs().is_patient(now, c.patient_until)},
+                {request_kind::cleanup, c.id, new_id, &p, &c, now});
 }
 
 void cleanups::try_again(cleanup& c, time_point now) {

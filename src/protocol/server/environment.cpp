@@ -10,7 +10,13 @@ milliseconds claim_of(config const& settings, milliseconds lease) {
   return known ? std::min(whole_ms(settings.claim), lease) : whole_ms(settings.claim);
 }
 
-milliseconds retention_of(config const& settings, duration lease) { return whole_ms(settings.fence_retention + lease); }
+milliseconds kept_at_server(config const& settings, milliseconds lease) {
+  return lease + whole_ms(settings.lock_delay);
+}
+
+milliseconds retention_of(config const& settings, duration lease) {
+  return whole_ms(settings.fence_retention + lease + settings.lock_delay);
+}
 
 duration sleep_for(config const& settings, milliseconds told) {
   return std::clamp<duration>(told, milliseconds{20}, std::max<duration>(10 * settings.claim, milliseconds{20})) +

@@ -32,6 +32,8 @@ constexpr milliseconds time_to_greet{200};
 /// The claim with which a lock of that lease is passed on. No new owner is waited for longer than a holder that has
 /// died.
 milliseconds claim_of(config const& settings, milliseconds lease);
+/// How long the server is asked to keep a grant of which the client believes that lease: config::lock_delay longer.
+milliseconds kept_at_server(config const& settings, milliseconds lease);
 /// How long the server keeps the fence of a grant of that lease.
 milliseconds retention_of(config const& settings, duration lease);
 

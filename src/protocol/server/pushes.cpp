@@ -38,7 +38,8 @@ void pushes::granted(pushed_grant const& g, time_point now) {
     return;
   }
   asks_.pushed(*s);
-  if (on_.env.settings.verify_pushes) {
+  // A claim ends without a delay. The answer makes it a hold, which does not.
+  if (on_.env.settings.verify_pushes || on_.env.settings.lock_delay > duration::zero()) {
     asks_.ask_because_of_push(*s, now);
     return;
   }

@@ -77,7 +77,7 @@ void renewals::send_kind(std::span<server_place* const> places, bool permits, bo
     std::int64_t const floor = s->vote.terms.floor_asked();
     s->asks_for_lease();
     on_.sent.window().uses(lease, now);
-    scratch_.push_back({s->name, s->id, lease, floor, std::optional{s->fence}});
+    scratch_.push_back({s->name, s->id, kept_at_server(on_.env.settings, lease), floor, std::optional{s->fence}});
     batch.push_back({s, s->id, may ? s->lease : milliseconds{}, floor, keep_fences});
     longest = std::max(longest, s->lease);
     shortest = std::min(shortest, s->lease);

@@ -20,7 +20,7 @@ void server_runs::began(session const& before, session const& now_on, time_point
   ++number_;
   duration const pause = std::min<duration>(2 * (now - lost_at), settings_.reconnect_max);
   regrouped_ = now + std::min<duration>(settings_.claim, pause + time_to_greet);
-  all_know_ = detail::later_by(regrouped_, settings_.lease + settings_.claim);
+  all_know_ = detail::later_by(regrouped_, settings_.lease + settings_.lock_delay + settings_.claim);
 }
 
 void server_runs::wait_for_others(time_point now) { regrouped_ = std::max(regrouped_, now + time_to_greet); }

@@ -62,7 +62,7 @@ void tries::send(std::span<server_place* const> places, std::vector<tried> later
     asks_.about_to_send(*s, not_after_us);
     ++s->references;
     s->asks_for_lease();
-    items.push_back({s->name, s->id, s->lease});
+    items.push_back({s->name, s->id, kept_at_server(on_.env.settings, s->lease)});
     batch.push_back({s, s->id, s->lease});
   }
   ++on_.env.stats.scripts;

@@ -39,7 +39,7 @@ connection_fsm::connection_fsm(config const& settings, std::string const& client
 connection_fsm::flush_due connection_fsm::send(protocol::command const& c) {
   statement one = encode(c, who_);
   flush_due const when = gate_.add(unanswered_ > 0, [&] { outgoing_.push_back(std::move(one)); });
-  life_.note_lease(protocol::shortest_lease(c));
+  life_.note_lease(protocol::shortest_lease(c, settings_.lock_delay));
   ++unanswered_;
   return when;
 }

@@ -69,7 +69,7 @@ connection_fsm::flush_due connection_fsm::send(protocol::command const& c) {
     if (roles_.node != nullptr) subscribe_to_slot(c, out);
     shared_.add(c, who_, roles_.node != nullptr ? slot_of(c) : 0, answered_ + unanswered_, out);
   });
-  life_.note_lease(protocol::shortest_lease(c));
+  life_.note_lease(protocol::shortest_lease(c, settings_.lock_delay));
   ++unanswered_;
   return when;
 }

@@ -34,7 +34,7 @@ void connection::lost(std::string_view why, time_point now) { events().disconnec
 void connection::left() { at().store(store_).unsubscribe(client_id()); }
 
 void connection::send(protocol::command const& c) {
-  outlive(protocol::shortest_lease(c));
+  outlive(protocol::shortest_lease(c, lock_delay()));
   to_server([this, command = std::make_shared<stored_command>(c)] { arrive(*command); });
 }
 

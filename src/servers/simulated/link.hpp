@@ -48,6 +48,7 @@ class link {
   std::string unfinished() const;
   /// A hold with this lease outlives the pause before the next attempt.
   void outlive(duration lease) noexcept { shortest_lease_ = std::min(shortest_lease_, lease); }
+  duration lock_delay() const noexcept { return settings_.lock_delay; }
 
   // ---- from the client, with its core locked
   /// Makes a connection, and keeps one from then on.

@@ -173,8 +173,10 @@ void probe::examine_at(questions& server, tell const& to) const {
      servers::judge_exposure({tls, is_on_this_machine(where_.servers), !any.password.empty(), "use zookeepers://"}));
   look_at_time(server, to);
   look_at_servers(to);
-  to({}, judge_session({server.asked_session(), server.session(),
-                        std::chrono::ceil<std::chrono::milliseconds>(least_session(settings_)),
+  // The delay after a loss needs all of it.
+  bool const needs_all = settings_.lock_delay > duration::zero();
+  auto const least = std::chrono::ceil<std::chrono::milliseconds>(least_session(settings_));
+  to({}, judge_session({server.asked_session(), server.session(), needs_all ? server.asked_session() : least,
                         std::chrono::ceil<std::chrono::milliseconds>(settings_.lease)}));
   look_at_rights(server, to);
 }

@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 constexpr duration longest_answer = 3s, longest_attempt = 5s;
 
 std::chrono::milliseconds asked_session_of(config const& c) {
-  return std::chrono::ceil<std::chrono::milliseconds>(std::max(c.lease, least_session(c)));
+  return std::chrono::ceil<std::chrono::milliseconds>(std::max(c.lease, least_session(c)) + c.lock_delay);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include "servers/zookeeper/names.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace conch::zookeeper {
@@ -103,6 +104,18 @@ void queue::release(engine::place& p, std::optional<engine::milliseconds> again,
   if (again) ask(s, true, *again, now);
   on_.all.drop(s);
 }
+
+/// After a loss. The session may go on: then the node is removed when the delay has passed.
+void queue::detach(engine::place& p, time_point now) {
+  auto& s = static_cast<standing&>(p);
+  duration const delay = on_.env.settings.lock_delay;
+  time_point const until = std::max(now, s.deadline) + delay + protocol::drift_of(delay);
+  bool const is_last = shares_.step_out(s, now);
+  if (is_last && s.made_in == on_.sent.session_number()) owed_.owe_later(s, until);
+}
+
+/// The end of the session would end the delay of a lost hold, too: then it is left to itself.
+void queue::closed() { owed_.has_delayed() ? on_.session.abandon() : on_.session.close(); }
 
 error_code queue::too_late(engine::place const& p, time_point now) const {
   auto const& s = static_cast<standing const&>(p);

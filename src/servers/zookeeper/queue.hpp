@@ -33,6 +33,7 @@ class queue final : public engine::backend {
   void give_up(engine::place& p, engine::receipt* r, time_point now) override;
   void release(engine::place& p, std::optional<engine::milliseconds> again, engine::receipt* r,
                time_point now) override;
+  void detach(engine::place& p, time_point now) override;
   void renew(std::span<engine::place* const> places, time_point now) override { held_.renew(places, now); }
   time_point late_after(engine::receipt const& r) const override { return owed_.late_after(r); }
   error_code why_not_done(engine::receipt const& r) const override { return owed_.why_not_done(r); }
@@ -45,7 +46,7 @@ class queue final : public engine::backend {
   bool settled() const noexcept override { return owed_.count() == 0; }
   std::uint64_t progress() const noexcept override { return on_.sent.progress(); }
   void prepare_close(time_point) override {}
-  void closed() override { on_.session.close(); }
+  void closed() override;
 
  private:
   common_parts on_;

@@ -48,7 +48,8 @@ void session::connected(time_point now) {
   // before it.
   inquires_ = id_ != 0 && std::exchange(unheard_, false) && now >= std::max(deadline_, inquired_);
   out_.greet({id_ == 0 || inquires_ ? 0 : last_seen_,
-              static_cast<std::int32_t>(engine::whole_ms(asked_timeout()).count()), id_, password_});
+              static_cast<std::int32_t>(engine::whole_ms(asked_timeout() + settings_.lock_delay).count()), id_,
+              password_});
 }
 
 void session::greeted(connect_response const& c, time_point now) {
@@ -63,13 +64,13 @@ void session::greeted(connect_response const& c, time_point now) {
   }
   if (inquires_) {
     // That was a message of the session: it ends at servers with an old state only if it is left alone.
-    inquired_ = now + 2 * timeout_;
+    inquired_ = now + 2 * kept_for();
     return drop("the server may be behind what this client has seen", now);
   }
   bool const is_new = id_ != c.session;
   id_ = c.session;
   password_ = c.password;
-  timeout_ = engine::milliseconds{c.timeout_ms};
+  timeout_ = engine::milliseconds{c.timeout_ms} - settings_.lock_delay;
   if (!is_of_use(now)) return;
   if (is_new && timeout_ < asked_timeout()) {
     out_.log({log_level::info, out_.shown() + ": the servers give a session of " + ms_text(timeout_) + " instead of " +
@@ -83,8 +84,16 @@ void session::greeted(connect_response const& c, time_point now) {
   ask(nodes_.begin(id_), now);
 }
 
-/// A session so short that each reconnect costs the holds is refused at once.
+/// A session so short that each reconnect costs the holds is refused at once, as is one that has no room for the delay.
 bool session::is_of_use(time_point now) {
+  if (settings_.lock_delay > duration::zero() && timeout_ < asked_timeout()) {
+    refuse(errc::invalid_config,
+           "the servers end a session after " + ms_text(kept_for()) + ", and lease and lock_delay together need " +
+               ms_text(asked_timeout() + settings_.lock_delay) +
+               ": raise maxSessionTimeout at the servers, or lower config::lock_delay",
+           now);
+    return false;
+  }
   if (timeout_ >= least_session(settings_)) return true;
   refuse(
       errc::invalid_config,
@@ -131,6 +140,10 @@ void session::lost(std::string_view why, time_point now) {
 
 void session::close() {
   if (state_ == state::open || state_ == state::settling) out_.send(close_session{});
+  abandon();
+}
+
+void session::abandon() {
   state_ = state::closed;
   beat_.cancel();
   proof_.cancel();

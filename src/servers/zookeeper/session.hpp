@@ -82,8 +82,9 @@ class session final : public wire_events {
   void prove_soon(time_point now);
 
   std::int64_t id() const noexcept { return id_; }
-  /// When the servers end the session if they receive nothing from it. Until there is one: what will be asked for,
-  /// which is config::lease, or more if that is too short for a proof on each of two connections (least_session).
+  /// When the servers end the session if they receive nothing from it, without the delay after a loss for which they
+  /// keep it. Until there is one: what will be asked for, which is config::lease, or more if that is too short for a
+  /// proof on each of two connections (least_session).
   duration timeout() const noexcept { return timeout_; }
   own_nodes const& nodes() const noexcept { return nodes_; }
   /// The server of the connection, in words.
@@ -100,6 +101,8 @@ class session final : public wire_events {
   duration answers_usually_within() const noexcept { return usual_.soon(); }
   /// What ends the session at the servers, when the client is gone. The connection must be closed after it.
   void close();
+  /// The session ends by itself.
+  void abandon();
 
   // wire_events
   void connected(time_point now) override;
@@ -136,6 +139,7 @@ class session final : public wire_events {
   void proof_due(time_point now);
   void answer_overdue(time_point now);
   duration asked_timeout() const;
+  duration kept_for() const { return timeout_ + settings_.lock_delay; }
   duration beat_every() const { return timeout_ / 6; }
   duration answer_within() const;
   void watch_answers(time_point now);

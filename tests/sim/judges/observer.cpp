@@ -373,7 +373,8 @@ void observer::waited_too_long(sim_acquisition const& a) {
   }
   nanos const hop = plan_.latency + plan_.jitter + plan_.timer_lateness;
   auto const clients = static_cast<nanos>(plan_.clients.size());
-  if (plan_.calm()) {
+  // After a loss the lock stays for the delay, and for longer if a renewal was under way.
+  if (plan_.calm() && w.delayed_until_ms == 0) {
     nanos const bound = (12 + 4 * clients) * hop + 25 * millisecond;
     if (world_.now() - since > bound) {
       throw violation{4, client_words(a) + " waited for " + lock_words(a.lock_number) + " for " +
@@ -407,6 +408,11 @@ void observer::lost(sim_acquisition& a) {
                 is.owned && is.owner == owner_id(a) && is.fence == a.fence / hand_offs_per_grant);
   told_in_time(a);
   warned_in_time(a);
+  note_delay(a);
+  if (c.settings().settings.lock_delay > duration::zero()) {  // it stays there
+    c.open_ids_.erase(a.id);
+    delayed_.insert(owner_id(a));
+  }
   bool const bound_to_end = a.fixed || a.max_hold != duration::max() || c.is_closed();
   // An operator who meddles with one lock, or with the scripts, costs no hold of another.
   if (plan_.harms_no_other(a.lock_number, true) && !plan_.orders && plan_.spikes == 0 && plan_.may_kill &&
@@ -521,6 +527,7 @@ void observer::gone(sim_acquisition& a) {
   history_.gone(a, world_.now());
   w.stirred(a.serial, world_.now());
   if (a.active) {
+    note_delay(a);
     w.last_end = std::max(w.last_end, std::min(world_.now(), a.client->true_time(a.seen_deadline)));
     std::erase(w.active, &a);
     a.active = false;
@@ -689,8 +696,8 @@ void observer::nothing_owned_by_the_living() {
       // While a server is away, a place in its line outlives the patience of a clean-up: it is given back when it is
       // pushed, or passed over. Where the push went to a connection that was gone, it ends with its claim.
       bool const a_claim = away && is.state == 'c';
-      // What was let go ends with its lease, if nobody takes it over.
-      bool const let_go = detached_.contains(is.owner);
+      // What was let go ends with its lease, if nobody takes it over; what was lost, with the delay.
+      bool const let_go = detached_.contains(is.owner) || delayed_.contains(is.owner);
       if (is.owned && mine(is.owner) && !a_claim && !let_go)
         throw violation{6, lock_words(name) + " is left behind, owned by " + is.owner};
       for (auto const& [id, ticket] : is.line) {
@@ -773,7 +780,12 @@ void observer::not_over(std::string const& what, std::uint64_t spent, std::uint6
 void observer::cost() {
   if (!plan_.calm() || plan_.clients.empty()) return;
   auto const [checks, late, doubted, kicks, pushes, shortest, extensions] = spent_by_all();
-  not_over("acquire scripts", acquire_scripts_, asked_ + checks + late + doubted + unknown_scripts_ + told_of_more_);
+  // Each pushed grant is asked about where a claim is not enough.
+  bool const delays = std::any_of(plan_.clients.begin(), plan_.clients.end(),
+                                  [](client_plan const& c) { return c.settings.lock_delay > duration::zero(); });
+  std::uint64_t const verified = delays ? pushes : 0;
+  not_over("acquire scripts", acquire_scripts_,
+           asked_ + checks + late + doubted + unknown_scripts_ + told_of_more_ + verified);
   not_over("release scripts", release_scripts_, owners_ + gave_up_ + kicks + unknown_scripts_ + told_of_more_);
   not_over("pushes", pushes, claims_);
   not_over("lost pushes", claims_, pushes);

@@ -213,6 +213,9 @@ class observer {
   std::optional<nanos> well_since(sim_client const& c, int name, std::chrono::milliseconds lease) const;
   time_point to_be_told_by(sim_acquisition const& a) const;
   void look_at_hold(sim_acquisition& a);
+  std::int64_t end_of_delay(sim_acquisition const& a) const;
+  void note_delay(sim_acquisition const& a);
+  void not_within_delay(int name, std::string_view owner) const;
   void not_after_giving_up(sim_acquisition const& a) const;
   void told_in_time(sim_acquisition const& a) const;
   void warned_in_time(sim_acquisition const& a) const;
@@ -256,6 +259,7 @@ class observer {
   std::unordered_set<std::string> forged_, revoked_falsely_, misdescribed_;
   std::unordered_set<std::string> taken_away_;            // "ID FENCE" of what an operator took, or wrote over
   std::unordered_set<std::string> detached_;              // ids that their clients have let go, and "ID FENCE"
+  std::unordered_set<std::string> delayed_;               // ids that their clients have lost, with a delay after that
   std::unordered_map<std::string, std::string> adopted_;  // by origin: the adopters
 
  private:
@@ -296,6 +300,7 @@ class observer {
     std::int64_t written_elsewhere = 0;
     // the end of the last owner's lease, by the server's clock; 0: it has given it back
     std::int64_t owner_until_ms = 0;
+    std::int64_t delayed_until_ms = 0;      // by the server's clock: the end of the delay after a loss
     std::int64_t kept_until_ms = 0;         // until then, by the server's clock, that is not forgotten
     std::int64_t disowned = 0;              // grants up to this one were taken away by force
     nanos disowned_at = 0;                  // the last time

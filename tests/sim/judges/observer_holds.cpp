@@ -112,6 +112,40 @@ void observer::warned_in_time(sim_acquisition const& a) const {
                            in_us(a.warn_from - c.local_now())};
 }
 
+/// P13: when the delay after the loss of that hold is over by the server's clock. It follows the moment until which the
+/// holder believes in it.
+std::int64_t observer::end_of_delay(sim_acquisition const& a) const {
+  duration const delay = a.client->settings().settings.lock_delay;
+  if (delay == duration::zero()) return 0;
+  nanos const end = a.client->true_time(a.seen_deadline);
+  return world_.server_us(end) / 1000 + std::chrono::duration_cast<std::chrono::milliseconds>(delay).count();
+}
+
+/// The end of a client is a release of all that it still holds.
+void observer::note_delay(sim_acquisition const& a) {
+  if (a.client->is_closed() || is_disowned(a)) return;
+  lock_watch& w = watch(a.lock_number);
+  w.delayed_until_ms = std::max(w.delayed_until_ms, end_of_delay(a));
+  // Those that wait are due the lock when the server lets it go.
+  lock_state const is = look(a.lock_number);
+  if (end_of_delay(a) != 0 && is.owned && is.owner == owner_id(a))
+    w.last_end = std::max(w.last_end, world_.true_time_of_server_ms(is.expires_ms));
+}
+
+void observer::not_within_delay(int name, std::string_view owner) const {
+  lock_watch const& w = locks_[static_cast<std::size_t>(name)];
+  std::int64_t const now_ms = world_.server_us(world_.now()) / 1000;
+  std::int64_t until = w.delayed_until_ms;
+  for (sim_acquisition const* a : w.active) {
+    bool const is_over = a->phase == phase::holding || a->phase == phase::lost;
+    if (is_over && owner_id(*a) != owner && !a->client->is_closed() && !is_disowned(*a))
+      until = std::max(until, end_of_delay(*a));
+  }
+  if (now_ms >= until) return;
+  throw violation{13, std::string{owner} + " became the owner of lock " + std::to_string(name) + " " +
+                          std::to_string(until - now_ms) + " ms before the delay after a loss was over"};
+}
+
 /// A caller that cancelled with more than "stop waiting" does not want a grant that comes after all.
 void observer::not_after_giving_up(sim_acquisition const& a) const {
   using type = engine::cancel_type;

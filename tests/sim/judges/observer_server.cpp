@@ -458,6 +458,7 @@ void observer::judge_new_owner(step const& s, lock_state const& is) {
       throw violation{1, who + ", while " + owner_id(*a) + " still believes it holds the lock"};
     }
   }
+  not_within_delay(s.name, is.owner);
   // The clients before it either asked to leave, or cannot be told.
   for (auto const& [id, ticket] : s.was.line) {
     if (id == is.owner) break;

@@ -406,6 +406,9 @@ mutant const* find_mutant(std::string_view name) {
   for (mutant const& m : permits_mutants()) {
     if (m.name == name) return &m;
   }
+  for (mutant const& m : delays_mutants()) {
+    if (m.name == name) return &m;
+  }
   for (mutant const& m : multi_mutants()) {
     if (m.name == name) return &m;
   }

@@ -224,7 +224,9 @@ nanos plan::longest_lease() const {
       }
     }
   }
-  return longest;
+  nanos delay = 0;
+  for (client_plan const& c : clients) delay = std::max<nanos>(delay, c.settings.lock_delay.count());
+  return longest + delay;
 }
 
 nanos plan::longest_claim() const {

@@ -247,6 +247,10 @@ plan make_synced_permits_plan(std::uint64_t seed, engine::permit_kind kind);
 // The same clients and their troubles, at a Cluster whose slots move and whose replicas take over.
 plan make_cluster_plan(std::uint64_t seed);
 
+// The same clients and their troubles where the servers keep what was lost (config::lock_delay), and nobody takes locks
+// away.
+plan make_delays_plan(std::uint64_t seed);
+
 std::string name_of(int name);
 std::string key_of(int name);  // of the lock with that name
 

@@ -48,7 +48,7 @@ sim_connection::sim_connection(shell& of, config const& settings, std::string co
       talks_{r.talk != nullptr} {}
 
 void sim_connection::send(protocol::command const& c) {
-  shortest_lease_ = std::min(shortest_lease_, protocol::shortest_lease(c));
+  shortest_lease_ = std::min(shortest_lease_, protocol::shortest_lease(c, settings_.lock_delay));
   ++sent_;
   switch (fsm_.send(c)) {
     case redis::connection_fsm::flush_due::no: return;

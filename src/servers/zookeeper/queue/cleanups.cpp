@@ -4,6 +4,7 @@
 #include "base/failure.hpp"
 #include "servers/zookeeper/faults.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace conch::zookeeper {
@@ -12,26 +13,48 @@ using engine::receipt;
 
 cleanups::~cleanups() {
   pending_.splice_back(resting_);
+  pending_.splice_back(delayed_);
   while (!pending_.empty()) delete &pending_.pop_front();
+}
+
+cleanup& cleanups::make(standing& s) {
+  auto* const c = new cleanup{s, s.number};
+  c->node = s.node;
+  c->made_in = s.made_in;
+  by_number_.emplace(c->number, c);
+  return *c;
 }
 
 /// What is left of an idle place is removed.
 void cleanups::owe(standing& s, receipt* r, time_point now, bool was_valid) {
-  auto* const c = new cleanup{s, s.number};
+  cleanup& c = make(s);
   ++count_;
-  c->node = s.node;
-  c->made_in = s.made_in;
-  c->was_valid = was_valid;
-  wait_for(*c, r);
-  pending_.push_back(*c);
-  by_number_.emplace(c->number, c);
-  if (c->made_in != on_.sent.session_number()) return finish(*c, was_valid, {}, now);  // it went with its session
+  c.was_valid = was_valid;
+  wait_for(c, r);
+  pending_.push_back(c);
+  if (c.made_in != on_.sent.session_number()) return finish(c, was_valid, {}, now);  // it went with its session
   if (!on_.session.is_open()) return;
-  if (!c->node.empty()) {
-    send(*c, now);
+  if (!c.node.empty()) {
+    send(c, now);
   } else if (s.tellers == 0) {
-    on_.sent.search(s, c->number, c, now);
+    on_.sent.search(s, c.number, &c, now);
   }  // otherwise an answer that is under way shows whether there is one
+}
+
+void cleanups::owe_later(standing& s, time_point not_before) {
+  cleanup& c = make(s);
+  last_delay_ends_ = c.not_before = std::max(not_before, last_delay_ends_);
+  delayed_.push_back(c);
+  if (!delay_.armed()) on_.env.timers.arm(delay_, c.not_before);
+}
+
+void cleanups::delay_is_over(time_point now) {
+  while (!delayed_.empty() && delayed_.front().not_before <= now) {
+    ++count_;
+    resting_.push_back(delayed_.pop_front());
+  }
+  on_.env.timers.arm(later_, now);
+  if (!delayed_.empty()) on_.env.timers.arm(delay_, delayed_.front().not_before);
 }
 
 void cleanups::send(cleanup& c, time_point now) {

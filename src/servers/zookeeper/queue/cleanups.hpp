@@ -16,12 +16,17 @@ namespace conch::zookeeper {
 class cleanups {
  public:
   /// `resume`: sends those that rest.
-  cleanups(common_parts& on, callback resume) noexcept : on_{on}, later_{resume} {}
+  cleanups(common_parts& on, callback resume) noexcept
+      : on_{on},
+        later_{resume},
+        delay_{this, call<&cleanups::delay_is_over>} {}
   cleanups(cleanups const&) = delete;
   cleanups& operator=(cleanups const&) = delete;
   ~cleanups();
 
   void owe(standing& s, engine::receipt* r, time_point now, bool was_valid = false);
+  /// The node of a hold that was lost stays until then, or for as long as the session lasts.
+  void owe_later(standing& s, time_point not_before);
   void send(cleanup& c, time_point now);
   void send_later(cleanup& c, time_point now);
   void answered(in_flight const& r, reply const& a, time_point now);
@@ -34,7 +39,9 @@ class cleanups {
 
   /// None: nothing of that number is owed.
   cleanup* find(std::uint64_t number) const;
+  /// Without those that wait for the end of a delay.
   std::size_t count() const noexcept { return count_; }
+  bool has_delayed() const noexcept { return !delayed_.empty(); }
   bool has_rest() const noexcept { return !resting_.empty(); }
   /// The first that rests, which rests no more.
   cleanup& next();
@@ -42,11 +49,16 @@ class cleanups {
   void interrupted();
 
  private:
+  cleanup& make(standing& s);
+  void delay_is_over(time_point now);
+
   common_parts& on_;
   list<cleanup> pending_, resting_;
+  list<cleanup> delayed_;                                  // in the order of their ends
   std::unordered_map<std::uint64_t, cleanup*> by_number_;  // all of them
   std::size_t count_ = 0;
-  timer later_;
+  time_point last_delay_ends_ = time_point::min();
+  timer later_, delay_;
 };
 
 }  // namespace conch::zookeeper

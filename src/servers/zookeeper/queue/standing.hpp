@@ -80,6 +80,7 @@ struct cleanup final : list_hook<cleanup>, engine::awaited {
   std::uint64_t made_in = 0;
   bool was_valid = false;  // of a hold
   bool sent = false, resent = false;
+  time_point not_before = time_point::min();  // of a hold that was lost: the delay after that ends then
 };
 
 }  // namespace conch::zookeeper
