@@ -650,8 +650,9 @@ void observer::writes(sim_client& c, protocol::command const& what) {
       });
       // Once more, for no longer than it has been told already.
       protocol::server_place const* const place = c.place(name);
+      duration const asked = item.lease - c.settings().settings.lock_delay;
       bool const only_looks = place != nullptr && place->id == item.id &&
-                              c.local_now() + item.lease * 98 / 100 - std::chrono::milliseconds{6} <= place->deadline;
+                              c.local_now() + asked * 98 / 100 - std::chrono::milliseconds{6} <= place->deadline;
       bool const to_be_acknowledged = plan_.synced && place != nullptr && place->id == item.id;
       // Or to hand it on in memory, if it is still ours.
       engine::place const* const of_cohort = c.engine_->find(item.name);
