@@ -9,7 +9,7 @@ std::span<mutant const> delays_mutants() {
        engine_mutant::delay_not_asked_for},
       {"delay-of-renewals-forgotten", "the server is asked for the delay by the acquire alone", "P13",
        engine_mutant::delay_of_renewals_forgotten},
-      {"deadline-counts-the-delay", "a holder believes in its lock for the delay as well", "P13",
+      {"deadline-counts-the-delay", "a holder believes in its lock for the delay as well", "P3",
        engine_mutant::deadline_counts_the_delay},
       {"pushed-claim-without-delay", "a claim, which ends without a delay, is delivered", "P13",
        engine_mutant::pushed_claim_without_delay},
