@@ -22,7 +22,7 @@ std::atomic<std::uint64_t> undecided{0};
 
 /// How long after its last user a lock may still be busy: as the judge of single attempts has it.
 nanos settling(plan const& p) {
-  if (p.calm()) return 60 * (p.latency + p.jitter) + 10 * millisecond + 4 * p.timer_lateness;
+  if (p.calm() && !p.has_delays()) return 60 * (p.latency + p.jitter) + 10 * millisecond + 4 * p.timer_lateness;
   return p.set_back() + 3 * p.longest_lease() + 2 * p.longest_claim() + second;
 }
 

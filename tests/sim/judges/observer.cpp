@@ -270,7 +270,7 @@ void observer::attempt_failed(sim_acquisition const& a, bool busy, error_code co
   if (world_.now() == a.asked_at && !neighbour && !plan_.is_explored())
     throw violation{11, who + "it is not free, without asking, and nobody here has it or asked for it"};
   bool const somebody = !w.active.empty() || !w.waiting.empty();
-  nanos const settled = plan_.calm()
+  nanos const settled = plan_.calm() && !plan_.has_delays()
                             ? 60 * (plan_.latency + plan_.jitter) + 10 * millisecond + 4 * plan_.timer_lateness
                             : plan_.set_back() + 3 * plan_.longest_lease() + 2 * plan_.longest_claim() + second;
   if (!somebody && others_were_there + settled < a.asked_at)
@@ -782,9 +782,7 @@ void observer::cost() {
   if (!plan_.calm() || plan_.clients.empty()) return;
   auto const [checks, late, doubted, kicks, pushes, shortest, extensions] = spent_by_all();
   // Each pushed grant is asked about where a claim is not enough.
-  bool const delays = std::any_of(plan_.clients.begin(), plan_.clients.end(),
-                                  [](client_plan const& c) { return c.settings.lock_delay > duration::zero(); });
-  std::uint64_t const verified = delays ? pushes : 0;
+  std::uint64_t const verified = plan_.has_delays() ? pushes : 0;
   not_over("acquire scripts", acquire_scripts_,
            asked_ + checks + late + doubted + unknown_scripts_ + told_of_more_ + verified);
   not_over("release scripts", release_scripts_, owners_ + gave_up_ + kicks + unknown_scripts_ + told_of_more_);

@@ -229,6 +229,11 @@ nanos plan::longest_lease() const {
   return longest + delay;
 }
 
+bool plan::has_delays() const {
+  return std::any_of(clients.begin(), clients.end(),
+                     [](client_plan const& c) { return c.settings.lock_delay > duration::zero(); });
+}
+
 nanos plan::longest_claim() const {
   nanos longest = 0;
   for (client_plan const& c : clients) {

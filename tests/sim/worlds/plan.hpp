@@ -221,6 +221,7 @@ struct plan {
   // Whatever happens, it is to one lock alone, or to none.
   bool harms_no_other(int name, bool roles_may_change = false) const;
   nanos longest_lease() const;
+  bool has_delays() const;  // the servers keep a lock for longer than its lease
   nanos longest_claim() const;
   // What a lock may outlive its lease by, because the server's clock goes back.
   nanos set_back() const;
