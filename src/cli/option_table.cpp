@@ -136,7 +136,7 @@ std::vector<option_entry> options_about_the_hold() {
        .commands = run_only,
        .text = "after a loss, nobody is granted the lock for this long",
        .initial = "0s",
-       .more = "A release is no loss",
+       .more = "Not after a release",
        .suggested = {"10s", "1m"},
        .read = [](value v, arguments& a) { a.connect.lock_delay = v.time(); }},
       {.name = "fixed-lease",
