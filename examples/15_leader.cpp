@@ -1,10 +1,9 @@
-// Leader election: lead() runs in one process at a time. If the leader loses the lock, lead() is cancelled and another
-// process leads.
+// Leader election: lead() runs in one process at a time. If the leader loses the office, lead() is cancelled and
+// another process leads. Each candidate also prints who leads: its label, address and term.
 //
 //   example_15_leader [URL]                  two candidates in one process: the first hands over to the second
 //   example_15_leader URL NAME [LEASE_MS]    one candidate, until SIGTERM or SIGINT; after SIGUSR1, or when another
-//   client
-//                                            requests the lock, it steps down and campaigns again
+//   client requests the office, it steps down and campaigns again
 //
 // Default of URL: $CONCH_URL (use it if the URL has a password), else memory://.
 
@@ -16,6 +15,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <conch/election.hpp>
 #include <conch/with_lock.hpp>
 #include <csignal>
 #include <cstdlib>
@@ -35,7 +35,8 @@ class candidate {
         office_{client_, "example:leader"},
         request_{ctx},
         pause_{ctx},
-        name_{std::move(name)} {}
+        name_{std::move(name)},
+        address_{name_ + ".example:8080"} {}
 
   std::function<void()> on_lead = [] {};
   std::function<void()> on_end = [] {};
@@ -46,6 +47,7 @@ class candidate {
       on_end();
     };
     asio::co_spawn(request_.get_executor(), campaign(), asio::bind_cancellation_slot(stop_.slot(), end));
+    see(0);
   }
   // Ends the campaign. on_end is called after the lock was released.
   void stop() { stop_.emit(asio::cancellation_type::terminal); }
@@ -54,9 +56,8 @@ class candidate {
 
  private:
   // The leader's work. It ends when it steps down, loses the lock, or the campaign ends.
-  asio::awaitable<void> lead(conch::hold& office) {
-    std::int64_t const fence = office.fence();
-    say("leads with fence " + std::to_string(fence));  // send it with every order of the leader
+  asio::awaitable<void> lead(conch::leadership& office) {
+    say("leads with fence " + std::to_string(office.term()));  // send it with every order of the leader
     on_lead();
     request_.expires_at(asio::steady_timer::time_point::max());
     office.async_requested([this](conch::error_code ec) {
@@ -68,11 +69,11 @@ class candidate {
 
   // All that an election adds to with_lock: campaign again, whatever ended the term.
   asio::awaitable<void> campaign() {
-    auto term = [this](conch::hold& office) { return lead(office); };
+    auto term = [this](conch::leadership& office) { return lead(office); };
     for (;;) {
       conch::error_code why;
       try {
-        co_await conch::with_lock(office_, term);
+        co_await conch::with_lock(office_, {.note = address_}, term);
       } catch (boost::system::system_error const& error) {
         if (error.code() == asio::error::operation_aborted) throw;  // stop()
         why = error.code();
@@ -84,17 +85,30 @@ class candidate {
     }
   }
 
+  // Prints each leader: that is where others would send their requests. Ends with the client.
+  void see(std::int64_t known) {
+    office_.async_observe(known, [this, known](conch::error_code why, conch::leader now) {
+      if (why == conch::errc::closed) return;
+      if (why == conch::errc::unreachable) return see(known);  // that has taken config::offline_timeout
+      if (why) return say("does not see who leads: " + why.message());
+      say(now ? "sees the leader " + now.label + " at " + now.note + ", term " + std::to_string(now.term)
+              : std::string{"sees no leader"});
+      see(now.term);
+    });
+  }
+
   // All processes of a machine share this clock, so their lines can be compared.
   void say(std::string const& what) const {
     std::cout << name_ << ' ' << what << ", at " << conch::clock::now().time_since_epoch().count() << std::endl;
   }
 
   conch::client client_;
-  conch::mutex office_;
+  conch::election office_;
   asio::steady_timer request_;
   asio::steady_timer pause_;
   asio::cancellation_signal stop_;
   std::string name_;
+  std::string address_;
 };
 
 // Each leader steps down until both candidates have led.

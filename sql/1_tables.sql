@@ -49,12 +49,15 @@ create unlogged table if not exists conch.watcher (  -- a client waits until the
 -- Clients that listen under another key because their own was taken (conch.hear).
 create unlogged table if not exists conch.hearer (client text collate "C" primary key, key bigint not null);
 
+-- What a client tells others about itself; valid until then.
+create unlogged table if not exists conch.introduction (client text collate "C" primary key, words text not null, until bigint not null);
+
 create unlogged table if not exists conch.alive (
   one boolean primary key check (one), since bigint not null, quiet_until bigint not null, longest bigint not null);
 create unlogged table if not exists conch.swept (one boolean primary key check (one), key bytea not null);  -- where conch.sweep continues
 insert into conch.settings values (true, 0) on conflict do nothing;
 
-create or replace function conch.version() returns integer language sql immutable as $$ select 4 $$;
+create or replace function conch.version() returns integer language sql immutable as $$ select 5 $$;
 
 -- Call this once per command, after locking the row. now() would be the start of the transaction, before the wait for the row.
 create or replace function conch.now_us() returns bigint language sql volatile as

@@ -45,6 +45,33 @@ begin
   return array[t, w, count_, taken, case when several then l.lim else 1 end, case when several then l.kind else 0 end] || r || asked;
 end $$;
 
+-- The same, and for each of the first 100 waiters 0, its client, since when it waits, and what it asks for.
+create or replace function conch.inspect_line(k bytea) returns bigint[] language plpgsql as $$
+declare r bigint[] := conch.inspect(k); q conch.line;
+begin
+  if r[2] = 0 then return r; end if;
+  for q in select * from conch.line x where x.key = k order by x.ticket, x.id, x.rest limit 100 loop
+    r := r || 0::bigint || conch.words_of(conch.client(q.id)) || q.ticket || coalesce(nullif(split_part(q.rest, ' ', 2), '')::bigint, 1);
+  end loop;
+  return r;
+end $$;
+
+-- Empty `words_`: the client is gone.
+create or replace function conch.introduce(client_ text, words_ text, kept bigint) returns bigint[] language plpgsql as $$
+declare ms bigint := conch.now_us() / 1000;
+begin
+  delete from conch.introduction i where i.until < ms or (i.client = client_ and words_ = '');
+  if words_ <> '' then
+    insert into conch.introduction values (client_, words_, ms + kept)
+      on conflict (client) do update set words = excluded.words, until = excluded.until;
+  end if;
+  return array[]::bigint[];
+end $$;
+
+-- After a mark: it is not a list of numbers.
+create or replace function conch.identify(client_ text) returns text language sql as $$
+  select '=' || coalesce((select i.words from conch.introduction i where i.client = client_ and i.until >= conch.now_us() / 1000), '') $$;
+
 -- Takes the lock from all owners (`everyone`), or from the one with fence `f`.
 create or replace function conch.force(k bytea, claim bigint, retention bigint, everyone boolean, f bigint) returns bigint[] language plpgsql as $$
 declare l conch.lock; t bigint; r conch.let_in; p conch.part; n bigint := 0; last bigint := 0; is_owned boolean;

@@ -5,6 +5,7 @@
 
 #include <conch/blocking.hpp>
 #include <conch/conch.hpp>
+#include <conch/election.hpp>
 #include <conch/guard.hpp>
 #include <conch/named_lock.hpp>
 #include <conch/observer.hpp>

@@ -2,7 +2,7 @@
 #pragma once
 
 // What most programs use. The rest has headers of its own, which <conch/all.hpp> includes: striped_mutex,
-// reentrant_shared_mutex, locks for threads (blocking), guards, observers, printing.
+// reentrant_shared_mutex, election, locks for threads (blocking), guards, observers, printing.
 
 #include <conch/client.hpp>
 #include <conch/clock.hpp>

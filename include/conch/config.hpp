@@ -222,6 +222,16 @@ struct config {
   /// The name of the connection in CLIENT LIST. 1 to 64 characters of printable ASCII without spaces.
   std::string client_name = "conch";
 
+  /// Tells who this client is, to people who ask who has a lock or waits for it (named_lock::async_inspect, `conch
+  /// status`). Up to 64 bytes of printable UTF-8. std::nullopt: program, host and process, as in "billing@pod-7:4711";
+  /// empty: none. The server keeps it while the client lives, and all users that may read the locks there can read it.
+  std::optional<std::string> label = std::nullopt;
+
+  /// An acquire with acquire_options::task that waits for more than a second looks for a deadlock
+  /// (named_lock::async_why), and again after 1, 2, 4 ... 30 s. The one that has waited least in the circle fails with
+  /// errc::would_deadlock and the circle in its message. Without effect over several servers and ZooKeeper.
+  bool detect_deadlocks = false;
+
   /// The beginning of all keys and channels. Clients with different prefixes do not see each other's locks, and an ACL
   /// of the server can keep them apart (`~PREFIX*`, `&PREFIX*`). All clients that share locks need the same. 1 to 64
   /// characters of printable ASCII without spaces and braces.

@@ -11,10 +11,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
 namespace conch {
+
+class owner;
 
 /// The options of one lock object, for all acquires made through it. Every kind of lock takes them.
 struct lock_options {
@@ -48,6 +51,15 @@ struct acquire_options {
   std::optional<bool> renew = std::nullopt;
   /// How long the watchdog renews this hold, at least 1 ms. Empty: lock_options::max_hold.
   std::optional<duration> max_hold = std::nullopt;
+  /// For people who ask who has the lock: "order 17, build 812". Up to 128 bytes of printable UTF-8; it must live until
+  /// the acquire is initiated. All users that may read the lock on the server can read it (async_inspect, `conch
+  /// status`). Costs one message when the acquire begins, when it is granted and when the hold ends; nobody waits for
+  /// them.
+  std::string_view note{};
+  /// The task that asks; it must live until the acquire is initiated. Give all acquires of one task the same owner, and
+  /// named_lock::async_why and `conch why` can follow who waits for whom. Costs nothing until the acquire or its hold
+  /// is a second old; then as a note.
+  owner const* task = nullptr;
 };
 static_assert(std::is_trivially_destructible_v<acquire_options>);
 

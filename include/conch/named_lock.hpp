@@ -24,6 +24,8 @@ namespace conch {
 struct lock_holder {
   /// client::id() of the holder; zeros: it does not use this library
   std::string client;
+  std::string label{};     ///< config::label of that client; empty: it has none
+  std::string note{};      ///< acquire_options::note; empty: there is none
   std::int64_t fence = 0;  ///< its token; hand-offs inside that process add up to 4095
   /// time of the grant by the server's clock; later if the clock was set back before
   std::chrono::system_clock::time_point since{};
@@ -34,6 +36,42 @@ struct lock_holder {
   /// client::id() of the last client that asked it to let go (async_request_release); empty: none
   std::string asked_by{};
   std::chrono::system_clock::time_point asked_at{};  ///< when, by the server's clock
+};
+
+/// A client that waits for a lock, as the server saw it.
+struct lock_waiter {
+  std::string client;   ///< client::id()
+  std::string label{};  ///< as of a lock_holder
+  std::string note{};   ///< as of a lock_holder; empty too, if that client waits more than once
+  /// Since when it is in line, by the server's clock.
+  std::chrono::system_clock::time_point since{};
+  std::uint32_t permits = 1;  ///< how many it asks for, as of a lock_holder
+};
+
+/// The chain of waits: a lock, its holder, the lock for which that holder waits, and so on.
+struct wait_chain {
+  /// A lock, and its holder.
+  struct link {
+    std::string lock;      ///< its name
+    lock_holder holder{};  ///< client, label, note, fence, since, lease_left; empty: several (of the last link only)
+  };
+  /// How the chain ends.
+  enum class ending {
+    free,      ///< nobody has the last lock: the waiter before it is about to get it
+    works,     ///< the last holder waits for no lock
+    unknown,   ///< nobody knows what the last holder waits for: it has named no task (acquire_options::task)
+    several,   ///< the last lock has several holders
+    deadlock,  ///< the last holder waits for the lock of the link number `circle`
+  };
+
+  std::vector<link> links{};     ///< the holder of each waits for the lock of the next one
+  ending how = ending::unknown;  ///< after the last link
+  std::size_t circle = 0;        ///< of a deadlock: where its circle begins
+
+  bool is_deadlock() const noexcept { return how == ending::deadlock; }  ///< Does nobody of the circle go on by itself?
+  /// "stock: held for 14 min by billing@pod-7 (order 17), which waits for ledger, held for ...": one sentence, with the
+  /// names of locks and clients in printable form. `now`: by the clock of the server.
+  CONCH_API std::string text(std::chrono::system_clock::time_point now = std::chrono::system_clock::now()) const;
 };
 
 /// A lock at one moment.
@@ -47,6 +85,7 @@ struct lock_status {
   std::uint32_t limit = 1;                  ///< the most of these that can be held. For an unused semaphore: the
                                             ///< number that was set, else that of the object that asks
   std::vector<lock_holder> holders{};       ///< the first 100 by their fences; empty if there are more than about 1000
+  std::vector<lock_waiter> waiters{};       ///< the first 100, in order
 
   bool locked() const noexcept { return held != 0; }  ///< Is it held?
   /// The permits or segments that a new acquire could have if no client waited. 0 also while more are held than a
@@ -81,6 +120,8 @@ using inspect_handler = asio::any_completion_handler<void(error_code, lock_statu
 using force_handler = asio::any_completion_handler<void(error_code, std::uint32_t)>;
 
 CONCH_API void start_inspect(settings_ptr lock, inspect_handler handler);
+using why_handler = asio::any_completion_handler<void(error_code, wait_chain)>;
+CONCH_API void start_why(settings_ptr lock, why_handler handler);
 /// `fence`: the token of the holder that is to lose the lock; none: all holders; not positive: errc::invalid_config.
 CONCH_API void start_force(settings_ptr const& lock, std::optional<std::int64_t> fence, force_handler handler);
 /// The same, of the holder that is asked to let go.
@@ -98,8 +139,8 @@ class named_lock {
   CONCH_API executor_type get_executor() const noexcept;            ///< The client's.
   std::string const& name() const noexcept { return lock_->name; }  ///< As given, 1 to 512 bytes.
 
-  /// Returns the holders, since when they hold, and how many wait. It is a snapshot for people: it may be outdated when
-  /// it is read.
+  /// Returns the holders and the waiters: who they are, and since when. It is a snapshot for people: it may be outdated
+  /// when it is read.
   ///
   /// Lifetimes: nothing needs to outlive the operation; a client that is destroyed ends it with errc::closed.
   /// Completion signature: void(error_code, lock_status)
@@ -108,10 +149,27 @@ class named_lock {
   /// Errors: operation_aborted, errc::unreachable (after config::offline_timeout), errc::closed, errc::access_denied,
   /// errc::wrong_type, errc::server_refused; errc::not_supported over a quorum of servers.
   /// Thread safety: as client.
-  /// Round trips: one.
+  /// Round trips: one; a second one for the labels and notes of those who hold or wait.
   template <asio::completion_token_for<void(error_code, lock_status)> Token = asio::deferred_t>
   auto async_inspect(Token&& token = {}) const {
     return asio::async_initiate<Token, void(error_code, lock_status)>(initiate_inspect{{lock_.get()}}, token, lock_);
+  }
+
+  /// Follows who waits for whom: from this lock to its holder, to the lock for which the holder's task waits, and so
+  /// on.
+  ///
+  /// It knows of tasks that have held or waited for at least a second with acquire_options::task. A deadlock is
+  /// reported only if the circle was seen twice, one time after the other, with the same grants and the same places in
+  /// the queues: then all of them were there at a moment between. A process that has died counts until its lease ends
+  /// or its place is given up, and a task whose client lost its connection until that client is back.
+  ///
+  /// Completion signature: void(error_code, wait_chain)
+  /// Lifetimes, executor, cancellation, thread safety, errors: as async_inspect. errc::not_supported also over
+  /// ZooKeeper.
+  /// Round trips: three for each link; twice as many for a deadlock.
+  template <asio::completion_token_for<void(error_code, wait_chain)> Token = asio::deferred_t>
+  auto async_why(Token&& token = {}) const {
+    return asio::async_initiate<Token, void(error_code, wait_chain)>(initiate_why{{lock_.get()}}, token, lock_);
   }
 
   /// For operators: takes the lock away from all holders, and passes it on to the waiters.
@@ -217,6 +275,12 @@ class named_lock {
     template <class Handler>
     void operator()(Handler&& handler, detail::settings_ptr lock) const {
       detail::start_inspect(std::move(lock), std::forward<Handler>(handler));
+    }
+  };
+  struct initiate_why : detail::initiation_at<detail::lock_settings> {
+    template <class Handler>
+    void operator()(Handler&& handler, detail::settings_ptr lock) const {
+      detail::start_why(std::move(lock), std::forward<Handler>(handler));
     }
   };
   struct initiate_request : detail::initiation_at<detail::lock_settings> {

@@ -43,6 +43,7 @@ struct lock_event {
   std::uint64_t acquire = 0;  ///< the same in all events of one acquire; used again after its last event
   std::int64_t fence = 0;     ///< the fencing token; 0 before the grant
   time_point at{};            ///< when it happened, which is earlier than the call
+  std::string_view note{};    ///< acquire_options::note; valid during the call
 };
 
 /// Is notified of each acquire and each hold of a client (config::observer): for traces, or figures of your own. Derive
@@ -52,7 +53,7 @@ struct lock_event {
 /// retried; then granted or not_granted. After granted come any number of endangered and safe_again in turn, then
 /// exactly one of released, lost and detached. Each lock of a multi_lock has these events, also those that it takes and
 /// gives back before it has all. The levels of a reentrant lock share the events of one hold, and so do the coroutines
-/// of a client that hand a mutex on: one `queued`, for the place in the queue that they share.
+/// of a client that hand a mutex on: they share one place in the queue, so there is one `queued`.
 ///
 /// Executor: the client's. Each call is made from a handler that the client posts there: never from within a function
 /// of conch, never under a lock of conch's or of its caller's. A function that blocks keeps its thread from all else

@@ -22,6 +22,9 @@ If conch is killed, or frozen for longer than the lease, the group is killed too
     {command_id::status, "status", operands::names,
      "show who holds a lock, since when, with which fence, and how many wait",
      "It also shows how long each lease still lasts."},
+    {command_id::why, "why", operands::one_name, "show who waits for whom, from the holder of a lock on",
+     R"(It follows the holder to the lock that the holder waits for, and so on, and says how to break a deadlock.
+It knows the jobs of `conch run`, and tasks that have named themselves (`acquire_options::task`), after a second.)"},
     {command_id::list, "list", operands::patterns, "list the locks that are held or waited for",
      R"(A PATTERN matches names: `*` any text, `?` any byte, `[ab]` one of these, `\` before a character to be taken literally.
 Without a PATTERN: all. At Redis it uses SCAN, not KEYS.)"},
@@ -61,6 +64,7 @@ constexpr variable_entry all_child_variables[]{
     {child_variable::lock, "the NAME of the lock; several: one per line"},
     {child_variable::fence, "its fencing token; several: separated by spaces, in the order of the NAMEs"},
     {child_variable::segment, "with a striped lock, the segment: 1 to N"},
+    {child_variable::task, "for a `conch run` in CMD: it is part of the same task, so `conch why` can follow it"},
 };
 
 constexpr exit_entry all_exit_codes[]{
@@ -93,6 +97,7 @@ constexpr example all_examples[]{
      "sudo conch run backup --url redis://locks.internal -- /usr/sbin/backup"},
     {command_id::run, "At most four at a time", "conch run encoders --kind semaphore=4 -- ./encode film.mkv"},
     {command_id::status, "Who holds it?", "conch status backup"},
+    {command_id::why, "Why does nobody get it?", "conch why backup"},
     {command_id::unlock, "Take it away from its holder", "conch unlock backup --yes"},
     {command_id::doctor, "Is the server fit? With the settings of a file", "conch doctor --config production.toml"},
 };

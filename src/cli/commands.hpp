@@ -10,6 +10,7 @@ namespace conch::cli {
 
 int run(arguments const& given, connection const& servers);
 int status(arguments const& given, connection const& servers);
+int why(arguments const& given, connection const& servers);
 int unlock(arguments const& given, connection const& servers);
 int list(arguments const& given, connection const& servers);
 int watch(arguments const& given, connection const& servers);

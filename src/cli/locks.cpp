@@ -1,9 +1,12 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "cli/locks.hpp"
 
+#include "base/identity.hpp"
 #include "base/log_line.hpp"
 #include "cli/operator.hpp"
+#include "cli/option_table.hpp"
 #include "cli/output.hpp"
+#include "cli/show.hpp"
 
 #include <conch/client.hpp>
 #include <conch/hold.hpp>
@@ -12,6 +15,7 @@
 #include <conch/mutex.hpp>
 #include <conch/named_lock.hpp>
 #include <conch/observer.hpp>
+#include <conch/owner.hpp>
 #include <conch/semaphore.hpp>
 #include <conch/shared_mutex.hpp>
 #include <conch/striped_mutex.hpp>
@@ -19,8 +23,11 @@
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <optional>
 #include <set>
@@ -74,8 +81,16 @@ class onlooker final : public observer {
   std::set<std::uint64_t> endangered_;  // the numbers of their acquires
 };
 
+/// The name of the job's program, without its folder.
+std::string program_of(arguments const& given) {
+  std::string const& path = given.child.front();
+  return path.substr(path.rfind('/') + 1);
+}
+
 config settings_of(arguments const& given, connection const& servers, std::shared_ptr<observer> looks_on) {
   config c = servers.settings;
+  // A person who looks for the holder wants to know the job.
+  if (!c.label) c.label = detail::label_of(program_of(given));
   if (given.lease) c.lease = *given.lease;
   if (given.grace) c.stop_margin = *given.grace;
   // As log_to_stderr, but a reader that has stopped must not keep the client from renewing.
@@ -107,6 +122,14 @@ acquire_options options_of(arguments const& given) {
   return options;
 }
 
+/// That of the `conch run` in whose job this runs; else a new one.
+owner task_of_parent() {
+  constexpr std::size_t longest = 64;
+  char const* const told = std::getenv(child_variable::task);
+  std::string_view const id = told != nullptr ? told : "";
+  return id.empty() || id.size() > longest ? owner{} : owner{std::string{id}};
+}
+
 struct checks {
   std::size_t left = 0;
   bool all_held = true;
@@ -130,7 +153,8 @@ class client_locks final : public run_locks {
  public:
   client_locks(asio::io_context& context, arguments const& given, connection const& servers)
       : client_{context.get_executor(), settings_of(given, servers, onlooker_)},
-        given_{given} {
+        given_{given},
+        patience_{context} {
     for (std::string const& name : given.names)
       locks_.push_back(std::make_unique<wanted_lock>(wanted_lock{made(client_, given, name)}));
   }
@@ -139,7 +163,8 @@ class client_locks final : public run_locks {
   duration grace() const { return std::min(client_.settings().stop_margin, client_.settings().lease / 4); }
 
   void acquire(std::function<void(error_code)> done) override {
-    acquire_options const options = options_of(given_);
+    acquire_options options = options_of(given_);
+    options.task = &task_;
     auto const slot = stop_.slot();
     if (locks_.size() > 1) {
       std::vector<mutex> all;
@@ -163,6 +188,8 @@ class client_locks final : public run_locks {
   }
 
   void stop_waiting() override { stop_.emit(asio::cancellation_type::terminal); }
+  std::string held_by() const override { return held_by_; }
+  std::string task() const override { return task_.id(); }
 
   bool valid() const override {
     return held_.with([](auto const& h) { return h.valid(); });
@@ -203,7 +230,29 @@ class client_locks final : public run_locks {
  private:
   /// The observer may receive the end a moment later than this.
   void judge(error_code why, std::function<void(error_code)> const& done) {
-    asio::post(client_.get_executor(), [this, why, done] { done(judged(why)); });
+    asio::post(client_.get_executor(), [this, why, done] {
+      error_code const known = judged(why);
+      if (known != errc::timed_out) return done(known);
+      patience_.expires_after(std::chrono::seconds{1});  // a person waits for the exit
+      patience_.async_wait([this](error_code stopped) {
+        if (!stopped) stop_waiting();
+      });
+      ask_who_has(0, [this, known, done] {
+        patience_.cancel();
+        done(known);
+      });
+    });
+  }
+
+  /// Those from this one on, one after another, until one is held.
+  void ask_who_has(std::size_t i, std::function<void()> done) {
+    if (i == locks_.size()) return done();
+    auto told = [this, i, done = std::move(done)](error_code why, lock_status const& now) {
+      if (!why && now.holders.empty()) return ask_who_has(i + 1, done);
+      if (!why) held_by_ = name_of(now.holders.front());
+      done();
+    };
+    locks_[i]->name().async_inspect(asio::bind_cancellation_slot(stop_.slot(), std::move(told)));
   }
 
   /// The library's words name the lock and the server, and the reason: the server may have answered that it is not
@@ -219,6 +268,9 @@ class client_locks final : public run_locks {
   arguments const& given_;
   std::vector<std::unique_ptr<wanted_lock>> locks_;
   asio::cancellation_signal stop_;
+  asio::steady_timer patience_;
+  std::string held_by_;
+  owner const task_ = task_of_parent();
   held_locks held_;
 };
 

@@ -29,6 +29,10 @@ class run_locks {
   /// is unknown whether it is.
   virtual void acquire(std::function<void(error_code)> done) = 0;
   virtual void stop_waiting() = 0;
+  /// After errc::timed_out: the holder of one of the locks that were not free. Empty: it is not known.
+  virtual std::string held_by() const { return {}; }
+  /// That of the acquire: a `conch run` in the job is part of it.
+  virtual std::string task() const { return {}; }
   /// Called before acquire(). `told`: once, when the server has granted one, and too few of its replicas have it.
   virtual void when_short_of_replicas(std::function<void()> told) = 0;
   /// Called before acquire(). `told`: each time when one of the locks is endangered, with the time until its loss; and

@@ -24,6 +24,7 @@ int carry_out(arguments const& given, connection const& servers) {
   switch (given.command) {
     case command_id::run: return run(given, servers);
     case command_id::status: return status(given, servers);
+    case command_id::why: return why(given, servers);
     case command_id::list: return list(given, servers);
     case command_id::watch: return watch(given, servers);
     case command_id::unlock: return unlock(given, servers);

@@ -15,6 +15,7 @@ namespace {
 config settings_of(connection const& servers, std::string const& url, log_hook log) {
   config c = servers.at(url);
   c.log = std::move(log);
+  c.label = "";                                 // it holds nothing
   c.offline_timeout = std::chrono::seconds{3};  // a caller waits for the answer
   return c;
 }
@@ -64,6 +65,20 @@ std::vector<std::optional<lock_status>> operator_client::inspect(std::vector<std
   wait_for(done);
   if (why) throw boost::system::system_error{why};
   return all;
+}
+
+wait_chain operator_client::why(std::string const& name) {
+  bool done = false;
+  error_code why;
+  wait_chain result;
+  mutex{client_, name}.async_why([&](error_code e, wait_chain c) {
+    done = true;
+    why = e;
+    result = std::move(c);
+  });
+  wait_for(done);
+  if (why) throw boost::system::system_error{why};
+  return result;
 }
 
 std::uint32_t operator_client::force_release(std::string const& name, std::optional<std::int64_t> fence) {

@@ -32,6 +32,7 @@ class operator_client {
   lock_status inspect(std::string const& name);
   /// The same for many, asked together. A lock of which nothing is known is an empty entry.
   std::vector<std::optional<lock_status>> inspect(std::vector<std::string> const& names);
+  wait_chain why(std::string const& name);
   /// `fence`: empty: from all holders. Result: from how many it was taken.
   std::uint32_t force_release(std::string const& name, std::optional<std::int64_t> fence);
 

@@ -14,7 +14,7 @@ namespace conch::cli {
 struct arguments;
 class option_value;
 
-enum class command_id { run, status, list, watch, unlock, doctor, bench };
+enum class command_id { run, status, why, list, watch, unlock, doctor, bench };
 
 /// Some of the commands.
 class command_set {
@@ -30,8 +30,9 @@ class command_set {
   unsigned bits_ = 0;
 };
 
-inline constexpr command_set every_command{command_id::run,    command_id::status, command_id::list, command_id::watch,
-                                           command_id::unlock, command_id::doctor, command_id::bench};
+inline constexpr command_set every_command{command_id::run,    command_id::status, command_id::why,
+                                           command_id::list,   command_id::watch,  command_id::unlock,
+                                           command_id::doctor, command_id::bench};
 
 /// What a command takes besides its options.
 enum class operands { none, one_name, names, names_and_program, patterns };
@@ -115,6 +116,7 @@ namespace child_variable {
 inline constexpr char const* lock = "CONCH_LOCK";
 inline constexpr char const* fence = "CONCH_FENCE";
 inline constexpr char const* segment = "CONCH_SEGMENT";
+inline constexpr char const* task = "CONCH_TASK";
 }  // namespace child_variable
 
 }  // namespace conch::cli

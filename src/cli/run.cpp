@@ -220,8 +220,10 @@ class runner {
   }
 
   std::string not_free_words() const {
-    if (!given_.wait || *given_.wait <= duration::zero()) return "not free";
-    return "not free within " + readable(*given_.wait);
+    std::string words = "not free";
+    if (given_.wait && *given_.wait > duration::zero()) words += " within " + readable(*given_.wait);
+    std::string const holder = locks_.held_by();
+    return holder.empty() ? words : words + " (held by " + holder + ')';
   }
 
   /// The deadline moves on with each renewal, and the first one comes soon after a grant that was waited for: that is a
@@ -298,7 +300,8 @@ class runner {
     std::vector<std::pair<std::string, std::string>> all{
         {child_variable::lock, names},
         {child_variable::fence, fences},
-        {child_variable::segment, segment == 0 ? std::string{} : std::to_string(segment)}};
+        {child_variable::segment, segment == 0 ? std::string{} : std::to_string(segment)},
+        {child_variable::task, locks_.task()}};
     // Not for the job: how this process reaches the server, with passwords; and what systemd addresses to one process
     // id: its sockets and its watchdog. Without WATCHDOG_PID any process of the service may report to the watchdog.
     if (!given_.keep_connection) {

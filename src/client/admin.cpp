@@ -13,15 +13,13 @@
 
 #include <boost/asio/associated_cancellation_slot.hpp>
 
-#include <array>
-#include <cstdio>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <tuple>
 #include <utility>
 
-// Requests and orders of an operator: they turn the server's answer into the results of the handler.
+// Orders of an operator: they turn the server's answer into the results of the handler.
 namespace conch::detail {
 
 namespace {
@@ -75,47 +73,6 @@ void ask(std::shared_ptr<asked<Results...>> const& q) {
   q->core->ask(q);
 }
 
-std::string in_hex(std::array<std::uint32_t, 4> const& client) {
-  std::string text;
-  for (std::uint32_t const word : client) {
-    char digits[9];
-    std::snprintf(digits, sizeof digits, "%08lx", static_cast<unsigned long>(word));
-    text += digits;
-  }
-  return text;
-}
-
-std::tuple<lock_status> status_of(lock_settings const& of, engine::admin_result const& result) {
-  engine::lock_report const& told = *result.status;
-  lock_status s;
-  s.waiting = told.waiting;
-  s.held = told.held;
-  s.taken = told.taken;
-  s.limit = told.limit;
-  s.kind = static_cast<lock_status::kind_of_lock>(told.kind);
-  if (s.held == 0 && s.kind == lock_status::kind_of_lock::mutex) {
-    // The server knows nothing of the lock: the first acquire will bring kind and limit.
-    s.kind = of.kind;
-    s.limit = of.limit;
-  }
-  for (engine::lock_report::owner const& owner : told.owners) {
-    lock_holder h;
-    h.client = in_hex(owner.client);
-    if (owner.asked_us != 0) {
-      h.asked_by = in_hex(owner.asked_by);
-      h.asked_at = std::chrono::system_clock::time_point{std::chrono::microseconds{owner.asked_us}};
-    }
-    h.fence = owner.fence * engine::hand_offs_per_grant;
-    h.since = std::chrono::system_clock::time_point{std::chrono::microseconds{owner.fence + protocol::fence_epoch_us}};
-    h.lease_left = std::chrono::milliseconds{owner.left_ms};
-    h.permits = owner.permits;
-    h.segment = owner.segment;
-    h.confirmed = owner.confirmed;
-    s.holders.push_back(std::move(h));
-  }
-  return std::tuple{std::move(s)};
-}
-
 std::tuple<std::uint32_t> count_of(engine::admin_result const& result) {
   return {static_cast<std::uint32_t>(result.count)};
 }
@@ -162,11 +119,6 @@ class level_downgrade final : public client_request {
 };
 
 }  // namespace
-
-void start_inspect(settings_ptr lock, inspect_handler handler) {
-  auto read = [lock](engine::admin_result const& result) { return status_of(*lock, result); };
-  ask(std::make_shared<asked<lock_status>>(lock->core, kind::inspect, lock->name, std::move(read), std::move(handler)));
-}
 
 namespace {
 

@@ -1,5 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "base/checks.hpp"
+#include "base/identity.hpp"
+#include "base/introduction.hpp"
+#include "base/readable.hpp"
 #include "client/checked.hpp"
 #include "client/core.hpp"
 #include "engine/lease.hpp"
@@ -60,6 +63,14 @@ void check_client_name(std::string const& name) {
   }
 }
 
+/// Why others cannot be shown this text; empty: they can.
+std::string wrong_text(std::string const& member, std::string_view text, std::size_t longest) {
+  std::string const range =
+      member + " must have at most " + std::to_string(longest) + " bytes of printable UTF-8, and ";
+  if (text.size() > longest) return range + "has " + std::to_string(text.size());
+  return printable(text) == text ? std::string{} : range + "is " + printable(text);
+}
+
 /// The prefix begins keys, channels, and words in messages that a blank ends; in a key a brace begins the hash tag.
 void check_key_prefix(std::string const& prefix) {
   constexpr std::size_t longest = 64;
@@ -109,6 +120,9 @@ config checked(config c, servers::target const& target) {
   require(c.top_k <= 100, "top_k must be 0 to 100, got " + std::to_string(c.top_k));
   between("zookeeper.session_margin", c.zookeeper.session_margin, none, std::chrono::minutes{1});
   check_client_name(c.client_name);
+  if (!c.label) c.label = detail::label_of(detail::this_program());
+  if (std::string const why = wrong_text("label", *c.label, longest_label); !why.empty())
+    refuse(errc::invalid_config, why);
   check_key_prefix(c.key_prefix);
   between("topology_refresh", c.topology_refresh, milliseconds{100}, hours{1});
   check_tls(c, target);
@@ -135,8 +149,9 @@ error_code detail::checked_acquire(client_core const& core, acquire_options cons
   if (o.lease) {
     if (error_code const wrong = checked_lease(core, "acquire_options::lease", *o.lease)) return wrong;
   }
-  std::string const why =
+  std::string why =
       o.max_hold ? detail::less_than("acquire_options::max_hold", *o.max_hold, shortest_hold) : std::string{};
+  if (why.empty() && !o.note.empty()) why = wrong_text("acquire_options::note", o.note, longest_note);
   return why.empty() ? error_code{} : make_error_code(errc::invalid_config, why);
 }
 

@@ -51,10 +51,17 @@ void client_close::due(time_point now) {
   switch (rule_.due(servers_.backend->progress(), cohort_.ending())) {
     case close_rule::action::none: return;
     case close_rule::action::give_back: cohort_.give_back_everything(now); break;
-    case close_rule::action::late: tell(closed_too_early()); break;
-    case close_rule::action::give_up: end(closed_too_early()); return;
+    case close_rule::action::late: tell(what_is_left()); break;
+    case close_rule::action::give_up: end(what_is_left()); return;
   }
   timers_.arm(timer_, rule_.next_look(now));
+}
+
+/// No error, if all that is left is the server's confirmation that it has forgotten what the client told about itself.
+error_code client_close::what_is_left() const {
+  statistics now;
+  servers_.backend->report(now);
+  return now.cleanups_pending == 0 && cohort_.idle() ? error_code{} : closed_too_early();
 }
 
 void client_close::tell(error_code why) {

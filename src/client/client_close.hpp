@@ -36,6 +36,7 @@ class client_close {
 
  private:
   void due(time_point now);
+  error_code what_is_left() const;
   void tell(error_code why);
   void end(error_code why);
 

@@ -4,12 +4,16 @@
 #include "base/failure.hpp"
 #include "base/fork_safe_mutex.hpp"
 #include "base/identity.hpp"
+#include "base/introduction.hpp"
 #include "base/process.hpp"
 #include "base/readable.hpp"
 #include "client/checked.hpp"
 #include "client/completion.hpp"
+#include "client/questions.hpp"
 #include "client/registry.hpp"
 #include "engine/detached.hpp"
+
+#include <conch/owner.hpp>
 
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/error.hpp>
@@ -142,12 +146,14 @@ client_core::client_core(asio::any_io_executor executor, config settings, std::u
       danger_log_{*this, target_->shown()},
       observing_{settings_, mutex_, own_executor_, *this, completions_},
       requests_{cohort_, deployment_, *target_, completions_},
+      introducing_{settings_, id_, deployment_, timers_, *this},
       random_{static_cast<std::minstd_rand::result_type>(seed_of(id_))},
       close_{settings_, timers_, cohort_, deployment_, completions_, [this] { stop_alarm(); }},
       alarm_{std::make_unique<alarm>(strand_)},
       nodes_{!settings_.single_threaded} {
   deployment_ = target_->make({settings_, id_, *this, strand_, timers_, cohort_, *this, stats_});
   cohort_.use(*deployment_.backend, target_->shown());
+  introducing_.begin(clock::now());
 }
 
 client_core::~client_core() { client_numbers::remove(number_); }
@@ -204,6 +210,10 @@ node_ref client_core::prepare(settings_ptr const& lock, acquire_options const& o
   node->once = once;
   node->fixed = !options.renew.value_or(lock->renew);
   node->lease = std::chrono::duration_cast<std::chrono::milliseconds>(options.lease.value_or(lock->lease));
+  if (!options.note.empty() || options.task != nullptr) {
+    std::string const task = options.task != nullptr ? to_word(options.task->id()) : std::string{};
+    node->note = std::make_unique<noted>(noted{lock, std::string{options.note}, task});
+  }
   node->max_hold = options.max_hold.value_or(lock->max_hold.value_or(duration::max()));
   node->permit = std::move(permit);
   auto slot = asio::get_associated_cancellation_slot(node->on_acquired);
@@ -221,6 +231,7 @@ void client_core::begin(node_ref node, std::optional<duration> wait, time_point 
   hold_node& n = *node;
   n.of_engine = std::move(node);
   if (!n.runs_on) own_executor_.begin_operation();
+  if (n.note) introducing_.add(n, now);
   if (wait) n.until = later_by(now, std::max(*wait, duration::zero()));
 }
 
@@ -256,6 +267,23 @@ void client_core::try_all(std::vector<wanted> const& locks, std::vector<node_ref
   });
 }
 
+void client_core::look_for_deadlock(hold_node& n) {
+  // Not here: this is inside of an input.
+  asio::post(strand_, [keep = shared_from_this(), node = node_ref{&n}] {
+    start_walk(node->note->lock, [keep, node](error_code why, engine::wait_walk const& walk, auto const&) {
+      if (!why && is_to_break(walk, *node)) keep->refuse(*node, to_chain(walk).text());
+    });
+  });
+}
+
+void client_core::refuse(hold_node& n, std::string const& why) {
+  enter([&](time_point now) {
+    if (n.phase != engine::acquisition_phase::waiting) return;
+    n.note->refusal = make_error_code(errc::would_deadlock, why);
+    cohort_.cancel(n, strongest(asio::cancellation_type::terminal), now);
+  });
+}
+
 void client_core::cancel(hold_node& n, asio::cancellation_type type) {
   if (type == asio::cancellation_type::none) return;
   enter([&](time_point now) { cohort_.cancel(n, strongest(type), now); });
@@ -272,6 +300,7 @@ void client_core::release(node_ref n, release_handler handler, bool on_own_execu
   if (!on_own_executor) n->runs_on = work_of(executor(), n->on_released);
   enter([&](time_point now) {
     if (!n->runs_on) own_executor_.begin_operation();
+    introducing_.changed(*n);
     watchers_.stop_all(*n, asio::error::operation_aborted);
     cohort_.release(*n, now);
   });
@@ -305,6 +334,7 @@ void client_core::detach(node_ref n, detach_handler handler) {
   auto const call = std::make_shared<detach_call>(std::move(handler));
   call->runs_on = work_of(executor(), call->handler);
   enter([&](time_point now) {
+    introducing_.changed(*n);
     n->made_calls().detaching = call;
     watchers_.stop_all(*n, asio::error::operation_aborted);
     cohort_.detach(*n, now);
@@ -346,6 +376,7 @@ void client_core::adopt(settings_ptr const& lock, std::string_view detached, acq
 void client_core::abandon(hold_node& n) {
   if (n.given_back.load(std::memory_order_acquire) || !is_here() || n.given_back.exchange(true)) return;
   enter([&](time_point now) {
+    introducing_.changed(n);
     watchers_.stop_all(n, asio::error::operation_aborted);
     cohort_.abandon(n, now);
     n.of_engine = {};  // the caller refers to it as well
@@ -421,7 +452,8 @@ void client_core::run(input&& i) {
   i.carry_out();
 }
 
-void client_core::settle(time_point, std::vector<ended>& batch) {
+void client_core::settle(time_point now, std::vector<ended>& batch) {
+  introducing_.settle(now);
   close_.settle();
   if (!close_.done() && timers_.next() < armed_) {
     armed_ = timers_.next();
@@ -455,12 +487,17 @@ void client_core::start_alarm() {
 }
 
 void client_core::on_acquired(engine::acquisition& a, engine::acquired how, error_code why) {
-  completions_.acquired(static_cast<hold_node&>(a), how == engine::acquired::granted, why);
+  auto& n = static_cast<hold_node&>(a);
+  introducing_.changed(n);
+  bool const is_granted = how == engine::acquired::granted;
+  if (!is_granted && n.note && n.note->refusal) why = n.note->refusal;
+  completions_.acquired(n, is_granted, why);
 }
 
 void client_core::on_lost(engine::acquisition& a, error_code why) {
   auto& n = static_cast<hold_node&>(a);
   n.loss = why;
+  introducing_.changed(n);
   watchers_.stop_all(n, why);
 }
 
@@ -558,6 +595,7 @@ void client_core::context_gone() {
     gone_ = true;
     nodes = nodes_.all();
     untold = observing_.stop();
+    introducing_.drop();
   }
   // The end of a handler may end a coroutine, and with it a client, mutexes and holds. So nothing is locked now.
   for (node_ref const& n : nodes) {

@@ -12,6 +12,7 @@
 #include "client/danger_log.hpp"
 #include "client/hold_node.hpp"
 #include "client/hold_watchers.hpp"
+#include "client/introducing.hpp"
 #include "client/observing.hpp"
 #include "client/own_executor.hpp"
 #include "engine/cohort.hpp"
@@ -37,6 +38,7 @@ namespace conch::detail {
 class client_core final : public std::enable_shared_from_this<client_core>,
                           private host,
                           private engine::acquisition_events,
+                          private introducing::deadlock_finder,
                           private log_sink {
  public:
   static std::shared_ptr<client_core> make(asio::any_io_executor executor, config settings,
@@ -53,6 +55,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   /// a thread of the parent may have held, and nothing is freed.
   bool is_here() const noexcept { return made_.is_here(); }
   /// The error of every operation there; else none.
+  engine::capabilities offers() const { return deployment_.backend->offers(); }
   error_code elsewhere() const;
   /// Why these options are not available here.
   error_code refusal_of(acquire_options const& options) const;
@@ -120,6 +123,9 @@ class client_core final : public std::enable_shared_from_this<client_core>,
 
   // engine::acquisition_events, log_sink
   void on_acquired(engine::acquisition& a, engine::acquired how, error_code why) override;
+  void look_for_deadlock(hold_node& n) override;
+  /// Ends its wait with errc::would_deadlock.
+  void refuse(hold_node& n, std::string const& why);
   void on_lost(engine::acquisition& a, error_code why) override;
   void on_released(engine::acquisition& a, bool was_held, error_code why) override;
   void on_extended(engine::acquisition& a, bool is_held, error_code why) override;
@@ -151,6 +157,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   danger_log danger_log_;
   observing observing_;
   client_requests requests_;
+  introducing introducing_;
   std::minstd_rand random_;  // where to begin to look for a free segment
   bool gone_ = false;        // the io_context is being destroyed
   client_close close_;

@@ -76,6 +76,13 @@ struct pending_calls {
   std::shared_ptr<detach_call> detaching;
 };
 
+/// An acquire with a note or a task: what others are told about it.
+struct noted {
+  settings_ptr lock;
+  std::string note, task;  // the id of the task as a word of base/introduction.hpp
+  error_code refusal{};    // why the shell ends its wait
+};
+
 /// One acquire and the hold that it becomes: the cohort's record of it, and the handlers to be called. It is counted,
 /// because the cohort, a hold, operations under way and their cancellation slots refer to it.
 class hold_node final : public engine::acquisition {
@@ -88,6 +95,7 @@ class hold_node final : public engine::acquisition {
   // of the operation under way, work_of its handler; empty: it runs on the client's executor
   asio::any_completion_executor runs_on;
   std::unique_ptr<pending_calls> calls;  // most holds have none; with the client locked
+  std::unique_ptr<noted> note;           // most have none
   error_code loss;                       // with the client locked
   // the cohort's own reference, from the acquire to the cohort's last event about it; with the client locked
   node_ref of_engine;

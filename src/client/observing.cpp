@@ -28,9 +28,13 @@ told_event::told_event(hold_node& n, engine::observation const& o)
 
 void told_event::tell(observer& whom) const {
   using kind = engine::observation::kind;
-  lock_event const e{name,   static_cast<lock_kind>(node->permit.kind),
-                     shared, reinterpret_cast<std::uintptr_t>(node.get()),
-                     fence,  what.at};
+  lock_event const e{name,
+                     static_cast<lock_kind>(node->permit.kind),
+                     shared,
+                     reinterpret_cast<std::uintptr_t>(node.get()),
+                     fence,
+                     what.at,
+                     node->note ? std::string_view{node->note->note} : std::string_view{}};
   switch (what.what) {
     case kind::waiting: whom.on_waiting(e); break;
     case kind::queued: whom.on_queued(e); break;

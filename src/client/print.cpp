@@ -1,6 +1,9 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include <conch/print.hpp>
 
+#include "base/failure.hpp"
+#include "base/readable.hpp"
+
 #include <conch/hold.hpp>
 #include <conch/multi_lock.hpp>
 #include <conch/named_lock.hpp>
@@ -118,5 +121,32 @@ std::ostream& operator<<(std::ostream& to, lock_holder const& h) { return to << 
 std::ostream& operator<<(std::ostream& to, hold const& h) { return to << to_string(h); }
 std::ostream& operator<<(std::ostream& to, reentrant_hold const& h) { return to << to_string(h); }
 std::ostream& operator<<(std::ostream& to, multi_hold const& h) { return to << to_string(h); }
+
+namespace {
+
+std::string name_of(lock_holder const& h) {
+  std::string text = h.label.empty() ? "client " + printable(h.client) : printable(h.label);
+  return h.note.empty() ? text : text + " (" + printable(h.note) + ')';
+}
+
+}  // namespace
+
+std::string wait_chain::text(std::chrono::system_clock::time_point now) const {
+  std::string words;
+  for (link const& one : links) {
+    words += words.empty() ? printable(one.lock) + ": " : ", which waits for " + printable(one.lock) + ", ";
+    if (one.holder.client.empty()) return words + "held by several clients";
+    words += "held for " + in_words(std::max<duration>(now - one.holder.since, duration::zero())) + " by " +
+             name_of(one.holder);
+  }
+  switch (how) {
+    case ending::free: return words.empty() ? "free" : words + ", which is about to get the lock that it waits for";
+    case ending::works: return words + ", which waits for no lock";
+    case ending::deadlock: return words + ", which waits for " + printable(links[circle].lock) + ": deadlock";
+    case ending::unknown:
+    case ending::several: break;
+  }
+  return words + ", which has not told whether it waits";
+}
 
 }  // namespace conch

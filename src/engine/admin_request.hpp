@@ -22,6 +22,7 @@ namespace conch::engine {
 struct order {
   enum class kind : std::uint8_t {
     inspect,    // asks for the owners of the lock
+    identify,   // asks what the client whose id is `name` tells about itself
     force,      // takes the lock from its owners
     request,    // asks its owners to let it go
     wait_free,  // waits until the lock is free
@@ -66,7 +67,7 @@ struct admin_request : order, list_hook<admin_request> {
   timer due;
 };
 
-/// The owners of a lock, and the number of clients that wait.
+/// The owners of a lock, and the clients that wait.
 struct lock_report {
   struct owner {
     std::array<std::uint32_t, 4> client;  // 128 bits; the first 32 bits come first
@@ -79,10 +80,19 @@ struct lock_report {
     bool operator==(owner const&) const = default;
   };
 
+  struct waiter {
+    std::array<std::uint32_t, 4> client;
+    std::int64_t since_us;  // by the server's clock: its place in the line
+    std::uint32_t permits;  // as of an owner
+
+    bool operator==(waiter const&) const = default;
+  };
+
   permit_kind kind = permit_kind::none;
   std::uint64_t waiting = 0;
   std::uint32_t held = 0, taken = 0, limit = 0;
-  std::vector<owner> owners;  // the first 100 by their fences; none if there are more than 1000
+  std::vector<owner> owners{};    // the first 100 by their fences; none if there are more than 1000
+  std::vector<waiter> waiters{};  // the first 100 in line
 
   bool operator==(lock_report const&) const = default;
 };
@@ -90,8 +100,9 @@ struct lock_report {
 struct admin_result {
   // force: how many owners lost the lock; request: how many are asked; set_limit: how many permits are taken
   std::int64_t count = 0;
-  std::optional<lock_report> status;  // inspect
-  std::uint32_t limit = 0;            // set_limit: from now on
+  std::optional<lock_report> status{};  // inspect
+  std::string identity{};               // identify: empty, if the server knows nothing
+  std::uint32_t limit = 0;              // set_limit: from now on
 };
 
 /// Receives the answers. No function here may call back into the engine before it has returned.

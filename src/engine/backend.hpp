@@ -120,6 +120,7 @@ struct capabilities {
   bool segments = false;        // ... and striped locks
   bool all_free = false;        // ... and all that is free of a semaphore
   bool inspection = false;      // questions and orders (admin_request)
+  bool wait_chains = false;     // ... also about tasks: who waits for whom
   bool adoption = false;        // a hold may leave this client, and another client may take it over
   // in the error where something is not offered: the name that its users know, "zookeeper://" ...
   std::string_view where{};
@@ -184,6 +185,10 @@ class backend {
 
   /// From now on requested is called if another client asks the owner of this place to let go. The place must be owned.
   virtual void watch_requests(place&, time_point) {}
+
+  /// From now on the servers keep this text about the client or the task of that id, for as long as this client lives
+  /// and once it is connected. Empty: nothing.
+  virtual void introduce(std::string_view /*id*/, std::string_view /*text*/, time_point) {}
 
   /// Sends a question or an order; only where `inspection` is offered. Ends in on_admin_answered, perhaps before this
   /// returns.

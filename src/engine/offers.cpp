@@ -27,7 +27,8 @@ error_code not_offered(capabilities const& of, permit const& p) {
 
 error_code not_offered(capabilities const& of, order const& o) {
   switch (o.what) {
-    case order::kind::inspect: return not_offered(of, "async_inspect");
+    case order::kind::inspect:
+    case order::kind::identify: return not_offered(of, "async_inspect");
     case order::kind::force: return not_offered(of, "async_force_release");
     case order::kind::request: return not_offered(of, "async_request_release");
     case order::kind::wait_free: return not_offered(of, "async_wait_free");

@@ -130,24 +130,47 @@ std::optional<renew_reply> read_renew(answer const& a, std::size_t locks, bool c
   return r;
 }
 
+namespace {
+
+std::array<std::uint32_t, 4> words_of(std::span<std::int64_t const> words) {
+  std::array<std::uint32_t, 4> client{};
+  for (std::size_t word = 0; word < client.size(); ++word)
+    client[word] = static_cast<std::uint32_t>(words[word] & 0xffff'ffff);
+  return client;
+}
+
+/// Those that have asked the owners to let go, and those that wait. False: malformed.
+bool read_others(lock_report& r, std::span<std::int64_t const> n) {
+  constexpr std::size_t each_request = 6, each_waiter = 7;
+  while (!n.empty()) {
+    std::size_t const size = n[0] == 0 ? each_waiter : each_request;
+    if (n.size() < size || n[0] < 0 || n[0] > std::ssize(r.owners)) return false;
+    if (n[0] == 0) {
+      r.waiters.push_back({words_of(n.subspan(1)), n[5], static_cast<std::uint32_t>(n[6])});
+    } else {
+      lock_report::owner& o = r.owners[static_cast<std::size_t>(n[0] - 1)];
+      o.asked_by = words_of(n.subspan(1));
+      o.asked_us = n[5];
+    }
+    n = n.subspan(size);
+  }
+  return true;
+}
+
+}  // namespace
+
 /// CLOCK WAITING HELD TAKEN LIMIT KIND, for each owner four words of its client, FENCE LEFT_MS PERMITS SEGMENT
-/// CONFIRMED, and for each that was asked to let go its number, four words of the client that asks, and when
+/// CONFIRMED, for each that was asked to let go its number, four words of the client that asks, and when, and for each
+/// waiter 0, four words of its client, since when, and PERMITS
 std::optional<lock_report> read_inspect(answer const& a) {
   if (a.what != fault::none) return std::nullopt;
   if (auto* const ready = ready_made<lock_report>(a)) return std::move(*ready);
   std::span n = a.numbers();
-  constexpr std::size_t head = 6, each = 9, each_request = 6;
+  constexpr std::size_t head = 6, each = 9;
   if (n.size() < head || !is_lock_kind(n[5])) return std::nullopt;
   std::size_t const named = n[2] < 0 || n[2] > 1000 ? 0 : std::min<std::size_t>(static_cast<std::size_t>(n[2]), 100);
-  std::size_t const before_requests = head + named * each;
-  if (n.size() < before_requests || (n.size() - before_requests) % each_request != 0) return std::nullopt;
-  auto const words_of = [](std::span<std::int64_t const> words) {
-    std::array<std::uint32_t, 4> client{};
-    for (std::size_t word = 0; word < client.size(); ++word)
-      client[word] = static_cast<std::uint32_t>(words[word] & 0xffff'ffff);
-    return client;
-  };
-  std::span requests = n.subspan(before_requests);
+  if (n.size() < head + named * each) return std::nullopt;
+  std::span const others = n.subspan(head + named * each);
   lock_report r;
   r.waiting = static_cast<std::uint64_t>(n[1]);
   r.held = static_cast<std::uint32_t>(n[2]);
@@ -163,12 +186,7 @@ std::optional<lock_report> read_inspect(answer const& a) {
     o.segment = static_cast<std::uint32_t>(n[7]);
     o.confirmed = n[8] != 0;
   }
-  for (; !requests.empty(); requests = requests.subspan(each_request)) {
-    if (requests[0] < 1 || requests[0] > std::ssize(r.owners)) return std::nullopt;
-    lock_report::owner& o = r.owners[static_cast<std::size_t>(requests[0] - 1)];
-    o.asked_by = words_of(requests.subspan(1));
-    o.asked_us = requests[5];
-  }
+  if (!read_others(r, others)) return std::nullopt;
   return r;
 }
 
@@ -210,6 +228,15 @@ std::optional<watch_reply> read_watch(answer const& a) {
   std::span const n = a.numbers();
   if (n.size() != 3 || n[1] < 0) return std::nullopt;
   return watch_reply{.is_free = n[0] == 1, .left_ms = n[1]};
+}
+
+/// A text, or none
+std::optional<identity_reply> read_identity(answer const& a) {
+  if (a.what != fault::none) return std::nullopt;
+  if (auto* const ready = ready_made<identity_reply>(a)) return std::move(*ready);
+  auto const* const text = std::get_if<std::string_view>(&a.content);
+  if (text == nullptr) return std::nullopt;
+  return identity_reply{std::string{*text}};
 }
 
 /// COUNT · nothing

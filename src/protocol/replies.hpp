@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 // The answers of the scripts as types. Only the readers below know which number is where (docs/protocol.md describes
@@ -143,6 +144,16 @@ struct watch_reply {
 
 /// Empty if the answer is malformed or has a fault.
 std::optional<watch_reply> read_watch(answer const& a);
+
+/// The reply of identify: what the client has told about itself, or nothing.
+struct identity_reply {
+  std::string text{};
+
+  bool operator==(identity_reply const&) const = default;
+};
+
+/// Empty if the answer is malformed or has a fault.
+std::optional<identity_reply> read_identity(answer const& a);
 
 /// The reply of a command about the connection.
 struct session_reply {

@@ -26,9 +26,10 @@ server::server(config const& settings, std::uint64_t seed, entropy& nonces, time
       renews_{on_, held_},
       told_{on_, ids_, asks_, *this},
       asked_{on_, ids_, shared_or(own_, shared).watching, *this},
+      introduced_{on_},
       rest_{on_, owed_, asks_, renews_, told_, asked_},
       votes_{on_, asks_, renews_},
-      arrivals_{on_, owed_, asks_, several_, released_, renews_, told_, asked_, rest_} {}
+      arrivals_{on_, owed_, asks_, several_, released_, renews_, told_, asked_, introduced_, rest_} {}
 
 std::unique_ptr<engine::place> server::make_place(std::string_view name, engine::permit const& share) {
   return std::make_unique<server_place>(*this, name, share);
@@ -44,6 +45,7 @@ void server::renew(std::span<engine::place* const> places, time_point now) {
 void server::prepare_close(time_point now) {
   owed_.drop_kicks(now);
   rest_.end_all_orders(make_error_code(errc::closed), now);
+  introduced_.withdraw(now);
 }
 
 }  // namespace conch::protocol

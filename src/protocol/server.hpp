@@ -4,6 +4,7 @@
 #include "engine/backend.hpp"
 #include "protocol/drift.hpp"
 #include "protocol/server/arrivals.hpp"
+#include "protocol/server/introducer.hpp"
 #include "protocol/server/moves.hpp"
 #include "protocol/server/place_keeper.hpp"
 #include "protocol/server/votes.hpp"
@@ -33,6 +34,10 @@ class server final : public backend, public place_keeper {
   votes& as_votes() noexcept { return votes_; }
   votes const& as_votes() const noexcept { return votes_; }
   server_link const& link() const noexcept { return on_.link; }
+  /// Connects, if it is not connected.
+  void reach() {
+    if (!on_.link.connected()) on_.link.want();
+  }
   /// For synced_server.
   holds& held() noexcept { return held_; }
   /// For sharded.
@@ -78,15 +83,23 @@ class server final : public backend, public place_keeper {
     return renews_.why_not(made_here(p), now);
   }
   capabilities offers() const noexcept override {
-    return {.several_owners = true, .segments = true, .all_free = true, .inspection = true, .adoption = true};
+    return {.several_owners = true,
+            .segments = true,
+            .all_free = true,
+            .inspection = true,
+            .wait_chains = true,
+            .adoption = true};
   }
   duration validity(milliseconds lease) const noexcept override { return good_for(lease); }
   void watch_requests(engine::place& p, time_point now) override { told_.watch_requests(made_here(p), now); }
+  void introduce(std::string_view id, std::string_view text, time_point now) override {
+    introduced_.present(id, text, now);
+  }
   void administer(admin_request& i, admin_events& whose, time_point now) override { asked_.administer(i, whose, now); }
   void withdraw(admin_request& i) noexcept override { asked_.withdraw(i); }
   void admin_due(admin_request& i, time_point now) override { asked_.due(i, now); }
   void report(statistics& to) const override { to.cleanups_pending = owed_.count(); }
-  bool settled() const noexcept override { return owed_.settled() && !on_.all.has_any(); }
+  bool settled() const noexcept override { return owed_.settled() && !on_.all.has_any() && introduced_.settled(); }
   std::uint64_t progress() const noexcept override { return on_.sent.progress(); }
   void prepare_close(time_point now) override;
   grant_id grant_of(engine::place const& p) const noexcept override { return made_here(p).id; }
@@ -117,6 +130,7 @@ class server final : public backend, public place_keeper {
   renewals renews_;
   pushes told_;
   orders asked_;
+  introducer introduced_;
   catch_up rest_;
   votes votes_;
   arrivals arrivals_;

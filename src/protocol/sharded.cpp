@@ -48,8 +48,32 @@ server& sharded::master(std::size_t number) {
                                    stats_, &shared_);
     where_.report_to(number, one->receiver());
     if (gathering_) one->gather();
+    for (auto const& [id, text] : introductions_) {
+      masters_[number]->introduce(id, text, {});  // it is not connected yet
+      reach_introduced(id);
+    }
   }
-  return *one;
+  return *masters_[number];
+}
+
+/// The master that has the slot of this id is connected with the first other one: it may have none of the client's
+/// locks.
+void sharded::reach_introduced(std::string_view id) {
+  std::size_t const number = where_.owner(where_.slot_of(id));
+  if (number != shards::nobody) master(number).reach();
+}
+
+void sharded::introduce(std::string_view id, std::string_view text, time_point now) {
+  auto const found = introductions_.find(id);
+  if (text.empty()) {
+    if (found != introductions_.end()) introductions_.erase(found);
+  } else if (found != introductions_.end()) {
+    found->second = text;
+  } else {
+    introductions_.emplace(id, text);
+  }
+  for_each([&](server& s) { s.introduce(id, text, now); });
+  if (!text.empty() && connected()) reach_introduced(id);
 }
 
 std::size_t sharded::number_of(neighbour const& s) const {

@@ -14,6 +14,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <span>
@@ -59,6 +61,8 @@ class sharded final : public backend, public shard_events, private siblings {
   capabilities offers() const noexcept override { return nowhere_.offers(); }
   duration validity(milliseconds lease) const noexcept override { return good_for(lease); }
   void watch_requests(engine::place& p, time_point now) override;
+  /// At the master of the slot of this id.
+  void introduce(std::string_view id, std::string_view text, time_point now) override;
   void administer(admin_request& i, admin_events& whose, time_point now) override;
   void report(statistics& to) const override;
   bool settled() const noexcept override;
@@ -83,6 +87,7 @@ class sharded final : public backend, public shard_events, private siblings {
 
   server& server_of(unsigned slot);
   server& master(std::size_t number);
+  void reach_introduced(std::string_view id);
   static backend& keeper_of(engine::place const& p) noexcept { return made_here(p).of->whole(); }
   template <class F>
   void for_each(F f);
@@ -108,6 +113,7 @@ class sharded final : public backend, public shard_events, private siblings {
   std::vector<std::unique_ptr<server>> masters_;  // by their numbers
   std::vector<std::set<unsigned>> deaf_;          // by the number of the master: slots whose subscriptions it has ended
   bool gathering_ = false;
+  std::map<std::string, std::string, std::less<>> introductions_;  // of introduce(), by id
   timer deaf_due_, idle_due_;
 };
 

@@ -60,6 +60,9 @@ class synced_server final : public backend, private backend_events, private sync
   capabilities offers() const noexcept override { return server_.offers(); }
   duration validity(milliseconds lease) const noexcept override { return server_.validity(lease); }
   void watch_requests(engine::place& p, time_point now) override;
+  void introduce(std::string_view client, std::string_view text, time_point now) override {
+    server_.introduce(client, text, now);
+  }
   void administer(admin_request& i, admin_events& whose, time_point now) override;
   void withdraw(admin_request& i) noexcept override { server_.withdraw(i); }
   void admin_due(admin_request& i, time_point now) override { server_.admin_due(i, now); }

@@ -34,6 +34,7 @@ struct renew_reply;
 struct order_reply;
 struct session_reply;
 struct watch_reply;
+struct identity_reply;
 
 using std::chrono::milliseconds;
 
@@ -166,6 +167,19 @@ struct unwatch_command {
   grant_id id = 0;
 };
 
+/// What a client tells others about itself (base/introduction.hpp), which the server keeps for that time. Empty: it is
+/// forgotten.
+struct introduce_command {
+  std::string_view name;  // of the client: its id
+  std::string_view text;
+  milliseconds kept{};
+};
+
+/// What has that client told about itself?
+struct identify_command {
+  std::string_view name;  // as of introduce_command
+};
+
 /// Sets or changes the limit of a semaphore.
 struct limit_command {
   std::string_view name;
@@ -213,10 +227,11 @@ struct wait_command {
   milliseconds timeout{};
 };
 
-using command = std::variant<acquire_command, acquire_all_command, release_command, renew_command, confirm_command,
-                             inspect_command, force_command, request_command, requested_command, watch_command,
-                             unwatch_command, limit_command, kill_command, subscribe_command, prove_publish_command,
-                             ping_command, asking_command, mark_command, wait_command>;
+using command =
+    std::variant<acquire_command, acquire_all_command, release_command, renew_command, confirm_command, inspect_command,
+                 force_command, request_command, requested_command, watch_command, unwatch_command, introduce_command,
+                 identify_command, limit_command, kill_command, subscribe_command, prove_publish_command, ping_command,
+                 asking_command, mark_command, wait_command>;
 
 /// The flags for "passed on" in the answer of a release (lua/release.lua, lua/permit_release.lua) or of an order.
 constexpr std::int64_t passed_on_flag = 1;   // the lock was granted to a client that may be dead
@@ -228,9 +243,10 @@ struct answer {
   fault what = fault::none;
   std::string_view words{};
   /// A server answers with a flat list of whole numbers: only the sender of the command knows which script they are of.
-  /// A server in this process gives the reply itself, and its reader may move it away.
-  std::variant<std::span<std::int64_t const>, acquire_reply*, tries_reply*, release_reply*, renew_reply*, lock_report*,
-               order_reply*, session_reply*, watch_reply*>
+  /// It answers identify_command with a text. A server in this process gives the reply itself, and its reader may move
+  /// it away.
+  std::variant<std::span<std::int64_t const>, std::string_view, acquire_reply*, tries_reply*, release_reply*,
+               renew_reply*, lock_report*, order_reply*, session_reply*, watch_reply*, identity_reply*>
       content{};
   /// The error concerns the keys of this command, not the server: the user lacks a right to one, or another session has
   /// one locked. If the command was for several locks, it may still succeed for each of the others.

@@ -67,6 +67,9 @@ class quorum final : public engine::backend {
   void report(statistics& to) const override { servers_.report(to); }
   bool settled() const noexcept override { return servers_.settled(); }
   std::uint64_t progress() const noexcept override { return servers_.progress(); }
+  void introduce(std::string_view client, std::string_view text, time_point now) override {
+    for (auto const& m : servers_.all()) m->server->introduce(client, text, now);
+  }
   void prepare_close(time_point now) override { servers_.prepare_close(now); }
 
   std::size_t pending() const noexcept { return servers_.pending(); }

@@ -819,6 +819,10 @@ engine::lock_report inspect(lock& l, moment const& when) {
     one.segment = static_cast<std::uint32_t>(o->segment);
     one.confirmed = !o->claimed;
   }
+  for (waiter const& w : l.line) {
+    if (report.waiters.size() == most_named) break;
+    report.waiters.push_back({words_of(w.who.client()), w.ticket, static_cast<std::uint32_t>(w.wants().size)});
+  }
   return report;
 }
 

@@ -455,7 +455,7 @@ TEST(CliShow, StatusForPeopleAndAsJson) {
   EXPECT_EQ(
       one_line(as_json("x", s)),
       R"({"name":"x","kind":"striped_mutex","locked":true,"held":1,"taken":1,"limit":4,"waiting":2,"holders":[{"client":"0123","fence":"9007199254740993",)"
-      R"("since":"2023-11-14 22:13:20 UTC","lease_left_ms":29500,"confirmed":false,"permits":1,"segment":3}]})"
+      R"("since":"2023-11-14 22:13:20 UTC","lease_left_ms":29500,"confirmed":false,"permits":1,"segment":3}],"waiters":[]})"
       "\n");
 }
 

@@ -22,7 +22,7 @@ TEST_F(CommandAtPostgresql, RunsUnderALockAndShowsIt) {
   std::string const fences = fence_of(holder), fence = fences.substr(0, fences.find(' '));
   EXPECT_EQ(c.result_of({"run", "a", "--no-wait", "--", "true"}), 75);
   EXPECT_EQ(c.result_of({"status", "a"}), 0);
-  EXPECT_TRUE(c.output.starts_with("a: mutex, held, 0 waiting\n  client ")) << c.output;
+  EXPECT_TRUE(c.output.starts_with("a: mutex, held, 0 waiting\n  ")) << c.output;
   EXPECT_TRUE(c.says("fence " + fence)) << c.output;
   EXPECT_EQ(c.result_of({"list"}), 0);
   EXPECT_TRUE(c.output.starts_with("a: mutex, held")) << c.output;

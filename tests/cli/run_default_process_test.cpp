@@ -73,7 +73,7 @@ TEST_F(RunDefault, ALockThatIsHeldIsNotFreeWithinTheWait) {
   program holder = run({"a"}, "echo held; sleep 600");
   holder.wait_for("held");
   EXPECT_EQ(result_of({"run", "--wait", "1s", "a", "--", "true"}), 75) << output_;
-  EXPECT_NE(output_.find("conch: a: not free within 1"), std::string::npos) << output_;
+  EXPECT_NE(output_.find("conch: a: not free within 1 s (held by sh@"), std::string::npos) << output_;
   EXPECT_EQ(result_of({"run", "--wait", "1s", "a", "b", "--", "true"}), 75) << output_;
   program reader = run({"--kind", "shared", "r"}, "echo held; sleep 600");
   reader.wait_for("held");

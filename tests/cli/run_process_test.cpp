@@ -28,7 +28,7 @@ TEST_F(Run, TellsTheCommandItsLockAndItsFence) {
                   "echo \"[$CONCH_LOCK] [$CONCH_SEGMENT]\"; echo fence $CONCH_FENCE; $CONCH status stock:1");
   EXPECT_EQ(p.wait_for("["), "[stock:1] []");
   std::string const fence = p.wait_for("fence ").substr(6);
-  EXPECT_NE(p.wait_for("  client").find(fence), std::string::npos);
+  EXPECT_NE(p.wait_for("  sh@").find(fence), std::string::npos);
   EXPECT_EQ(p.wait_for_end(), 0);
 }
 

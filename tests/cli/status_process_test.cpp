@@ -29,7 +29,7 @@ TEST_F(Status, TellsHoldersAndWaiters) {
   program waiting = run({"a"}, "true");
   wait_until_in_line("a");
   EXPECT_EQ(result_of({"status", "a", "b"}), 0);
-  EXPECT_TRUE(output_.starts_with("a: mutex, held, 1 waiting\n  client ")) << output_;
+  EXPECT_TRUE(output_.starts_with("a: mutex, held, 1 waiting\n  sh@")) << output_;
   EXPECT_NE(output_.find("fence " + fence), std::string::npos) << output_;
   EXPECT_TRUE(output_.ends_with("b: free\n")) << output_;
   EXPECT_EQ(result_of({"status", "--json", "a"}), 0);

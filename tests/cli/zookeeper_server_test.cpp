@@ -21,7 +21,7 @@ TEST_F(CommandAtZookeeper, RunsUnderALockAndShowsIt) {
   program waiting = c.run({"a"}, "true");
   for (c.output.clear(); !c.says(", 1 waiting"); c.result_of({"status", "a"})) {
   }
-  EXPECT_TRUE(c.output.starts_with("a: mutex, held, 1 waiting\n  client ")) << c.output;
+  EXPECT_TRUE(c.output.starts_with("a: mutex, held, 1 waiting\n  ")) << c.output;
   EXPECT_TRUE(c.says("fence " + fence)) << c.output;
   EXPECT_FALSE(c.says(" left")) << "ZooKeeper knows no lease: " << c.output;
   EXPECT_EQ(c.result_of({"status", "a", "--json"}), 0);

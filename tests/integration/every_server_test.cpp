@@ -110,6 +110,137 @@ TEST_P(EveryServer, P5ClientsAreServedInTheOrderInWhichTheyAsked) {
   w.run(body, 90s);
 }
 
+TEST_P(EveryServer, ShowsWhoHasItAndWhoWaits) {
+  NEEDS(operators);
+  auto const body = [&]() -> asio::awaitable<void> {
+    config of_one = quick(server(), 30s), of_two = of_one, of_boss = of_one;
+    of_one.label = "billing@pod-7";
+    of_two.label = "";
+    client one{w.ctx.get_executor(), of_one}, two{w.ctx.get_executor(), of_two}, boss{w.ctx.get_executor(), of_boss};
+    mutex const seen{boss, name("shown")};
+    auto const look = [&]() -> asio::awaitable<lock_status> { return seen.async_inspect(asio::use_awaitable); };
+    acquire_options with_note;
+    with_note.note = "order 17";
+    hold h = co_await kind().acquire(one, name("shown"), with_note, {}, asio::use_awaitable);
+    lock_status status = co_await look();
+    CO_ASSERT(status.holders.size() == 1);
+    EXPECT_EQ(status.holders[0].label, "billing@pod-7");
+    EXPECT_EQ(status.holders[0].note, "order 17");
+    EXPECT_TRUE(status.waiters.empty());
+
+    with_note.note = "a report, \u00fc";
+    hold next;
+    kind().start(two, name("shown"), {}, with_note, false, [&](error_code ec, hold got) {
+      EXPECT_FALSE(ec) << ec.message();
+      next = std::move(got);
+    });
+    auto const waits = in_lines("shown", 1);
+    co_await until(waits, "in line");
+    status = co_await look();
+    EXPECT_EQ(status.holders[0].label, "billing@pod-7");
+    CO_ASSERT(status.waiters.size() == 1);
+    EXPECT_EQ(status.waiters[0].client, two.id());
+    EXPECT_EQ(status.waiters[0].label, "");
+    EXPECT_EQ(status.waiters[0].note, "a report, \u00fc");
+    auto const waited = std::chrono::system_clock::now() - status.waiters[0].since;
+    EXPECT_LT(waited > 0s ? waited : -waited, 1h) << "clocks of one machine";
+
+    co_await h.async_release();
+    auto const passed = [&] { return next.valid(); };
+    co_await until(passed, "the next hold");
+    status = co_await look();
+    CO_ASSERT(status.holders.size() == 1);
+    EXPECT_EQ(status.holders[0].note, "a report, \u00fc") << "it was waiting, and holds now";
+    co_await next.async_release();
+  };
+  w.run(body, 60s);
+}
+
+TEST_P(EveryServer, FollowsWhoWaitsForWhom) {
+  NEEDS(operators);
+  auto const body = [&]() -> asio::awaitable<void> {
+    client one{w.ctx.get_executor(), quick(server(), 30s)}, two{w.ctx.get_executor(), quick(server(), 30s)};
+    client boss{w.ctx.get_executor(), quick(server(), 30s)};
+    mutex const seen{boss, name("a")};
+    owner first, second;
+    auto const acquire = [&](client& c, std::string what, owner const& task, hold& to) {
+      acquire_options as;
+      as.task = &task;
+      mutex{c, name(what)}.async_acquire(as, [&to](error_code ec, hold h) {
+        EXPECT_FALSE(ec) << ec.message();
+        to = std::move(h);
+      });
+    };
+    hold a, b, later_a, later_b;
+    acquire(one, "a", first, a);
+    acquire(two, "b", second, b);
+    auto const held = [&] { return a.valid() && b.valid(); };
+    co_await until(held, "both holds");
+    acquire(one, "b", first, later_b);
+    wait_chain chain;
+    auto const ends = [&](wait_chain::ending how) -> asio::awaitable<void> {
+      auto const limit = steady::now() + 30s;
+      do {
+        chain = co_await seen.async_why(asio::use_awaitable);
+      } while ((chain.how != how || chain.links.size() != 2) && steady::now() < limit);
+      EXPECT_EQ(chain.how, how) << chain.text();
+    };
+    co_await ends(wait_chain::ending::works);
+    CO_ASSERT(chain.links.size() == 2);
+    EXPECT_EQ(chain.links[0].holder.client, one.id());
+    EXPECT_EQ(chain.links[1].lock, name("b"));
+    EXPECT_EQ(chain.links[1].holder.client, two.id());
+    acquire(two, "a", second, later_a);
+    co_await ends(wait_chain::ending::deadlock);
+    EXPECT_TRUE(chain.text().ends_with(": deadlock")) << chain.text();
+    co_await b.async_release();
+    auto const passed = [&] { return later_b.valid(); };
+    co_await until(passed, "the first task goes on");
+    chain = co_await seen.async_why(asio::use_awaitable);
+    EXPECT_FALSE(chain.is_deadlock()) << chain.text();
+    co_await a.async_release();
+    auto const all = [&] { return later_a.valid(); };
+    co_await until(all, "the second, too");
+    co_await later_a.async_release();
+    co_await later_b.async_release();
+  };
+  w.run(body, 90s);
+}
+
+TEST_P(EveryServer, OfADeadlockTheYoungestWaitFails) {
+  NEEDS(operators);
+  auto const body = [&]() -> asio::awaitable<void> {
+    config detecting = quick(server(), 30s);
+    detecting.detect_deadlocks = true;
+    client one{w.ctx.get_executor(), detecting}, two{w.ctx.get_executor(), detecting};
+    owner first, second;
+    acquire_options of_first, of_second;
+    of_first.task = &first;
+    of_second.task = &second;
+    mutex a1{one, name("a")}, b1{one, name("b")}, a2{two, name("a")}, b2{two, name("b")};
+    hold a = co_await a1.async_acquire(of_first, asio::use_awaitable);
+    hold b = co_await b2.async_acquire(of_second, asio::use_awaitable);
+    hold later;
+    b1.async_acquire(of_first, [&](error_code ec, hold h) {
+      EXPECT_FALSE(ec) << ec.message();
+      later = std::move(h);
+    });
+    auto const waits = in_lines("b", 1);
+    co_await until(waits, "the first in line");
+    auto [why, none] = co_await a2.async_acquire(of_second, as_tuple);
+    EXPECT_EQ(why, errc::would_deadlock);
+    EXPECT_NE(why.message().find(": deadlock"), std::string::npos) << why.message();
+    EXPECT_FALSE(none);
+    EXPECT_FALSE(later) << "only one of them is told";
+    co_await b.async_release();
+    auto const passed = [&] { return later.valid(); };
+    co_await until(passed, "the first goes on");
+    co_await later.async_release();
+    co_await a.async_release();
+  };
+  w.run(body, 90s);
+}
+
 TEST_P(EveryServer, AnOperatorSeesTheHolderAndTakesTheLockAway) {
   NEEDS(operators);
   auto const body = [&]() -> asio::awaitable<void> {

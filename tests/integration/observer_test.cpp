@@ -61,6 +61,7 @@ class recorder : public observer {
   void add(lock_event const& e, std::string what) {
     EXPECT_NE(e.acquire, 0u);
     EXPECT_LE(e.at, clock::now());
+    if (!e.note.empty()) what += " (" + std::string{e.note} + ')';
     all[std::string{e.name}].push_back(std::move(what));
     events[std::string{e.name}].push_back(e);
   }
@@ -147,6 +148,20 @@ TEST_P(ObserverOfEachKind, IsToldTheSameInMemory) {
   at_work mine{quick(url, 9s)};
   auto const body = [&]() -> asio::awaitable<void> {
     co_await hold_wait_and_try(quick(url, 9s), mine, name("observed"));
+  };
+  w.run(body);
+}
+
+TEST_F(Observer, IsToldTheNote) {
+  at_work mine{steady_config(server())};
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), mine.settings};
+    mutex m{c, "noted"};
+    acquire_options with_note;
+    with_note.note = "order 17";
+    hold h = co_await m.async_acquire(with_note);
+    co_await h.async_release();
+    co_await seen(*mine.saw, "noted", "waiting (order 17), granted answered (order 17), released (order 17)");
   };
   w.run(body);
 }

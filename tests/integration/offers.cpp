@@ -4,6 +4,7 @@
 
 #include <conch/blocking.hpp>
 #include <conch/conch.hpp>
+#include <conch/election.hpp>
 #include <conch/reentrant_shared_mutex.hpp>
 #include <conch/striped_mutex.hpp>
 
@@ -157,6 +158,38 @@ result use_inspect(client& c, std::string lock) {
     EXPECT_EQ(std::get<1>(told).held, 1u);
   }
   co_return std::get<0>(told);
+}
+
+result use_why(client& c, std::string lock) {
+  mutex m{c, lock};
+  hold h = co_await m.async_acquire();
+  auto const told = co_await m.async_why(as_tuple);
+  if (!std::get<0>(told)) {
+    EXPECT_EQ(std::get<1>(told).links.size(), 1u);
+  }
+  co_return std::get<0>(told);
+}
+
+result use_election(client& c, std::string lock) {
+  election e{c, lock};
+  auto const led = co_await e.async_campaign(as_tuple);
+  co_return std::get<0>(led);
+}
+
+result use_leader(client& c, std::string lock) {
+  election const e{c, lock};
+  auto const now = co_await e.async_leader(as_tuple);
+  co_return std::get<0>(now);
+}
+
+result use_observe(client& c, std::string lock) {
+  election e{c, lock};
+  leadership mine = co_await e.async_campaign();
+  auto const now = co_await e.async_observe(0, as_tuple);
+  if (!std::get<0>(now)) {
+    EXPECT_EQ(std::get<1>(now).term, mine.term());
+  }
+  co_return std::get<0>(now);
 }
 
 result use_force_release(client& c, std::string lock) {
@@ -332,12 +365,14 @@ std::vector<std::string> names_in(std::string const& cell) {
 
 std::vector<feature> const& all_features() {
   std::vector<std::string> const of_semaphore{"semaphore"};
+  std::vector<std::string> const of_inspect{"async_inspect"};
   static std::vector<feature> const all{
       lock_of_one_call("mutex",
                        [](client& c, std::string const& lock) {
                          return take(mutex{c, lock});
                        }),
       lock_of_one_call("multi_lock", use_multi_lock),
+      lock_of_one_call("election", use_election),
       lock_of_one_call("shared_mutex", use_shared_mutex),
       lock_of_one_call("semaphore", use_semaphore),
       lock_of_one_call("striped_mutex", use_striped_mutex),
@@ -351,8 +386,11 @@ std::vector<feature> const& all_features() {
       lock_of_one_call("async_adopt", use_adopt),
       lock_of_one_call("hold::async_requested", use_requested),
       lock_of_one_call("async_inspect", use_inspect),
+      lock_of_one_call("async_why", use_why),
       lock_of_one_call("async_force_release", use_force_release),
       lock_of_one_call("async_request_release", use_request_release),
+      lock_of_one_call("election::async_leader", use_leader, of_inspect),
+      lock_of_one_call("election::async_observe", use_observe, of_inspect),
       lock_of_one_call("async_wait_free", use_wait_free),
       lock_of_one_call("semaphore::async_drain", use_drain),
       lock_of_one_call("semaphore::async_release of a part", use_release_of_a_part, of_semaphore),

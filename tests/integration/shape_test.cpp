@@ -120,7 +120,7 @@ TEST_P(HowLong, AWrongOneIsRefusedWithoutAMessage) {
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), quick(server(), 30s)};
     auto const scripts = c.stats().scripts;
-    for (acquire_options const wrong :
+    for (acquire_options const& wrong :
          {acquire_options{.lease = 1ms}, acquire_options{.lease = 48h}, acquire_options{.max_hold = 0s}}) {
       auto told = co_await kind().acquire(c, name("wrong"), wrong, lock_options{}, as_tuple);
       EXPECT_EQ(std::get<0>(told), errc::invalid_config);

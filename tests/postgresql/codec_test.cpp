@@ -62,6 +62,8 @@ TEST(PostgresqlCodec, EveryStatementThatIsSentIsPrepared) {
       protocol::renew_command{renewal},
       protocol::renew_command{renewal, false, true},
       protocol::inspect_command{"a"},
+      protocol::introduce_command{"a", "who", 1s},
+      protocol::identify_command{"a"},
       protocol::force_command{"a"},
       protocol::request_command{"a"},
       protocol::requested_command{"a"},

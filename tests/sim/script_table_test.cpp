@@ -322,7 +322,10 @@ std::vector<row> const& orders() {
   static std::vector<row> const rows{
       {"inspect: nothing", "", "", inspect_command{.name = "L"}, "[{now} 0 0 0 1 0]", ""},
       {"inspect: a mutex", "SET L 'ab.7 {clock-9} c' PX 5000\nZADD L:q 5 a.1 6 c.1", "", inspect_command{.name = "L"},
-       "[{now} 2 1 1 1 0 171 0 0 0 {clock-9} 5000 1 0 0]", "L=ab.7 {clock-9} c (5000)\nL:q=[a.1@5 c.1@6]\n"},
+       "[{now} 2 1 1 1 0 171 0 0 0 {clock-9} 5000 1 0 0 0 10 0 0 0 5 1 0 12 0 0 0 6 1]",
+       "L=ab.7 {clock-9} c (5000)\nL:q=[a.1@5 c.1@6]\n"},
+      {"inspect: what waiters of a semaphore ask for", "ZADD L:q 5 'a.1 3 -'", "", inspect_command{.name = "L"},
+       "[{now} 1 0 0 1 0 0 10 0 0 0 5 3]", "L:q=[a.1 3 -@5]\n"},
       {"inspect: permits by their fences, without one whose lease is over",
        "HSET L sums 's 5 4 {now} 1 ' b.1 '2 9 h {now+5000000} 0' c.1 '1 8 c {now+2000000} 0' d.1 '1 7 h {now} 0'", "",
        inspect_command{.name = "L"}, "[{now} 0 2 3 5 115 12 0 0 0 8 2000 1 0 0 11 0 0 0 9 5000 2 0 1]",

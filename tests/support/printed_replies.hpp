@@ -15,9 +15,14 @@ inline void PrintTo(lock_report::owner const& o, std::ostream* out) {
        << (o.asked_us != 0 ? ", asked" : "");
 }
 
+inline void PrintTo(lock_report::waiter const& w, std::ostream* out) {
+  *out << "client " << testing::PrintToString(w.client) << " since " << w.since_us << " permits " << w.permits;
+}
+
 inline void PrintTo(lock_report const& r, std::ostream* out) {
   *out << "report of kind " << static_cast<int>(r.kind) << " waiting " << r.waiting << " held " << r.held << " taken "
-       << r.taken << " limit " << r.limit << " owners " << testing::PrintToString(r.owners);
+       << r.taken << " limit " << r.limit << " owners " << testing::PrintToString(r.owners) << " waiters "
+       << testing::PrintToString(r.waiters);
 }
 
 }  // namespace conch::engine
@@ -47,6 +52,8 @@ inline void PrintTo(watch_reply const& r, std::ostream* out) {
   if (r.is_free) *out << "free";
   else *out << "not free for " << r.left_ms;
 }
+
+inline void PrintTo(identity_reply const& r, std::ostream* out) { *out << "introduced as " << r.text; }
 
 inline void PrintTo(tries_reply const& r, std::ostream* out) {
   *out << (r.too_late ? "too late" : "tried") << " at " << r.server_us << " fences "

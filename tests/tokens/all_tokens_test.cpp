@@ -19,6 +19,7 @@
 #include <boost/asio/packaged_task.hpp>
 #include <boost/asio/prepend.hpp>
 #include <boost/asio/redirect_error.hpp>
+#include <boost/asio/strand.hpp>
 #include <boost/asio/use_future.hpp>
 #include <boost/version.hpp>
 #if BOOST_VERSION >= 108600
@@ -104,6 +105,46 @@ TEST_F(AllTokens, BindCancellationSlot) {
   stop.emit(asio::cancellation_type::terminal);
   w.run_until([&] { return why.failed(); }, "the cancellation");
   EXPECT_EQ(why, asio::error::operation_aborted);
+}
+
+TEST_F(AllTokens, OfAnElection) {
+  election e{c, "tokens"};
+  auto const strand = asio::make_strand(w.ctx);
+  leadership mine;
+  int inside = 0;
+  std::future<leader> first = e.async_observe(0, 10ms, asio::use_future);
+  e.async_campaign(asio::bind_executor(strand, asio::append(
+                                                   [&](error_code ec, leadership l, int more) {
+                                                     EXPECT_FALSE(ec) << ec.message();
+                                                     inside += strand.running_in_this_thread() ? more : 0;
+                                                     mine = std::move(l);
+                                                   },
+                                                   7)));
+  EXPECT_EQ(inside, 0);
+  w.run_until([&] { return inside == 7; }, "elected, on the strand");
+  e.async_leader(asio::bind_executor(strand, [&](error_code ec, leader const& now) {
+    EXPECT_FALSE(ec) << ec.message();
+    EXPECT_EQ(now.term, mine.term());
+    inside += strand.running_in_this_thread();
+  }));
+  EXPECT_EQ(inside, 7);
+  w.run_until([&] { return inside == 8; }, "the leader, on the strand");
+  w.run_until([&] { return first.wait_for(0s) == std::future_status::ready; }, "the observer");
+  EXPECT_EQ(first.get().term, mine.term());
+  auto const body = [&]() -> asio::awaitable<void> {
+    auto next = e.async_observe(mine.term());  // is deferred
+    bool const led = co_await mine.async_resign();
+    EXPECT_TRUE(led);
+    leader const none = co_await std::move(next);
+    EXPECT_FALSE(none);
+    error_code ec;
+    acquire_options const soon{.wait = 1s};
+    leadership again = co_await e.async_campaign(soon, asio::redirect_error(asio::use_awaitable, ec));
+    EXPECT_FALSE(ec) << ec.message();
+    EXPECT_TRUE(again.valid());
+  };
+  w.run(body);
+  expect_free();
 }
 
 TEST_F(AllTokens, PackagedTask) {

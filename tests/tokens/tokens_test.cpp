@@ -72,6 +72,7 @@ TEST_F(Tokens, EveryInitiationTellsItsExecutor) {
   reentrant_mutex e{c, "executors"};
   reentrant_shared_mutex n{c, "executors"};
   multi_lock all{{m}};
+  election o{c, "executors"};
   owner const who;
   hold held;
   multi_hold held_together;
@@ -105,6 +106,9 @@ TEST_F(Tokens, EveryInitiationTellsItsExecutor) {
       {"reentrant reader", [&](asked t) { n.async_acquire_shared(who, {.wait = 1s}, t); }},
       {"reentrant reader, try", [&](asked t) { n.async_try_acquire_shared(who, t); }},
       {"all", [&](asked t) { all.async_acquire(t); }},
+      {"campaign", [&](asked t) { o.async_campaign(t); }},
+      {"leader", [&](asked t) { o.async_leader(t); }},
+      {"observe", [&](asked t) { o.async_observe(0, 1s, t); }},
       {"lost", [&](asked t) { held.async_lost(t); }},
       {"renewed", [&](asked t) { held.async_renewed(time_point::max(), t); }},
       {"endangered", [&](asked t) { held.async_endangered(t); }},

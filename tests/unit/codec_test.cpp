@@ -558,10 +558,19 @@ TEST(ToAnswer, ClassifiesErrorsAndKeepsTheirWords) {
   EXPECT_EQ(to_answer(bulk.in.message(), memory).what, fault::refused);
 }
 
+TEST(ToAnswer, TakesATextWhichIsNoNumbers) {
+  message const m{"$7\r\nbilling\r\n"}, none{"_\r\n"};
+  numbers memory;
+  auto const text = to_answer(m.in.message(), memory), nothing = to_answer(none.in.message(), memory);
+  EXPECT_EQ(std::get<std::string_view>(text.content), "billing");
+  EXPECT_TRUE(text.numbers().empty());
+  EXPECT_EQ(std::get<std::string_view>(nothing.content), "");
+}
+
 TEST(ToAnswer, TakesNothingElse) {
-  for (std::string_view const bytes : {"*2\r\n:1\r\n$1\r\n2\r\n", "*2\r\n:1\r\n*1\r\n:2\r\n", "*1\r\n_\r\n",
-                                       "*1\r\n-ERR inside\r\n", "*1\r\n,1.5\r\n", "$2\r\nOK\r\n", "_\r\n", "#t\r\n",
-                                       ",1\r\n", "(1\r\n", "%1\r\n:1\r\n:2\r\n", "~1\r\n:1\r\n", "=5\r\ntxt:1\r\n"}) {
+  for (std::string_view const bytes :
+       {"*2\r\n:1\r\n$1\r\n2\r\n", "*2\r\n:1\r\n*1\r\n:2\r\n", "*1\r\n_\r\n", "*1\r\n-ERR inside\r\n", "*1\r\n,1.5\r\n",
+        "#t\r\n", ",1\r\n", "(1\r\n", "%1\r\n:1\r\n:2\r\n", "~1\r\n:1\r\n", "=5\r\ntxt:1\r\n"}) {
     message const m{bytes};
     numbers memory;
     auto const a = to_answer(m.in.message(), memory);

@@ -107,6 +107,11 @@ inline sent_command write_down(command const& c) {
     out.lease = watch->lease;
   } else if (auto const* unwatch = std::get_if<unwatch_command>(&c)) {
     out.text = "unwatch " + numbered(unwatch->name, unwatch->id);
+  } else if (auto const* told = std::get_if<introduce_command>(&c)) {
+    out.text = "introduce " + std::string{told->name} + " '" + std::string{told->text} + '\'';
+    out.lease = told->kept;
+  } else if (auto const* who = std::get_if<identify_command>(&c)) {
+    out.text = "identify " + std::string{who->name};
   } else if (auto const* l = std::get_if<limit_command>(&c)) {
     script(l->with_source, "limit " + std::string{l->name} + ' ' + std::to_string(l->limit));
     out.claim = l->claim;

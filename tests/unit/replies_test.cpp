@@ -180,6 +180,15 @@ TEST(Replies, OfInspections) {
   EXPECT_FALSE(read_inspect(sent(asked))) << "of a missing owner";
   asked.pop_back();
   EXPECT_FALSE(read_inspect(sent(asked))) << "half a request";
+  numbers waiting = report;
+  waiting.insert(waiting.end(), {0, 5, 6, 7, 8, clock_us, 3, 1, 9, 9, 9, 9, 70, 0, 1, 2, 3, 4, clock_us + 1, 1});
+  auto const with_waiters = read_inspect(sent(waiting));
+  ASSERT_TRUE(with_waiters);
+  EXPECT_EQ(with_waiters->owners[0].asked_us, 70);
+  EXPECT_EQ(with_waiters->waiters,
+            (std::vector<lock_report::waiter>{{{5, 6, 7, 8}, clock_us, 3}, {{1, 2, 3, 4}, clock_us + 1, 1}}));
+  waiting.pop_back();
+  EXPECT_FALSE(read_inspect(sent(waiting))) << "half a waiter";
   report[5] = 'x';
   EXPECT_FALSE(read_inspect(sent(report))) << "no kind of lock";
   report[5] = 0;
@@ -262,7 +271,8 @@ TEST(Replies, OfAServerInThisProcessAreTakenAsTheyAre) {
                      .held = 1,
                      .taken = 2,
                      .limit = 3,
-                     .owners = {{{1, 2, 3, 4}, 500, 900, 2, 0, true}}};
+                     .owners = {{{1, 2, 3, 4}, 500, 900, 2, 0, true}},
+                     .waiters = {{{5, 6, 7, 8}, 1500, 2}}};
   auto const same_report = report;
   EXPECT_EQ(read_inspect({.content = &report}), same_report);
 
@@ -277,6 +287,16 @@ TEST(Replies, OfAServerInThisProcessAreTakenAsTheyAre) {
 
   session_reply heard{.count = 1};
   EXPECT_EQ(read_session({.content = &heard}), heard);
+
+  identity_reply who{"billing"};
+  EXPECT_EQ(read_identity({.content = &who}), identity_reply{"billing"});
+}
+
+TEST(Replies, OfIdentifyAreATextOrNothing) {
+  EXPECT_EQ(read_identity({.content = std::string_view{"billing@pod-7"}}), identity_reply{"billing@pod-7"});
+  EXPECT_EQ(read_identity({.content = std::string_view{}}), identity_reply{});
+  EXPECT_FALSE(read_identity(sent({1})));
+  EXPECT_FALSE(read_identity({.what = fault::access_denied}));
 }
 
 TEST(Replies, OfAnotherScriptAreNone) {

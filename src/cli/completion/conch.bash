@@ -3,13 +3,14 @@
 # _conch_options_of COMMAND
 # _conch_values_of OPTION: sets `values` to what is offered as its argument, `/` for files. Fails if it has none.
 # begin generated: commands and options (scripts/cli_texts --write)
-_conch_commands='run status list watch unlock doctor bench'
-_conch_commands_with_locks='run status unlock'
+_conch_commands='run status why list watch unlock doctor bench'
+_conch_commands_with_locks='run status why unlock'
 _conch_connection_options='--url --config --user --password-file --key-prefix'
 _conch_options_of() {
   case $1 in
     run) echo '--url --config --user --password-file --key-prefix --json --verbose --help --wait --no-wait --conflict-exit-code --kind --lease --lock-delay --fixed-lease --max-hold --grace --warn --events-fd --no-kill-child --keep-connection --sync-replicas --sync-timeout --' ;;
     status) echo '--url --config --user --password-file --key-prefix --json --verbose --help' ;;
+    why) echo '--url --config --user --password-file --key-prefix --json --verbose --help' ;;
     list) echo '--url --config --user --password-file --key-prefix --json --verbose --help --names' ;;
     watch) echo '--url --config --user --password-file --key-prefix --json --verbose --help --every' ;;
     unlock) echo '--url --config --user --password-file --key-prefix --json --verbose --help --fence --yes' ;;

@@ -29,6 +29,7 @@ void arrivals::connected_as(session const& s, time_point now) {
   on_.sent.begin(s, now);
   told_.begin_connection();
   greet(s, now);
+  introduced_.begin(now);
   on_.all.begin();
   owed_.begin();
   rest_.resume_backlog(now);
@@ -62,6 +63,7 @@ void arrivals::disconnected(std::string_view why, time_point now) {
   on_.sent.end(now);
   on_.link.end(why, now);
   ++on_.env.stats.disconnects;
+  introduced_.rest();
   on_.all.end();
   owed_.end(now);
   forget_unanswered(now);
@@ -118,6 +120,7 @@ void arrivals::read_answer(in_flight const& r, answer const& a, time_point now) 
     case request_kind::confirm: renews_.answered(r, a, now); break;
     case request_kind::admin_request: asked_.answered(r, a, now); break;
     case request_kind::requested: told_.requested_answered(r, a, now); break;
+    case request_kind::introduce: introduced_.answered(); break;  // it is only for people, and is sent again in time
     case request_kind::watch: break;  // for no place: if it was not carried out, the watchers ask by themselves
     case request_kind::kill:
     case request_kind::subscribe:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "protocol/server/catch_up.hpp"
+#include "protocol/server/introducer.hpp"
 #include "protocol/server/release_answers.hpp"
 #include "protocol/server/tries.hpp"
 #include "protocol/wire.hpp"
@@ -14,7 +15,7 @@ using namespace engine;
 class arrivals final : public wire_events {
  public:
   arrivals(common_parts& on, cleanups& owed, asking& asks, tries& several, release_answers& released, renewals& renews,
-           pushes& told, orders& asked, catch_up& rest) noexcept
+           pushes& told, orders& asked, introducer& introduced, catch_up& rest) noexcept
       : on_{on},
         owed_{owed},
         asks_{asks},
@@ -23,6 +24,7 @@ class arrivals final : public wire_events {
         renews_{renews},
         told_{told},
         asked_{asked},
+        introduced_{introduced},
         rest_{rest} {}
 
   void connected_as(session const& s, time_point now) override;
@@ -45,6 +47,7 @@ class arrivals final : public wire_events {
   renewals& renews_;
   pushes& told_;
   orders& asked_;
+  introducer& introduced_;
   catch_up& rest_;
 };
 

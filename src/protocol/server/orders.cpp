@@ -43,7 +43,7 @@ void orders::withdraw(admin_request& i) noexcept {
       unwatched_.emplace_back(i.name, i.id);
       on_.soon.at(on_.sent.last_heard());
     }
-  } else if (on_.link.connected() && i.written && i.what != admin_request::kind::inspect) {
+  } else if (on_.link.connected() && i.written && !is_question(i)) {
     orphans_.emplace(i.serial, i);
   }
   i.unlink();
@@ -64,6 +64,7 @@ void orders::send(admin_request& i, bool with_source, time_point now) {
   };
   switch (i.what) {
     case admin_request::kind::inspect: return as(script_kind::inspect, inspect_command{i.name, with_source});
+    case admin_request::kind::identify: return as(script_kind::none, identify_command{i.name});
     case admin_request::kind::force:
       return as(script_kind::force, force_command{i.name, claim, kept, i.fence, with_source, i.last, i.from_us});
     case admin_request::kind::request: return as(script_kind::request, request_command{i.name, i.fence, with_source});
@@ -92,6 +93,10 @@ void orders::connection_ended(std::string_view why, time_point now) {
     }
     if (i.written && !may_be_repeated(i)) end(i, {}, make_error_code(errc::unreachable, why));
   });
+}
+
+bool orders::is_question(admin_request const& i) {
+  return i.what == admin_request::kind::inspect || i.what == admin_request::kind::identify;
 }
 
 bool orders::may_be_repeated(admin_request const& i) {
@@ -144,11 +149,8 @@ void orders::answered(in_flight const& r, answer const& a, time_point now) {
   asked->written = false;
   switch (a.what) {
     case fault::none:
-      if (asked->what == admin_request::kind::inspect) {
-        auto status = read_inspect(a);
-        error_code const why =
-            status ? error_code{} : to_error(fault::malformed, "invalid answer of the inspect script");
-        end(*asked, {0, std::move(status)}, why);
+      if (is_question(*asked)) {
+        question_answered(*asked, a);
       } else if (asked->what == admin_request::kind::wait_free) {
         watch_answered(*asked, a, now);
       } else {
@@ -162,6 +164,17 @@ void orders::answered(in_flight const& r, answer const& a, time_point now) {
       return;
     default: end(*asked, {}, to_error(a.what, a.words)); return;
   }
+}
+
+void orders::question_answered(admin_request& i, answer const& a) {
+  bool const inspects = i.what == admin_request::kind::inspect;
+  auto status = inspects ? read_inspect(a) : std::nullopt;
+  auto identity = inspects ? std::nullopt : read_identity(a);
+  if (!status && !identity) {
+    end(i, {}, to_error(fault::malformed, inspects ? "invalid answer of the inspect script" : "invalid answer to GET"));
+    return;
+  }
+  end(i, {.status = std::move(status), .identity = identity ? std::move(identity->text) : std::string{}}, {});
 }
 
 /// The `count` of a downgrade is 1, or 0 if the permit was not this client's any more.
@@ -196,7 +209,7 @@ void orders::order_answered(admin_request& i, answer const& a, time_point now) {
   }
   grant_id const id = i.id;
   bool const gone = i.what == admin_request::kind::downgrade && reply->count == 0;
-  end(i, {i.taken, {}, reply->permit.limit}, gone ? make_error_code(errc::lost) : error_code{});
+  end(i, {.count = i.taken, .limit = reply->permit.limit}, gone ? make_error_code(errc::lost) : error_code{});
   if (gone) {
     if (server_place* const s = ids_.place_of(id)) s->of->taken_away(*s, id, now);
   }

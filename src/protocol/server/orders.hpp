@@ -72,6 +72,8 @@ class orders {
   void order_answered(admin_request& i, answer const& a, time_point now);
   void look_after(order const& o, order_reply const& reply, time_point now);
   void end(admin_request& i, admin_result const& result, error_code why);
+  void question_answered(admin_request& i, answer const& a);
+  static bool is_question(admin_request const& i);
   static bool may_be_repeated(admin_request const& i);
   static std::optional<order_reply> read(order const& o, answer const& a);
 

@@ -32,6 +32,7 @@ enum class request_kind : std::uint8_t {
   renew,
   confirm,
   admin_request,
+  introduce,
   requested,
   watch,
   kill,

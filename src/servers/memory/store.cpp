@@ -163,6 +163,20 @@ protocol::session_reply store::answer_to(protocol::unwatch_command const& c, std
   return {.count = carry_out_at(find_or_make(c.name), c, client, now_us, unwatch) ? 1 : 0};
 }
 
+protocol::session_reply store::answer_to(protocol::introduce_command const& c, std::string_view, std::int64_t now_us) {
+  std::erase_if(introductions_, [&](auto const& one) { return one.first == c.name || one.second.until_us <= now_us; });
+  if (!c.text.empty())
+    introductions_.emplace(c.name, introduction{std::string{c.text}, now_us + rules::us{c.kept.count()} * 1000});
+  return {};
+}
+
+protocol::identity_reply store::answer_to(protocol::identify_command const& c, std::string_view,
+                                          std::int64_t now_us) const {
+  auto const found = introductions_.find(c.name);
+  bool const is_kept = found != introductions_.end() && found->second.until_us > now_us;
+  return {is_kept ? found->second.text : std::string{}};
+}
+
 store::ordered store::answer_to(protocol::limit_command const& c, std::string_view client, std::int64_t now_us) {
   return carry_out_at(find_or_make(c.name), c, client, now_us,
                       [&](auto& lock, auto const& when) { return rules::set_limit(lock, when, c); });

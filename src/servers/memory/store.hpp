@@ -117,6 +117,10 @@ class store {
                                             std::int64_t now_us);
   CONCH_API protocol::session_reply answer_to(protocol::unwatch_command const& c, std::string_view client,
                                               std::int64_t now_us);
+  CONCH_API protocol::session_reply answer_to(protocol::introduce_command const& c, std::string_view,
+                                              std::int64_t now_us);
+  CONCH_API protocol::identity_reply answer_to(protocol::identify_command const& c, std::string_view,
+                                               std::int64_t now_us) const;
   CONCH_API ordered answer_to(protocol::limit_command const& c, std::string_view client, std::int64_t now_us);
   protocol::session_reply answer_to(protocol::prove_publish_command const&, std::string_view client,
                                     std::int64_t) const {
@@ -142,10 +146,17 @@ class store {
   CONCH_API void drop_expired(std::int64_t now_us);
   void put_on_agenda(known& k);
 
+  /// What a client has told about itself, and until when that is kept.
+  struct introduction {
+    std::string text;
+    std::int64_t until_us;
+  };
+
   mutable fork_safe_mutex mutex_;
   std::unordered_map<std::string, listener*, text_hash, std::equal_to<>> listeners_;
   std::unordered_map<std::string_view, std::unique_ptr<known>> names_;  // keys live in what they lead to
-  std::set<std::pair<std::int64_t, known*>> agenda_;                    // when something of a lock expires
+  std::unordered_map<std::string, introduction, text_hash, std::equal_to<>> introductions_;  // by client
+  std::set<std::pair<std::int64_t, known*>> agenda_;  // when something of a lock expires
 };
 
 }  // namespace conch::memory

@@ -19,7 +19,7 @@ using engine::grant_id;
 constexpr std::string_view hex_digits = "0123456789abcdef";
 
 /// The functions of sql/*.sql that are called by name, and the types of what they take.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 19> functions{{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 21> functions{{
     {"acquire", "bytea,text,bool,bool,int8,int8,int8,int8,int8"},
     {"acquire_permit", "bytea,text,bool,bool,int8,int8,int8,int8,int8,int4,int8,int8,text,int8"},
     {"acquire_all", "bytea[],text[],int8[],int8,int8"},
@@ -29,7 +29,9 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 19> function
     {"release_permit", "bytea,text,bool,bool,int8,int8,int8,int4,int8,int8,text,int8"},
     {"renew", "bytea[],text[],int8[],int8[],int8"},
     {"renew_permits", "bytea[],text[],int8[],int8[],int8"},
-    {"inspect", "bytea"},
+    {"inspect_line", "bytea"},
+    {"introduce", "text,text,int8"},
+    {"identify", "text"},
     {"force", "bytea,int8,int8,bool,int8"},
     {"ask", "bytea,bool,int8,text"},
     {"asked", "bytea,int8"},
@@ -146,7 +148,15 @@ struct encoder {
   }
 
   statement operator()(protocol::inspect_command const& c) const {
-    return std::move(statement{"conch_inspect"}.bytes(key_of(who, c.name)));
+    return std::move(statement{"conch_inspect_line"}.bytes(key_of(who, c.name)));
+  }
+
+  statement operator()(protocol::introduce_command const& c) const {
+    return std::move(statement{"conch_introduce"}.text(c.name).text(c.text).number(count(c.kept)));
+  }
+
+  statement operator()(protocol::identify_command const& c) const {
+    return std::move(statement{"conch_identify"}.text(c.name));
   }
 
   /// All owners in one command.
@@ -293,6 +303,7 @@ protocol::answer to_answer(reply const& r, std::vector<std::int64_t>& numbers) {
   if (!r.sqlstate.empty()) return {classify(r.sqlstate, r.words), r.words, {}, r.sqlstate == says_locked};
   constexpr std::string_view malformed = "an answer that no function of conch gives";
   constexpr std::int64_t limit = std::int64_t{1} << 53;  // as of a script: times and tokens are below
+  if (r.row.size() == 1 && r.row[0].starts_with('=')) return {.content = r.row[0].substr(1)};  // of identify
   if (r.row.size() != 1 || r.row[0].size() < 2 || !r.row[0].starts_with('{') || !r.row[0].ends_with('}')) {
     return {protocol::fault::malformed, malformed, {}};
   }

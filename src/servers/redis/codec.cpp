@@ -38,6 +38,7 @@ class keys {
   void requests(command_writer& w) const { write(w, "}:r"); }
   void watchers(command_writer& w) const { write(w, "}:w"); }
   void alert(command_writer& w) const { write(w, "}:a"); }
+  void introduction(command_writer& w) const { write(w, "}:i"); }
 
   void all(command_writer& w) const {
     lock(w);
@@ -404,6 +405,19 @@ struct encoder {
     write_id(w, who.client, c.id);
   }
 
+  void operator()(protocol::introduce_command const& c) const {
+    command_writer w{out, c.text.empty() ? 2u : 5u};
+    w.arg(c.text.empty() ? std::string_view{"DEL"} : std::string_view{"SET"});
+    keys{who, c.name}.introduction(w);
+    if (!c.text.empty()) w.arg(c.text).arg("PX").arg(count(c.kept));
+  }
+
+  void operator()(protocol::identify_command const& c) const {
+    command_writer w{out, 2};
+    w.arg("GET");
+    keys{who, c.name}.introduction(w);
+  }
+
   void operator()(protocol::kill_command const& c) const {
     command_writer w{out, 6};
     w.arg("CLIENT").arg("KILL").arg("ID").arg(c.client_id).arg("ADDR").arg(c.address);
@@ -632,6 +646,8 @@ protocol::answer to_answer(std::span<resp::node const> message, std::vector<std:
       return {what, first.text, {}, what == protocol::fault::access_denied};
     }
     case resp::kind::simple_string: return {};  // +OK, +PONG
+    case resp::kind::bulk_string: return {.content = first.text};
+    case resp::kind::null: return {.content = std::string_view{}};
     case resp::kind::integer:
       if (!exact_in_lua(first.integer)) return {protocol::fault::malformed, "a number that no script can answer", {}};
       numbers.push_back(first.integer);

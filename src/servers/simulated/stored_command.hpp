@@ -40,6 +40,7 @@ class stored_command {
     if constexpr (requires { c.name; }) own(c.name);
     if constexpr (requires { c.origin; }) own(c.origin);
     if constexpr (requires { c.address; }) own(c.address);
+    if constexpr (requires { c.text; }) own(c.text);
     if constexpr (std::is_same_v<Command, protocol::acquire_all_command>) own(c.items, attempts_);
     else if constexpr (requires { c.items; }) own(c.items, renewals_);
     if constexpr (requires { c.permit; }) {

@@ -40,8 +40,9 @@ std::vector<place_in_line> in_order(std::vector<std::string> const& nodes) {
   return all;
 }
 
+constexpr std::size_t most = 100;
+
 void add_holder(line_status& to, place_in_line const& p) {
-  constexpr std::size_t most = 100;
   terms const& asks = p.of.terms;
   lock_status& s = to.status;
   ++s.held;
@@ -57,19 +58,30 @@ void add_holder(line_status& to, place_in_line const& p) {
   to.holders.push_back(*p.node);
 }
 
+void add_waiter(line_status& to, place_in_line const& p) {
+  if (to.waiters.size() == most) return;
+  lock_waiter one;
+  one.client = p.of.client;
+  one.permits = p.of.terms.weight;
+  to.status.waiters.push_back(std::move(one));
+  to.waiters.push_back(*p.node);
+}
+
 }  // namespace
 
 /// Nodes are granted in their order, so the first that is not granted ends the holders.
 line_status read_line(std::vector<std::string> const& nodes) {
-  constexpr std::uint32_t most = 1000;  // each is compared with all before it
+  constexpr std::uint32_t most_held = 1000;  // each is compared with all before it
   std::vector<place_in_line> const line = in_order(nodes);
   line_status all;
   if (line.empty()) return all;
   all.status.kind = kind_of(line.front().of.terms);
   for (place_in_line const& one : line) {
-    bool const holds = all.status.held < most && judge(nodes, *one.node).is == verdict::kind::granted;
-    if (!holds) break;
-    add_holder(all, one);
+    bool const holds =
+        all.waiters.empty() && all.status.held < most_held && judge(nodes, *one.node).is == verdict::kind::granted;
+    if (holds) add_holder(all, one);
+    else add_waiter(all, one);
+    if (all.waiters.size() == most) break;
   }
   all.status.waiting = line.size() - all.status.held;
   return all;

@@ -13,6 +13,7 @@ namespace conch::zookeeper {
 struct line_status {
   lock_status status;
   std::vector<std::string> holders;  // the nodes of status.holders
+  std::vector<std::string> waiters;  // the nodes of status.waiters
 };
 line_status read_line(std::vector<std::string> const& nodes);
 

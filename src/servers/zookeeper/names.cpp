@@ -4,6 +4,7 @@
 #include "base/numbers.hpp"
 
 #include <cstddef>
+#include <cstdio>
 #include <limits>
 
 namespace conch::zookeeper {
@@ -14,6 +15,12 @@ bool names_a_root(std::string_view key_prefix) noexcept {
 
 std::string root_of(std::string_view chroot, std::string_view key_prefix) {
   return folder_of(chroot, key_prefix.substr(0, key_prefix.size() - 1));
+}
+
+std::string session_node_of(std::string_view root, std::int64_t session) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(session));
+  return clients_of(root) + '/' + text;
 }
 
 std::string encoded(std::string_view name) {

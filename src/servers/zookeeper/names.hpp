@@ -30,6 +30,11 @@ inline std::string folder_of(std::string_view root, std::string_view lock) {
   return std::string{root} + '/' + encoded(lock);
 }
 
+/// The folder of the nodes of all sessions.
+inline std::string clients_of(std::string_view root) { return std::string{root} + "/.clients"; }
+/// The node of a session, whose data is what its client tells others about itself (base/introduction.hpp).
+std::string session_node_of(std::string_view root, std::int64_t session);
+
 /// What a node asks for.
 struct terms {
   engine::permit_kind kind = engine::permit_kind::none;

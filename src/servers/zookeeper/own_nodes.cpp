@@ -7,7 +7,6 @@
 #include "servers/zookeeper/faults.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 #include <variant>
 
@@ -128,10 +127,6 @@ std::string own_nodes::shown(step of) const {
   }
 }
 
-std::string own_nodes::own() const {
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(session_));
-  return folder() + '/' + text;
-}
+std::string own_nodes::own() const { return session_node_of(root_, session_); }
 
 }  // namespace conch::zookeeper

@@ -2,10 +2,12 @@
 #pragma once
 
 #include "servers/zookeeper/messages.hpp"
+#include "servers/zookeeper/names.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace conch::zookeeper {
@@ -54,8 +56,9 @@ class own_nodes {
   question begin(std::int64_t session);
   /// What another client has made meanwhile is as good.
   outcome answered(step of, reply const& r);
-  /// A write without a consequence.
-  question beat() const { return {step::beat, set_data{own(), {}}}; }
+  /// A write without a consequence, of what this client tells others about itself.
+  question beat() const { return {step::beat, set_data{own(), introduction_}}; }
+  void introduce(std::string_view text) { introduction_ = text; }
   /// In words.
   std::string shown(step of) const;
 
@@ -75,10 +78,10 @@ class own_nodes {
   outcome beat_refused(status what);
   outcome make_next_parent();
   outcome make_own(step of) const {
-    return {outcome::action::ask, {of, create{own(), {}, node_kind::ephemeral, who()}}};
+    return {outcome::action::ask, {of, create{own(), introduction_, node_kind::ephemeral, who()}}};
   }
   outcome checked(std::string const& path, rights const& to, outcome if_safe) const;
-  std::string folder() const { return root_ + "/.clients"; }
+  std::string folder() const { return clients_of(root_); }
   std::string own() const;
 
   std::string const& root_;
@@ -89,6 +92,7 @@ class own_nodes {
   bool has_own_ = false;
   std::vector<right> own_rights_;  // to the node of the session
   bool told_of_refused_beat_ = false;
+  std::string introduction_;
 };
 
 }  // namespace conch::zookeeper

@@ -3,6 +3,7 @@
 
 #include "base/duration_text.hpp"
 #include "base/glob.hpp"
+#include "base/introduction.hpp"
 #include "engine/backend.hpp"
 #include "protocol/wire.hpp"
 #include "servers/found_locks.hpp"
@@ -21,7 +22,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -85,6 +88,7 @@ class probe final : public servers::probe {
   std::vector<seen_lock> locks_at(questions& server, std::vector<std::string> const& patterns) const;
   std::vector<lock_status> statuses(questions& server, std::vector<std::string> const& folders) const;
   void complete(questions& server, std::string_view folder, line_status& of, std::int64_t birth) const;
+  std::vector<introduction> introductions(questions& server, std::vector<stat> const& nodes) const;
   void examine_at(questions& server, tell const& to) const;
   void look_at_time(questions& server, tell const& to) const;
   void look_at_servers(tell const& to) const;
@@ -142,20 +146,56 @@ std::vector<lock_status> probe::statuses(questions& server, std::vector<std::str
   return all;
 }
 
-/// With fences and times. A holder that has gone meanwhile keeps none.
+/// With fences, times, and what the clients tell about themselves. A holder that has gone meanwhile keeps none.
 void probe::complete(questions& server, std::string_view folder, line_status& of, std::int64_t birth) const {
-  if (of.holders.empty()) return;
+  std::string const in = root_ + '/' + std::string{folder} + '/';
   std::vector<request> wanted;
-  for (std::string const& node : of.holders)
-    wanted.emplace_back(get_data{root_ + '/' + std::string{folder} + '/' + node});
-  std::vector<reply> const answers = server.ask(wanted);
-  for (std::size_t i = 0; i < answers.size(); ++i) {
-    auto const* const node = std::get_if<data>(&answers[i].content);
-    if (node == nullptr) continue;
-    of.status.holders[i].fence = (birth + node->node.created) * engine::hand_offs_per_grant;
-    of.status.holders[i].since =
-        std::chrono::system_clock::time_point{std::chrono::milliseconds{node->node.created_ms}};
+  for (std::string const& node : of.holders) wanted.emplace_back(get_data{in + node});
+  for (std::string const& node : of.waiters) wanted.emplace_back(get_data{in + node});
+  if (wanted.empty()) return;
+  std::vector<stat> nodes;
+  for (reply const& one : server.ask(wanted)) {
+    auto const* const node = std::get_if<data>(&one.content);
+    nodes.push_back(node != nullptr ? node->node : stat{});
   }
+  std::vector<introduction> const who = introductions(server, nodes);
+  auto const since = [](stat const& node) {
+    return std::chrono::system_clock::time_point{std::chrono::milliseconds{node.created_ms}};
+  };
+  std::optional<std::string> const lock = decoded(folder);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    std::int64_t const fence = birth + nodes[i].created;
+    if (i < of.holders.size()) {
+      lock_holder& h = of.status.holders[i];
+      if (nodes[i] == stat{}) continue;
+      h.fence = fence * engine::hand_offs_per_grant;
+      h.since = since(nodes[i]);
+      h.label = who[i].label;
+      h.note = note_of(who[i], *lock, fence).value_or("");
+    } else {
+      lock_waiter& w = of.status.waiters[i - of.holders.size()];
+      w.since = since(nodes[i]);
+      w.label = who[i].label;
+      w.note = note_of(who[i], *lock, 0).value_or("");
+    }
+  }
+}
+
+/// The introductions of the sessions that own these nodes, in their order.
+std::vector<introduction> probe::introductions(questions& server, std::vector<stat> const& nodes) const {
+  std::map<std::int64_t, introduction> by_session;
+  for (stat const& one : nodes) by_session[one.owner];
+  std::vector<request> wanted;
+  for (auto const& [session, nothing] : by_session) wanted.emplace_back(get_data{session_node_of(root_, session)});
+  std::vector<reply> const answers = server.ask(wanted);
+  std::size_t next = 0;
+  for (auto& [session, who] : by_session) {
+    auto const* const told = std::get_if<data>(&answers[next++].content);
+    if (told != nullptr) who = read_introduction(told->bytes);
+  }
+  std::vector<introduction> all;
+  for (stat const& one : nodes) all.push_back(by_session[one.owner]);
+  return all;
 }
 
 void probe::examine(tell const& to) {

@@ -45,6 +45,9 @@ class queue final : public engine::backend {
   void report(statistics& to) const override;
   bool settled() const noexcept override { return owed_.count() == 0; }
   std::uint64_t progress() const noexcept override { return on_.sent.progress(); }
+  void introduce(std::string_view /*client*/, std::string_view text, time_point now) override {
+    on_.session.introduce(text, now);
+  }
   void prepare_close(time_point) override {}
   void closed() override;
 

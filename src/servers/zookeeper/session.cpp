@@ -282,6 +282,11 @@ void session::proof_due(time_point now) {
   prove_when_possible(now);
 }
 
+void session::introduce(std::string_view text, time_point now) {
+  nodes_.introduce(text);
+  if (is_open()) ask(nodes_.beat(), now);
+}
+
 void session::beat(time_point now) {
   ping_now(now);
   timers_.arm(beat_, now + beat_every());

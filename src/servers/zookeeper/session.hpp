@@ -87,6 +87,8 @@ class session final : public wire_events {
   /// proof on each of two connections (least_session).
   duration timeout() const noexcept { return timeout_; }
   own_nodes const& nodes() const noexcept { return nodes_; }
+  /// What this client tells others about itself, from now on.
+  void introduce(std::string_view text, time_point now);
   /// The server of the connection, in words.
   std::string server() const { return out_.shown(); }
   /// Why there is no connection; empty: none has been tried yet.

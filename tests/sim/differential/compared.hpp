@@ -26,7 +26,7 @@ namespace conch::sim {
 /// What a command is answered. A fault: it was not carried out, or nobody can read that.
 using any_reply = std::variant<protocol::fault, protocol::acquire_reply, protocol::tries_reply, protocol::release_reply,
                                protocol::renew_reply, engine::lock_report, protocol::order_reply,
-                               protocol::session_reply, protocol::watch_reply>;
+                               protocol::session_reply, protocol::watch_reply, protocol::identity_reply>;
 
 /// As the client reads an answer to a command.
 struct reply_reader {
@@ -49,6 +49,7 @@ struct reply_reader {
   any_reply operator()(protocol::force_command const&) const { return whole(protocol::read_force(a)); }
   any_reply operator()(protocol::request_command const&) const { return whole(protocol::read_force(a)); }
   any_reply operator()(protocol::watch_command const&) const { return whole(protocol::read_watch(a)); }
+  any_reply operator()(protocol::identify_command const&) const { return whole(protocol::read_identity(a)); }
   any_reply operator()(protocol::limit_command const& c) const { return whole(protocol::read_limit(a, c.limit)); }
   template <class Command>
   any_reply operator()(Command const&) const {

@@ -17,7 +17,8 @@ char const* word_of(kind what) {
     case kind::set_limit: return "permit_limit";
     case kind::request: return "request";
     case kind::wait_free: return "watch";
-    case kind::downgrade: break;
+    case kind::downgrade:
+    case kind::identify: break;
   }
   return "?";
 }

@@ -14,13 +14,21 @@ namespace {
 /// Read here once more, number by number: the code that is simulated may read it wrongly.
 bool is_report(engine::lock_report const& r, std::vector<std::int64_t> const& n) {
   std::size_t const before_requests = 6 + 9 * r.owners.size();
-  if (n.size() < before_requests || (n.size() - before_requests) % 6 != 0) return false;
+  if (n.size() < before_requests) return false;
   std::vector<std::int64_t> asked_at(r.owners.size()), asker(r.owners.size());
-  for (std::size_t at = before_requests; at < n.size(); at += 6) {
+  std::size_t at = before_requests;
+  for (; at + 6 <= n.size() && n[at] != 0; at += 6) {
     auto const owner = static_cast<std::size_t>(n[at] - 1);
     if (owner >= r.owners.size()) return false;
     asker[owner] = n[at + 1];
     asked_at[owner] = n[at + 5];
+  }
+  constexpr std::size_t of_waiter = 7;
+  if (n.size() - at != of_waiter * r.waiters.size()) return false;
+  for (engine::lock_report::waiter const& w : r.waiters) {
+    bool const is_it = n[at] == 0 && n[at + 1] == w.client[0] && n[at + 5] == w.since_us && n[at + 6] == w.permits;
+    if (!is_it) return false;
+    at += of_waiter;
   }
   bool same = static_cast<std::int64_t>(r.waiting) == n[1] && r.held == n[2] && r.taken == n[3] && r.limit == n[4] &&
               static_cast<std::int64_t>(r.kind) == n[5];

@@ -1,0 +1,102 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "base/introduction.hpp"
+#include "client/completion.hpp"
+#include "client/core.hpp"
+#include "client/questions.hpp"
+
+#include <boost/asio/error.hpp>
+
+#include <memory>
+#include <utility>
+
+// async_why, and the end of a deadlock: who waits for whom.
+namespace conch::detail {
+
+namespace {
+
+/// A walk, from the first question to the last.
+class walker final : public questions {
+ public:
+  walker(settings_ptr lock, walk_handler told)
+      : questions{std::move(lock)},
+        told_{std::move(told)},
+        walk_{lock_->name} {}
+
+  template <class Handler>
+  void begin_for(Handler const& handler) {
+    obey(handler);
+    go_on();
+  }
+  void go_on() {
+    using of = engine::wait_walk::question::of;
+    ask(walk_.next()->what == of::lock ? kind::inspect : kind::identify, walk_.next()->name);
+  }
+
+ private:
+  void answered(client_request const& q, asio::any_io_executor const& io) override {
+    if (q.why) return told_(q.why, walk_, io);
+    if (q.what == kind::inspect) walk_.answer(*q.result.status);
+    else walk_.answer(read_introduction(q.result.identity));
+    if (is_cancelled()) return told_(asio::error::operation_aborted, walk_, io);
+    if (walk_.next()) return go_on();
+    told_({}, walk_, io);
+  }
+  void drop() override { told_ = nullptr; }
+
+  walk_handler told_;
+  engine::wait_walk walk_;  // one question at a time
+};
+
+/// An async_why that has not completed.
+struct waiting_why {
+  why_handler handler;
+  asio::any_completion_executor runs_on;  // keeps the handler's context at work
+};
+
+}  // namespace
+
+wait_chain to_chain(engine::wait_walk const& walk) {
+  wait_chain all;
+  for (engine::wait_link const& one : walk.links()) {
+    all.links.push_back({.lock = one.lock});
+    if (one.client.empty()) continue;
+    lock_holder& h = all.links.back().holder;
+    h = holder_of(one.holder);
+    h.label = one.label;
+    h.note = one.note;
+  }
+  all.how = static_cast<wait_chain::ending>(walk.how());
+  all.circle = walk.circle();
+  return all;
+}
+
+bool is_to_break(engine::wait_walk const& walk, hold_node const& n) {
+  if (walk.how() != engine::wait_walk::ending::deadlock) return false;
+  std::size_t const one = walk.youngest();
+  std::size_t const next = one + 1 == walk.links().size() ? walk.circle() : one + 1;
+  engine::wait_link const& mine = walk.links()[one];
+  return mine.client == n.core->id() && mine.task == n.note->task && walk.links()[next].lock == n.note->lock->name;
+}
+
+void start_walk(settings_ptr lock, walk_handler told) {
+  std::make_shared<walker>(std::move(lock), std::move(told))->go_on();
+}
+
+void start_why(settings_ptr lock, why_handler handler) {
+  client_core& core = *lock->core;
+  engine::capabilities const offered = core.offers();
+  if (!offered.wait_chains) {
+    post_at_once(core.failures_run_on(), std::move(handler), engine::not_offered(offered, "async_why"), wait_chain{});
+    return;
+  }
+  auto runs_on = work_of(core.executor(), handler);
+  auto const waiting = std::make_shared<waiting_why>(waiting_why{std::move(handler), std::move(runs_on)});
+  auto told = [waiting](error_code why, engine::wait_walk const& walk, asio::any_io_executor const& io) {
+    why_handler to{std::move(waiting->handler)};
+    post_completion(io, std::exchange(waiting->runs_on, {}), std::move(to), why, why ? wait_chain{} : to_chain(walk));
+  };
+  auto const walk = std::make_shared<walker>(std::move(lock), std::move(told));
+  walk->begin_for(waiting->handler);
+}
+
+}  // namespace conch::detail
