@@ -1,7 +1,9 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "base/introduction.hpp"
 
+#include "base/hex.hpp"
 #include "base/numbers.hpp"
+#include "base/percent.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -17,21 +19,10 @@ bool is_plain(char c) { return c > ' ' && c < 127 && c != '%'; }
 
 /// None: to_word() makes no such word, or of a longer text.
 std::optional<std::string> from_word(std::string_view word, std::size_t longest) {
-  std::string text;
   if (word.empty()) return std::nullopt;
-  if (word == "%") return text;
-  for (std::size_t i = 0; i < word.size(); ++i) {
-    if (word[i] != '%') {
-      text += word[i];
-      continue;
-    }
-    auto const high = i + 2 < word.size() ? digits.find(word[i + 1]) : std::string_view::npos,
-               low = i + 2 < word.size() ? digits.find(word[i + 2]) : std::string_view::npos;
-    if (high == std::string_view::npos || low == std::string_view::npos) return std::nullopt;
-    text += static_cast<char>(high * 16 + low);
-    i += 2;
-  }
-  return text.size() <= longest ? std::optional{text} : std::nullopt;
+  if (word == "%") return std::string{};
+  auto text = percent_decoded(word, digits);
+  return text && text->size() <= longest ? text : std::nullopt;
 }
 
 std::string_view next(std::string_view& text, char separator) {
@@ -44,17 +35,7 @@ std::string_view next(std::string_view& text, char separator) {
 }  // namespace
 
 std::string to_word(std::string_view text) {
-  std::string word;
-  for (char const c : text) {
-    if (is_plain(c)) {
-      word += c;
-      continue;
-    }
-    auto const byte = static_cast<unsigned char>(c);
-    word += '%';
-    word += digits[byte / 16];
-    word += digits[byte % 16];
-  }
+  std::string const word = percent_encoded(text, digits, [text](std::size_t i) { return is_plain(text[i]); });
   return word.empty() ? "%" : word;
 }
 
@@ -98,13 +79,11 @@ std::optional<std::string> note_of(introduction const& i, std::string_view lock,
 namespace detail {
 
 std::string id_of(std::array<std::uint32_t, 4> const& words) {
-  constexpr char digits[] = "0123456789abcdef";
-  std::string id;
-  id.reserve(32);
-  for (std::uint32_t bits : words) {
-    for (int i = 0; i < 8; ++i, bits <<= 4) id += digits[bits >> 28];
+  std::string bytes;
+  for (std::uint32_t const word : words) {
+    for (unsigned const shift : {24u, 16u, 8u, 0u}) bytes += static_cast<char>(word >> shift & 255u);
   }
-  return id;
+  return in_hex(bytes);
 }
 
 }  // namespace detail

@@ -15,7 +15,7 @@ namespace conch {
 
 namespace detail {
 /// The id of a client from its four words.
-std::string id_of(std::array<std::uint32_t, 4> const& words);
+CONCH_API std::string id_of(std::array<std::uint32_t, 4> const& words);
 }  // namespace detail
 
 /// What a client tells others about itself, for people who look at a lock; or what a task waits for, which its client

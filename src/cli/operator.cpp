@@ -36,18 +36,23 @@ void operator_client::wait_for(bool const& done) {
   }
 }
 
-lock_status operator_client::inspect(std::string const& name) {
+template <class Result, class Ask>
+Result operator_client::answer_to(Ask const& ask) {
   bool done = false;
   error_code why;
-  lock_status result;
-  mutex{client_, name}.async_inspect([&](error_code e, lock_status s) {
+  Result result{};
+  ask([&](error_code e, Result r) {
     done = true;
     why = e;
-    result = std::move(s);
+    result = std::move(r);
   });
   wait_for(done);
   if (why) throw boost::system::system_error{why};
   return result;
+}
+
+lock_status operator_client::inspect(std::string const& name) {
+  return answer_to<lock_status>([&](auto told) { mutex{client_, name}.async_inspect(std::move(told)); });
 }
 
 std::vector<std::optional<lock_status>> operator_client::inspect(std::vector<std::string> const& names) {
@@ -68,37 +73,15 @@ std::vector<std::optional<lock_status>> operator_client::inspect(std::vector<std
 }
 
 wait_chain operator_client::why(std::string const& name) {
-  bool done = false;
-  error_code why;
-  wait_chain result;
-  mutex{client_, name}.async_why([&](error_code e, wait_chain c) {
-    done = true;
-    why = e;
-    result = std::move(c);
-  });
-  wait_for(done);
-  if (why) throw boost::system::system_error{why};
-  return result;
+  return answer_to<wait_chain>([&](auto told) { mutex{client_, name}.async_why(std::move(told)); });
 }
 
 std::uint32_t operator_client::force_release(std::string const& name, std::optional<std::int64_t> fence) {
-  bool done = false;
-  error_code why;
-  std::uint32_t count = 0;
-  auto told = [&](error_code e, std::uint32_t n) {
-    done = true;
-    why = e;
-    count = n;
-  };
   mutex const lock{client_, name};
-  if (fence) {
-    lock.async_force_release(*fence, std::move(told));
-  } else {
-    lock.async_force_release(std::move(told));
-  }
-  wait_for(done);
-  if (why) throw boost::system::system_error{why};
-  return count;
+  return answer_to<std::uint32_t>([&](auto told) {
+    if (fence) lock.async_force_release(*fence, std::move(told));
+    else lock.async_force_release(std::move(told));
+  });
 }
 
 }  // namespace conch::cli

@@ -38,6 +38,9 @@ class operator_client {
 
  private:
   void wait_for(bool const& done);
+  /// `ask`: begins the operation, with a handler for its error and result.
+  template <class Result, class Ask>
+  Result answer_to(Ask const& ask);
 
   asio::io_context context_{1};
   client client_;

@@ -55,8 +55,8 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   /// a thread of the parent may have held, and nothing is freed.
   bool is_here() const noexcept { return made_.is_here(); }
   /// The error of every operation there; else none.
-  engine::capabilities offers() const { return deployment_.backend->offers(); }
   error_code elsewhere() const;
+  engine::capabilities offers() const { return deployment_.backend->offers(); }
   /// Why these options are not available here.
   error_code refusal_of(acquire_options const& options) const;
   /// Its executor has its own thread, which a forked child lacks.
@@ -121,11 +121,12 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   void run(input&& i) override;
   void enter_with(input& i) override;
 
-  // engine::acquisition_events, log_sink
-  void on_acquired(engine::acquisition& a, engine::acquired how, error_code why) override;
   void look_for_deadlock(hold_node& n) override;
   /// Ends its wait with errc::would_deadlock.
   void refuse(hold_node& n, std::string const& why);
+
+  // engine::acquisition_events, log_sink
+  void on_acquired(engine::acquisition& a, engine::acquired how, error_code why) override;
   void on_lost(engine::acquisition& a, error_code why) override;
   void on_released(engine::acquisition& a, bool was_held, error_code why) override;
   void on_extended(engine::acquisition& a, bool is_held, error_code why) override;

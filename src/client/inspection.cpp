@@ -7,7 +7,6 @@
 
 #include <conch/named_lock.hpp>
 
-#include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/error.hpp>
 
 #include <algorithm>

@@ -279,7 +279,7 @@ TEST_P(Election, ALockOfAnotherKindHasNoLeader) {
 }
 
 TEST_P(Election, WhereNobodyCanBeInspectedTheErrorSaysSo) {
-  if (server().can().operators) GTEST_SKIP() << "here one can";
+  if (server().can().operators) GTEST_SKIP() << "this kind of server can be inspected: the other tests ask it";
   auto const body = [&]() -> asio::awaitable<void> {
     client one{w.ctx.get_executor(), server().url()};
     election e{one, "unseen"};

@@ -124,12 +124,18 @@ TEST(WaitWalk, EndsAtALockOfSeveralAndAtWhoWaitsNoMore) {
   EXPECT_EQ(s.walk("a").how(), ending::unknown) << "not all that wait are named";
 }
 
-TEST(WaitWalk, APermitThatIsFreeIsNotWaitedForByItsHolder) {
+/// Tasks "one" and "two" have "a" and "b", and each wants the other one's lock.
+shown circle_of_two() {
   shown s;
   s.holds(1, "a", 10, "one");
   s.holds(2, "b", 20, "two");
   s.waits(1, "b", 5, "one");
   s.waits(2, "a", 5, "two");
+  return s;
+}
+
+TEST(WaitWalk, APermitThatIsFreeIsNotWaitedForByItsHolder) {
+  shown s = circle_of_two();
   s.locks["b"].kind = permit_kind::semaphore;
   s.locks["b"].taken = 1;
   s.locks["b"].limit = 2;
@@ -139,11 +145,7 @@ TEST(WaitWalk, APermitThatIsFreeIsNotWaitedForByItsHolder) {
 }
 
 TEST(WaitWalk, ACircleThatIsAnotherEachTimeIsNoDeadlock) {
-  shown at_rest;
-  at_rest.holds(1, "a", 10, "one");
-  at_rest.holds(2, "b", 20, "two");
-  at_rest.waits(1, "b", 5, "one");
-  at_rest.waits(2, "a", 5, "two");
+  shown const at_rest = circle_of_two();
   ASSERT_EQ(at_rest.walk("a").how(), ending::deadlock);
   using change = void (*)(shown&, int);
   for (change const one : {

@@ -1,12 +1,11 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "servers/simulated/server.hpp"
 
+#include "base/introduction.hpp"
 #include "engine/backend.hpp"
 #include "servers/simulated/link.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 
 namespace conch::simulated {
 
@@ -17,12 +16,6 @@ constexpr std::string_view nobody = "00000000000000000000000000000000";
 
 /// How long the next owner has to renew, as config::claim is by default.
 constexpr std::chrono::milliseconds claim{3'000};
-
-std::string hex(std::array<std::uint32_t, 4> const& id) {
-  std::array<char, 33> text{};
-  std::snprintf(text.data(), text.size(), "%08x%08x%08x%08x", id[0], id[1], id[2], id[3]);
-  return text.data();
-}
 
 }  // namespace
 
@@ -83,7 +76,7 @@ std::vector<server::grant> server::grants() {
   for (auto const& [in, name] : locks_) {
     auto const report = store(in).carry_out(protocol::inspect_command{.name = name}, nobody, world_.clock_us());
     for (auto const& owner : report.owners)
-      all.push_back({name, hex(owner.client), owner.fence * engine::hand_offs_per_grant, report.waiting});
+      all.push_back({name, detail::id_of(owner.client), owner.fence * engine::hand_offs_per_grant, report.waiting});
     if (report.owners.empty() && report.waiting > 0) all.push_back({name, "", 0, report.waiting});
   }
   auto const places = nodes_.places();

@@ -2,6 +2,7 @@
 #include "servers/zookeeper/names.hpp"
 
 #include "base/numbers.hpp"
+#include "base/percent.hpp"
 
 #include <cstddef>
 #include <cstdio>
@@ -23,40 +24,24 @@ std::string session_node_of(std::string_view root, std::int64_t session) {
   return clients_of(root) + '/' + text;
 }
 
+namespace {
+
+constexpr std::string_view digits = "0123456789ABCDEF";
+
+}  // namespace
+
 std::string encoded(std::string_view name) {
-  constexpr std::string_view digits = "0123456789ABCDEF";
   bool const reserved = name == "zookeeper";  // of the server, below its root
-  std::string text;
-  for (std::size_t i = 0; i < name.size(); ++i) {
+  return percent_encoded(name, digits, [&](std::size_t i) {
     auto const c = static_cast<unsigned char>(name[i]);
     bool const first = i == 0 && (c == '.' || reserved);  // "." and ".." are not allowed; ".clients" is ours
-    if (first || c <= 0x1f || c >= 0x7f || c == '/' || c == '%') {
-      text += '%';
-      text += digits[c >> 4];
-      text += digits[c & 15];
-    } else {
-      text += name[i];
-    }
-  }
-  return text;
+    return !first && c > 0x1f && c < 0x7f && c != '/' && c != '%';
+  });
 }
 
 std::optional<std::string> decoded(std::string_view node) {
-  constexpr std::string_view digits = "0123456789ABCDEF";
-  std::string name;
-  for (std::size_t i = 0; i < node.size(); ++i) {
-    if (node[i] != '%') {
-      name += node[i];
-      continue;
-    }
-    if (i + 2 >= node.size()) return std::nullopt;
-    auto const high = digits.find(node[i + 1]), low = digits.find(node[i + 2]);
-    if (high == std::string_view::npos || low == std::string_view::npos) return std::nullopt;
-    name += static_cast<char>(high * 16 + low);
-    i += 2;
-  }
-  if (name.empty() || encoded(name) != node) return std::nullopt;
-  return name;
+  auto name = percent_decoded(node, digits);
+  return name && !name->empty() && encoded(*name) == node ? name : std::nullopt;
 }
 
 namespace {
