@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-// Any bytes in words of few characters: what is not plain becomes '%' and two digits. base/url_text.hpp does it for URLs,
-// whose reader accepts any digits and names what is wrong.
+// Any bytes in words of few characters: what is not plain becomes '%' and two digits. base/url_text.hpp does it for
+// URLs, whose reader accepts any digits and names what is wrong.
 namespace conch {
 
 /// `is_plain`: of the byte at a position; never of '%'. `digits`: the sixteen, in upper or in lower case.
