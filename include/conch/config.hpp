@@ -222,9 +222,9 @@ struct config {
   /// The name of the connection in CLIENT LIST. 1 to 64 characters of printable ASCII without spaces.
   std::string client_name = "conch";
 
-  /// Tells who this client is, to people who ask who has a lock or waits for it (named_lock::async_inspect, `conch
-  /// status`). Up to 64 bytes of printable UTF-8. std::nullopt: program, host and process, as in "billing@pod-7:4711";
-  /// empty: none. The server keeps it while the client lives, and all users that may read the locks there can read it.
+  /// Names this client wherever its holds and waits are shown (named_lock::async_inspect, `conch status`). Up to 64
+  /// bytes of printable UTF-8. std::nullopt: program, host and process, as in "billing@pod-7:4711"; empty: none. The
+  /// server keeps it while the client lives, and all users that may read the locks there can read it.
   std::optional<std::string> label = std::nullopt;
 
   /// An acquire with acquire_options::task that waits for more than a second looks for a deadlock

@@ -51,14 +51,14 @@ struct acquire_options {
   std::optional<bool> renew = std::nullopt;
   /// How long the watchdog renews this hold, at least 1 ms. Empty: lock_options::max_hold.
   std::optional<duration> max_hold = std::nullopt;
-  /// For people who ask who has the lock: "order 17, build 812". Up to 128 bytes of printable UTF-8; it must live until
-  /// the acquire is initiated. All users that may read the lock on the server can read it (async_inspect, `conch
-  /// status`). Costs one message when the acquire begins, when it is granted and when the hold ends; nobody waits for
-  /// them.
+  /// Says what the hold is for, wherever it is shown: "order 17, build 812". Up to 128 bytes of printable UTF-8; it
+  /// must live until the acquire is initiated. All users that may read the lock on the server can read it
+  /// (async_inspect, `conch status`). Costs one message when the acquire begins, when it is granted and when the hold
+  /// ends; nobody waits for them.
   std::string_view note{};
-  /// The task that asks; it must live until the acquire is initiated. Give all acquires of one task the same owner, and
-  /// named_lock::async_why and `conch why` can follow who waits for whom. Costs nothing until the acquire or its hold
-  /// is a second old; then as a note.
+  /// The task that asks; it must live until the acquire is initiated. Pass the same owner to all acquires of a task, so
+  /// that named_lock::async_why and `conch why` can show which task blocks which. Costs nothing until the acquire or
+  /// its hold is a second old; then as a note.
   owner const* task = nullptr;
 };
 static_assert(std::is_trivially_destructible_v<acquire_options>);

@@ -155,7 +155,7 @@ class named_lock {
     return asio::async_initiate<Token, void(error_code, lock_status)>(initiate_inspect{{lock_.get()}}, token, lock_);
   }
 
-  /// Follows who waits for whom: from this lock to its holder, to the lock for which the holder's task waits, and so
+  /// Follows the chain of waits: from this lock to its holder, to the lock for which the holder's task waits, and so
   /// on.
   ///
   /// It knows of tasks that have held or waited for at least a second with acquire_options::task. A deadlock is

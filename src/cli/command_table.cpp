@@ -22,7 +22,7 @@ If conch is killed, or frozen for longer than the lease, the group is killed too
     {command_id::status, "status", operands::names,
      "show who holds a lock, since when, with which fence, and how many wait",
      "It also shows how long each lease still lasts."},
-    {command_id::why, "why", operands::one_name, "show who waits for whom, from the holder of a lock on",
+    {command_id::why, "why", operands::one_name, "show what a lock's holder waits for, and find deadlocks",
      R"(It follows the holder to the lock that the holder waits for, and so on, and says how to break a deadlock.
 It knows the jobs of `conch run`, and tasks that have named themselves (`acquire_options::task`), after a second.)"},
     {command_id::list, "list", operands::patterns, "list the locks that are held or waited for",
