@@ -34,10 +34,10 @@ bool is_report(engine::lock_report const& r, std::vector<std::int64_t> const& n)
               static_cast<std::int64_t>(r.kind) == n[5];
   for (std::size_t i = 0; i < r.owners.size(); ++i) {
     auto const& o = r.owners[i];
-    std::int64_t const* const at = n.data() + 6 + 9 * i;
-    for (std::size_t word = 0; word < 4; ++word) same = same && o.client[word] == at[word];
-    same = same && o.fence == at[4] && o.left_ms == at[5] && o.permits == at[6] && o.segment == at[7] &&
-           o.confirmed == (at[8] != 0);
+    std::int64_t const* const told = n.data() + 6 + 9 * i;
+    for (std::size_t word = 0; word < 4; ++word) same = same && o.client[word] == told[word];
+    same = same && o.fence == told[4] && o.left_ms == told[5] && o.permits == told[6] && o.segment == told[7] &&
+           o.confirmed == (told[8] != 0);
     same = same && o.asked_us == asked_at[i] && o.asked_by[0] == asker[i];
   }
   return same;
