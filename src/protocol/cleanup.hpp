@@ -33,7 +33,7 @@ struct cleanup : list_hook<cleanup>, awaited {
   time_point patient_until = time_point::min();
   bool was_valid = false;  // the hold was valid when the release was first written
   bool sent = false;       // written on this connection, not answered
-  bool resent = false;     // may have been carried out on an earlier connection
+  bool resent = false;     // may have been carried out before
   // only an earlier connection may still bring something of the id to the server
   bool lapsed = false;
   bool is_kick = false;  // the lock is released already; its next owner may be dead

@@ -277,6 +277,20 @@ TEST_F(EngineCleanup, SucceedsWhenTheServerRecovers) {
   expect_clean();
 }
 
+// A script that runs out of memory ends with an error after it has given the lock back.
+TEST_F(EngineCleanup, P8WhatARefusedReleaseMayHaveGivenBackWasHeld) {
+  start_connected();
+  caller& a = holding("a");
+  release(a);
+  answer(fault::refused, "OOM");
+  take_sent();
+  advance(200ms);
+  EXPECT_EQ(sent(), texts{"release L 1"});
+  released(false);
+  EXPECT_EQ(received(), texts{"a released ok"});
+  expect_clean();
+}
+
 TEST_F(EngineCleanup, EndsWithWhatRepeatingWouldNotMend) {
   struct {
     fault what;

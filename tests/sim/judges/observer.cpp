@@ -504,10 +504,7 @@ void observer::only_one_adopts(std::string const& origin, std::string const& id,
 void observer::release_answered(sim_acquisition& a, bool was_held, bool failed) {
   watch(a.lock_number).stirred(a.serial, world_.now());
   using history::outcome;
-  // A script that ended with an error may have given it back before, and then a repeated release finds nothing.
-  bool const refused_before = !was_held && refused_at_ >= a.release_asked_at;
-  bool const unknown = failed || refused_before;
-  history_.release_answered(a, unknown ? outcome::unknown : was_held ? outcome::held : outcome::not_held, world_.now());
+  history_.release_answered(a, failed ? outcome::unknown : was_held ? outcome::held : outcome::not_held, world_.now());
   std::string const who = client_words(a) + " released " + lock_words(a.lock_number);
   bool const asked_once = a.client->up(a.lock_number) && a.client->up_since(a.lock_number) <= a.release_asked_at;
   // it may have been asked for at two nodes
