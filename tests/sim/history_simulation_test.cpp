@@ -1,6 +1,8 @@
 // The general judge (support/history) beside the others: it explains what users were told in all schedules that break
 // no promise, and shows by itself that locks are shared which must not be.
 #include "sim/judges/history_run.hpp"
+#include "sim/worlds/quorum_world.hpp"
+#include "sim/worlds/zookeeper_world.hpp"
 
 #include <gtest/gtest.h>
 
@@ -57,6 +59,22 @@ TEST(Histories, ShowByThemselvesWhatIsBrokenOnPurpose) {
   EXPECT_TRUE(shows_in_a_history("permits-one-too-many", permit_kind::semaphore));
   EXPECT_TRUE(shows_in_a_history("permits-one-too-many", permit_kind::shared));
   EXPECT_TRUE(shows_in_a_history("permits-segment-not-taken", permit_kind::segments));
+}
+
+/// Does a schedule in which the other judges see it show it in its history as well?
+template <class Run>
+bool shows_in_a_history_too(char const* fault, Run const& run) {
+  activate(find_mutant(fault));
+  bool shown = false;
+  for (std::uint64_t i = 0; i < 5000 && !shown; ++i) shown = run(seed_at(31, i)).in_history;
+  activate(nullptr);
+  return shown;
+}
+
+TEST(Histories, OfQuorumsAndZooKeeperShowWhatIsBrokenOnPurpose) {
+  EXPECT_TRUE(shows_in_a_history_too("quorum-of-less", [](std::uint64_t seed) { return run_quorum(seed); }));
+  EXPECT_TRUE(
+      shows_in_a_history_too("zk-death-before-is-a-grant", [](std::uint64_t seed) { return run_zookeeper(seed); }));
 }
 
 }  // namespace

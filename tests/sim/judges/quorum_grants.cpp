@@ -7,6 +7,7 @@ namespace conch::sim {
 
 void quorum_world::asks(quorum_hold& h) {
   watch& w = locks_[static_cast<std::size_t>(h.name)];
+  h.in_history = history_.asked(h.name, h.once, h.client->id, now_);
   h.fence_rounds = h.client->stats.fence_rounds;
   // Once the scripts are known everywhere.
   bool const nothing_on_its_way = w.last_stir + 2 * (latency + jitter) < now_;
@@ -32,6 +33,8 @@ void quorum_world::asks(quorum_hold& h) {
 
 void quorum_world::granted(quorum_hold& h) {
   watch& w = locks_[static_cast<std::size_t>(h.name)];
+  history_.granted(h.in_history, h.fence, now_);
+  history_.good_until(h.in_history, h.client->true_time(h.deadline()));
   auto const who = [&h] {
     return "client " + std::to_string(h.client->number) + " is granted lock " + std::to_string(h.name);
   };
@@ -143,6 +146,7 @@ void quorum_world::present(quorum_hold const& h) { locks_[static_cast<std::size_
 void quorum_world::answered(quorum_hold& h, bool failed, bool no_attempt, std::string const& words) {
   watch& w = locks_[static_cast<std::size_t>(h.name)];
   std::erase(w.waiting, &h);
+  history_.refused(h.in_history, now_);
   if (h.tries) --w.tries;
   answered_in_time(h);
   given_up(h);
@@ -204,6 +208,7 @@ void quorum_world::ended(quorum_hold& h) {
   if (h.active && !h.told) {
     whole(h);
     mended(h);
+    history_.released(h.in_history, now_);  // or its client dies
   }
   if (std::erase(w.active, &h) != 0 && w.active.empty()) w.free_since = now_;
   w.given_back.clear();

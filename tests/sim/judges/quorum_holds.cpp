@@ -133,6 +133,7 @@ void quorum_world::has_vote(quorum_hold& h, int which) {
 void quorum_world::lost(quorum_hold& h) {
   quorum_client const& c = *h.client;
   if (!h.active) return;
+  history_.lost(h.in_history, now_);
   if (c.disturbed != now_ && c.local() > h.tell_by) {
     throw violation{9, words_of(h) + " is told of its loss " + std::to_string((c.local() - h.tell_by).count() / 1000) +
                            " us later than promised"};
@@ -157,6 +158,7 @@ void quorum_world::told_in_time(quorum_hold& h) {
   time_point const now = c.local();
   if (h.deadline() != h.seen_deadline) {
     h.seen_deadline = h.deadline();
+    history_.good_until(h.in_history, c.true_time(h.seen_deadline));
     h.full = h.seen_deadline > now + duration{claim};  // a claim is never good for that long
     duration const left = h.seen_deadline - h.granted;
     if (h.granted_at == now_) h.brief = left < duration{24 * (latency + jitter) + (calm ? 0 : 60 * millisecond)};
@@ -266,6 +268,12 @@ void quorum_world::releases(quorum_hold& h) {
 /// P7: what a release says is what a majority of the servers did. `at_once`: it was handed on in memory, or came too
 /// late.
 void quorum_world::release_answered(quorum_hold& h, bool at_once, bool was_held, bool failed) {
+  using history::outcome;
+  history_.release_answered(h.in_history,
+                            failed     ? outcome::unknown
+                            : was_held ? outcome::held
+                                       : outcome::not_held,
+                            now_);
   bool const disturbed = h.client->paused || h.client->disturbed >= h.released_at;
   // As long as the client measured it when it released: what was slow then may be quick by now.
   nanos const longest = std::max(h.patience, patience(*h.client));

@@ -40,6 +40,7 @@ bool waits_on(zookeeper_hold const& h) { return h.waiting && !h.once && !h.cance
 
 void zookeeper_world::asks(zookeeper_hold& h) {
   locks_[static_cast<std::size_t>(h.name)].waiting.push_back(&h);
+  if (!of_all_kinds && !h.permit) h.in_history = history_.asked(h.name, h.once, h.client->id, now_);
   if (traced_)
     say("client ", h.client->number, h.once ? " tries " : " asks for ", words_of(wanted_by(h.permit)), " of lock ",
         h.name);
@@ -60,6 +61,8 @@ void zookeeper_world::granted(zookeeper_hold& h) {
   h.active = true;
   h.granted_at = now_;
   h.seen_deadline = h.deadline();
+  history_.granted(h.in_history, h.fence, now_);
+  history_.good_until(h.in_history, h.client->true_time(h.deadline()));
   std::erase(w.waiting, &h);
   zookeeper_line_hold const mine = in_line(h);
   if (traced_)
@@ -182,6 +185,7 @@ void zookeeper_world::answered(zookeeper_hold& h, bool failed, error_code why) {
   say("client ", h.client->number, " does not get lock ", h.name, ": ", why.message());
   watch& w = locks_[static_cast<std::size_t>(h.name)];
   std::erase(w.waiting, &h);
+  history_.refused(h.in_history, now_);
   nanos const lag = calm ? patience() : no_end / 2;
   bool const of_kind = why == errc::wrong_type, of_owner = why == errc::not_supported,
              of_no_place = why == errc::server_refused;
@@ -203,6 +207,7 @@ void zookeeper_world::lost(zookeeper_hold& h) {
   ++result.losses;
   if (calm && !h.fixed) throw violation{9, words_of(h) + " lost it although nothing is wrong"};
   h.told = true;
+  history_.lost(h.in_history, now_);
   ended(h);
 }
 
@@ -214,6 +219,8 @@ void zookeeper_world::releases(zookeeper_hold& h) {
 void zookeeper_world::release_answered(zookeeper_hold& h, bool was_held, error_code why) {
   say("client ", h.client->number, was_held ? " had lock " : " did not have lock ", h.name,
       why ? ": " + why.message() : std::string{});
+  using history::outcome;
+  history_.release_answered(h.in_history, why ? outcome::unknown : was_held ? outcome::held : outcome::not_held, now_);
   if (was_held && !h.released_valid)
     throw violation{7, words_of(h) + " released it too late, and was told that it still had it"};
   if (!was_held && !why && h.released_valid)
@@ -225,6 +232,7 @@ void zookeeper_world::release_answered(zookeeper_hold& h, bool was_held, error_c
 void zookeeper_world::ended(zookeeper_hold& h) {
   watch& w = locks_[static_cast<std::size_t>(h.name)];
   std::erase(w.waiting, &h);
+  if (h.active && !h.told) history_.released(h.in_history, now_);  // or its client dies
   if (std::erase(w.active, &h) != 0 && w.active.empty()) w.free_since = now_;
   h.active = false;
 }
@@ -239,6 +247,7 @@ void zookeeper_world::checked(zookeeper_client& c) {
         (place->state == place_state::asking || place->state == place_state::in_line))
       locks_[static_cast<std::size_t>(h->name)].line.waits(in_line(*h), since(), patience(), now_);
     if (!h->active || h->told) continue;
+    history_.good_until(h->in_history, c.true_time(h->deadline()));
     if (time_point const before = std::exchange(h->seen_deadline, h->deadline());
         before <= c.local() && before < h->deadline())
       throw violation{3, words_of(*h) + " believes in it again after it had expired"};

@@ -62,7 +62,8 @@ void quorum_world::step_clock(int which) {
   // Back only, or anywhere.
   s.offset_us = random_.chance(70) ? random_.between(std::min(-farthest_us(), before), before)
                                    : random_.between(-farthest_us(), farthest_us());
-  (s.offset_us > before ? forgot : s.set_back) = true;
+  if (s.offset_us > before) forget();
+  else s.set_back = true;
   say("fault: the clock of server ", which, " is set by ", s.offset_us - before, " us");
   ill(s, now_);
 }
@@ -102,7 +103,7 @@ void quorum_world::delete_by_hand(int name) {
 
 void quorum_world::by_hand(int which, std::initializer_list<std::string_view> words, int name) {
   server& s = *servers_[static_cast<std::size_t>(which)];
-  forgot = true;
+  forget();
   seen_lock& known = s.locks[static_cast<std::size_t>(name)];
   known = {};
   known.since = now_;
@@ -112,6 +113,12 @@ void quorum_world::by_hand(int which, std::initializer_list<std::string_view> wo
   (void)s.model.execute(id, argv);
   s.model.disconnect(id);
   ill(s, now_);
+}
+
+void quorum_world::forget() {
+  forgot = true;
+  history_.all_disowned(now_);
+  history_.fences_may_fall();
 }
 
 void quorum_world::patrols(int which) {

@@ -74,6 +74,10 @@ void quorum_world::add_server(std::int64_t offset_us, std::int64_t ppm) {
 void quorum_world::add_clients(int count) {
   for (int i = 0; i < count; ++i) clients_.push_back(std::make_unique<quorum_client>(*this, i));
   locks_.resize(static_cast<std::size_t>(names));
+  // Fences that are not strict follow the clocks, which differ.
+  history::specification mutex;
+  mutex.fences_rise = strict;
+  history_ = user_history{names, mutex};
   for (int i = 0; i < names; ++i) {
     keys_.push_back(key_of(i));
     fence_keys_.push_back(keys_.back() + ":f");
@@ -104,6 +108,7 @@ void quorum_world::run() {
   if (explores_ != nullptr) explore();
   else (void)pass_until(4 * second, [] { return false; });
   heal_and_settle();
+  history_.demand_order();
 }
 
 void quorum_world::heal_and_settle() {
@@ -409,6 +414,7 @@ quorum_outcome run_quorum(std::uint64_t seed, bool traced) {
   } catch (violation const& v) {
     w.result.promise = v.promise;
     w.result.words = v.what();
+    w.result.in_history = w.what_users_saw().judged().broken();
   }
   w.result.trace = std::move(w.lines);
   return w.result;

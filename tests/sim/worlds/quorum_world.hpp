@@ -7,6 +7,7 @@
 #include "quorum/quorum.hpp"
 #include "resp/decoder.hpp"
 #include "sim/judges/observer.hpp"
+#include "sim/judges/user_history.hpp"
 #include "sim/model/redis_model.hpp"
 #include "sim/worlds/event_queue.hpp"
 #include "sim/worlds/explorable.hpp"
@@ -32,6 +33,7 @@ struct quorum_outcome {
   std::vector<std::string> trace;
   std::uint64_t grants = 0, given_back = 0, fence_rounds = 0;
   std::uint64_t calm_grants = 0, overtakings = 0, calm_given_back = 0;  // with nobody ill
+  bool in_history = false;  // if one was broken: does it show in what users were told alone?
 };
 
 quorum_outcome run_quorum(std::uint64_t seed, bool traced = false);
@@ -112,6 +114,7 @@ class quorum_world final : private explorable {
   quorum_world(plan const& small, int servers, bool traced, steps& order);
   ~quorum_world();
   void run();
+  user_history const& what_users_saw() const { return history_; }
 
   std::uint64_t const seed;
   nanos now() const { return now_; }
@@ -203,6 +206,7 @@ class quorum_world final : private explorable {
   void strike();
   void ask_slowly(quorum_client& c, int slowest_server);
   void break_connections(int client, int which, nanos latest);  // the client notices by then
+  void forget();                                                // sets `forgot`
   void forget_everything();
   void answer_errors(int which, nanos length);
   void answer_errors_at_several(int first, nanos length);
@@ -331,6 +335,7 @@ class quorum_world final : private explorable {
     std::set<std::string, std::less<>> granted;             // what the ids of votes begin with that have become holds
   };
   std::vector<watch> locks_;
+  user_history history_{0, {}};
   std::vector<std::string> keys_, fence_keys_, lock_names_;  // of the locks
   std::vector<std::string_view> argv_, changed_argv_;
   std::vector<bool> window_;  // of each client, to the server that seldom reaches it
@@ -342,6 +347,7 @@ struct quorum_hold : engine::acquisition {
   quorum_client* client = nullptr;
   int coroutine = 0, name = 0;
   std::uint64_t serial = 0;
+  acquire_key in_history;
   nanos asked_at = 0, granted_at = 0;
   nanos wait_began = 0;  // of the first of its client that has waited without a gap until now
   bool active = false, told = false, cancelled = false;

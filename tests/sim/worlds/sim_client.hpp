@@ -36,14 +36,14 @@ struct sim_acquisition : engine::acquisition {
   sim_client* client = nullptr;
   actor* who = nullptr;
   int lock_number = 0;
-  std::uint64_t order = 0;         // of asking, in this client
-  std::uint64_t serial = 0;        // of asking, in all
-  std::size_t history_number = 0;  // in the history of its lock; 0: it is not in it
-  nanos asked_at = 0;              // true time
-  std::string owner;               // of a reentrant lock
-  sim_level* level = nullptr;      // that waits for the answer
-  sim_hold* shared = nullptr;      // what it has become for all levels of its owner
-  bool waiting = false;            // not answered yet
+  std::uint64_t order = 0;   // of asking, in this client
+  std::uint64_t serial = 0;  // of asking, in all
+  acquire_key in_history;
+  nanos asked_at = 0;          // true time
+  std::string owner;           // of a reentrant lock
+  sim_level* level = nullptr;  // that waits for the answer
+  sim_hold* shared = nullptr;  // what it has become for all levels of its owner
+  bool waiting = false;        // not answered yet
   bool cancelled = false;
   nanos cancelled_at = 0;
   engine::cancel_type cancel_as = engine::cancel_type::total;

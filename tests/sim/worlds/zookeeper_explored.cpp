@@ -81,6 +81,7 @@ zookeeper_world::zookeeper_world(plan const& small, bool traced, steps& order)
   for (int i = 0; i < static_cast<int>(small.clients.size()); ++i)
     clients_.push_back(std::make_unique<zookeeper_client>(*this, i));
   for (int i = 0; i < names; ++i) locks_.push_back({.plan = {}, .line = zookeeper_line_judge{name_of(i)}});
+  history_ = user_history{names, {}};
 }
 
 void zookeeper_world::explore() {

@@ -66,6 +66,7 @@ zookeeper_world::zookeeper_world(std::uint64_t with_seed, zookeeper_locks locks,
     locks_.push_back({.plan = of_all_kinds ? draw_zookeeper_lock(shares_) : zookeeper_lock_plan{},
                       .line = zookeeper_line_judge{name_of(i)}});
   }
+  history_ = user_history{names, {}};
 }
 
 zookeeper_world::~zookeeper_world() = default;
@@ -117,6 +118,7 @@ void zookeeper_world::run() {
   nothing_left(true);
   (void)pass_until(now_ + lease + 3 * tick, never);
   nothing_left(false);
+  history_.demand_order();
   for (auto const& c : clients_) {
     if (!calm) continue;
     result.calm_lists += c->lists_;
@@ -484,6 +486,7 @@ zookeeper_outcome run_zookeeper(std::uint64_t seed, bool traced, zookeeper_locks
   } catch (violation const& v) {
     w->result.promise = v.promise;
     w->result.words = v.what();
+    w->result.in_history = w->what_users_saw().judged().broken();
     w->say(w->result.words);
   }
   w->result.trace = std::move(w->lines);

@@ -6,6 +6,7 @@
 #include "engine/cohort.hpp"
 #include "servers/zookeeper/queue.hpp"
 #include "sim/judges/observer.hpp"
+#include "sim/judges/user_history.hpp"
 #include "sim/judges/zookeeper_line_judge.hpp"
 #include "sim/model/zookeeper_model.hpp"
 #include "sim/worlds/event_queue.hpp"
@@ -34,6 +35,7 @@ struct zookeeper_outcome {
   // For locks that may have several owners.
   std::uint64_t beside_others = 0, in_one_node = 0;             // grants
   std::uint64_t other_kind_told = 0, owner_elsewhere_told = 0;  // refusals
+  bool in_history = false;  // if one was broken: does it show in what users were told alone?
 };
 
 enum class zookeeper_locks : std::uint8_t { mutexes, of_all_kinds };
@@ -70,6 +72,7 @@ class zookeeper_world final : private zookeeper_model::outside, private explorab
 
   // Until everything has come to its end, or a promise is broken: then throws violation.
   void run();
+  user_history const& what_users_saw() const { return history_; }
 
   nanos now() const { return now_; }
   template <class F>
@@ -205,6 +208,7 @@ class zookeeper_world final : private zookeeper_model::outside, private explorab
     nanos free_since = 0;
   };
   std::vector<watch> locks_;
+  user_history history_{0, {}};  // where all locks are mutexes
 };
 
 // One acquire of one coroutine, and the hold it becomes.
@@ -212,6 +216,7 @@ struct zookeeper_hold : engine::acquisition {
   zookeeper_client* client = nullptr;
   int coroutine = 0, name = 0;
   std::uint64_t serial = 0;
+  acquire_key in_history;
   nanos asked_at = 0, granted_at = 0;
   bool waiting = false, active = false, told = false, cancelled = false;
   bool released_valid = false;
