@@ -45,8 +45,9 @@ class [[nodiscard]] leadership : public hold {
  public:
   /// Leads nothing.
   leadership() noexcept = default;
-  /// From the hold of an election that was acquired or adopted as a mutex.
-  leadership(hold office) noexcept : hold{std::move(office)} {}  // NOLINT(google-explicit-constructor)
+  /// From the hold of an election that was acquired or adopted as a mutex. Implicit, because with_lock and async_adopt
+  /// give holds.
+  leadership(hold office) noexcept : hold{std::move(office)} {}
 
   /// The fence, under its other name: send it with all that the leader orders. 0 when empty.
   std::int64_t term() const noexcept { return fence(); }
