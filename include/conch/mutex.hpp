@@ -163,9 +163,11 @@ class mutex : public named_lock {
   /// reports once the server has confirmed. total: a grant that is already on its way is still delivered. See
   /// docs/cancellation.md.
   /// Errors: operation_aborted, errc::timed_out, errc::unreachable, errc::closed, errc::access_denied,
-  /// errc::wrong_type, errc::server_refused, errc::protocol.
+  /// errc::wrong_type, errc::server_refused, errc::protocol. After a wait of a second or more, timed_out says who has
+  /// the lock, if the server tells in time.
   /// Thread safety: as client.
-  /// Round trips: one if the lock is free; none if it is handed off in this process; else one and a push.
+  /// Round trips: one if the lock is free; none if it is handed off in this process; else one and a push. A wait of a
+  /// second or more that times out costs up to two more: shortly before its end, once for all that wait for the lock.
   template <asio::completion_token_for<void(error_code, hold)> Token = asio::deferred_t>
   auto async_acquire(acquire_options options, Token&& token = {}) {
     return asio::async_initiate<Token, void(error_code, hold)>(initiate_acquire{{lock_.get()}}, token, lock_, options,

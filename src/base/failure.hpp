@@ -18,12 +18,14 @@ struct failed_task {
   std::string_view lock = {};         // empty: an error that was explained before names it
   std::string_view server = {};       // as it is shown; empty: not known
   duration after = duration::zero();  // since the task began
+  std::string_view holder = {};       // of a wait: who has the lock; empty: not known
 };
 
 /// The one place that words an error for the caller: what was asked, for which lock, at which server, and what it
 /// answered. The code is the same. An error that has all this already, that is not conch's, or that is none, stays as
 /// it is; one that lacks only the server gets that.
 ///
+///     timed out after 2 s waiting for lock "stock" (held by billing@pod-7:4711)
 ///     timed out after 2 s waiting for lock "stock": the server has not answered yet (redis://127.0.0.1:6379)
 ///     the lock server refused: OOM command not allowed (releasing lock "stock" at redis://127.0.0.1:6379)
 error_code explained(error_code why, failed_task const& of);

@@ -147,12 +147,14 @@ client_core::client_core(asio::any_io_executor executor, config settings, std::u
       observing_{settings_, mutex_, own_executor_, *this, completions_},
       requests_{cohort_, deployment_, *target_, completions_},
       introducing_{settings_, id_, deployment_, timers_, *this},
+      holder_names_{[this](std::string const& lock) { learn_holder(lock); }},
       random_{static_cast<std::minstd_rand::result_type>(seed_of(id_))},
       close_{settings_, timers_, cohort_, deployment_, completions_, [this] { stop_alarm(); }},
       alarm_{std::make_unique<alarm>(strand_)},
       nodes_{!settings_.single_threaded} {
   deployment_ = target_->make({settings_, id_, *this, strand_, timers_, cohort_, *this, stats_});
   cohort_.use(*deployment_.backend, target_->shown());
+  cohort_.name_holders_by(holder_names_);
   introducing_.begin(clock::now());
 }
 
@@ -264,6 +266,16 @@ void client_core::try_all(std::vector<wanted> const& locks, std::vector<node_ref
   enter([&](time_point now) {
     for (node_ref& node : nodes) begin(std::move(node), wait, now);
     cohort_.try_all(all, now);
+  });
+}
+
+void client_core::learn_holder(std::string const& lock) {
+  // Not here: this is inside of an input.
+  asio::post(strand_, [keep = shared_from_this(), lock] {
+    auto const of = std::make_shared<lock_settings>(lock_settings{keep, lock, keep->settings_.lease, true});
+    ask_who_has(of, [keep, lock](std::string words) {
+      keep->enter([&](time_point) { keep->holder_names_.told(lock, std::move(words)); });
+    });
   });
 }
 

@@ -12,6 +12,7 @@
 #include "client/danger_log.hpp"
 #include "client/hold_node.hpp"
 #include "client/hold_watchers.hpp"
+#include "client/holder_names.hpp"
 #include "client/introducing.hpp"
 #include "client/observing.hpp"
 #include "client/own_executor.hpp"
@@ -121,6 +122,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   void run(input&& i) override;
   void enter_with(input& i) override;
 
+  void learn_holder(std::string const& lock);
   void look_for_deadlock(hold_node& n) override;
   /// Ends its wait with errc::would_deadlock.
   void refuse(hold_node& n, std::string const& why);
@@ -159,6 +161,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   observing observing_;
   client_requests requests_;
   introducing introducing_;
+  holder_names holder_names_;
   std::minstd_rand random_;  // where to begin to look for a free segment
   bool gone_ = false;        // the io_context is being destroyed
   client_close close_;

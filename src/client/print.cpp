@@ -122,14 +122,14 @@ std::ostream& operator<<(std::ostream& to, hold const& h) { return to << to_stri
 std::ostream& operator<<(std::ostream& to, reentrant_hold const& h) { return to << to_string(h); }
 std::ostream& operator<<(std::ostream& to, multi_hold const& h) { return to << to_string(h); }
 
-namespace {
+namespace detail {
 
 std::string name_of(lock_holder const& h) {
   std::string text = h.label.empty() ? "client " + printable(h.client) : printable(h.label);
   return h.note.empty() ? text : text + " (" + printable(h.note) + ')';
 }
 
-}  // namespace
+}  // namespace detail
 
 std::string wait_chain::text(std::chrono::system_clock::time_point now) const {
   std::string words;
@@ -137,7 +137,7 @@ std::string wait_chain::text(std::chrono::system_clock::time_point now) const {
     words += words.empty() ? printable(one.lock) + ": " : ", which waits for " + printable(one.lock) + ", ";
     if (one.holder.client.empty()) return words + "held by several clients";
     words += "held for " + in_words(std::max<duration>(now - one.holder.since, duration::zero())) + " by " +
-             name_of(one.holder);
+             detail::name_of(one.holder);
   }
   switch (how) {
     case ending::free: return words.empty() ? "free" : words + ", which is about to get the lock that it waits for";

@@ -158,6 +158,18 @@ class acquisition_events {
   ~acquisition_events() = default;
 };
 
+/// Who has a lock, as the error of a wait that has timed out tells it.
+class holder_source {
+ public:
+  /// A wait for this lock is about to time out.
+  virtual void ask(std::string_view lock, time_point now) = 0;
+  /// Empty: it is not known.
+  virtual std::string holder_of(std::string_view lock, time_point now) const = 0;
+
+ protected:
+  ~holder_source() = default;
+};
+
 enum class cancel_type { total, partial, terminal };
 
 }  // namespace conch::engine

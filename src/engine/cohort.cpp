@@ -89,8 +89,14 @@ void cohort::acquire(acquisition& a, std::string_view name, time_point now) {
   }
   enter(a, acquisition_phase::waiting);
   e.waiting.push_back(a);
-  if (a.until != time_point::max()) on_.timers.arm(a.due, a.until);
+  if (a.until != time_point::max()) on_.timers.arm(a.due, first_alarm(a, now));
   line_.ask_if_needed(e, now);
+}
+
+/// When its wait ends; or a little earlier, to ask who has the lock. Shorter waits are not worth the question.
+time_point cohort::first_alarm(acquisition const& a, time_point now) const {
+  constexpr duration shortest_wait = std::chrono::seconds{1}, before_the_end = milliseconds{200};
+  return on_.holders != nullptr && a.until - now >= shortest_wait ? a.until - before_the_end : a.until;
 }
 
 void cohort::administer(admin_request& i, admin_events& whose, time_point now) {
@@ -121,6 +127,11 @@ void cohort::try_all(std::span<named_acquisition const> all, time_point now) {
 void cohort::overdue(acquisition& a, time_point now) {
   switch (a.phase) {
     case acquisition_phase::waiting:
+      if (now < a.until) {
+        on_.timers.arm(a.due, a.until);
+        on_.holders->ask(a.lock->name, now);
+        return;
+      }
       waits_.stop_waiting(a, on_.servers->too_late(*a.lock->place, now), cancel_type::total, now);
       return;
     // Its wait has ended; a busy server does not prolong it.

@@ -34,6 +34,8 @@ class cohort final : public backend_events {
     on_.where = std::move(where);
   }
 
+  void name_holders_by(holder_source& holders) noexcept { on_.holders = &holders; }
+
   void acquire(acquisition& a, std::string_view name, time_point now);
   /// Sends a question or an order about a lock. Ends in on_admin_answered of `whose`, perhaps before this returns.
   void administer(admin_request& i, admin_events& whose, time_point now);
@@ -89,6 +91,7 @@ class cohort final : public backend_events {
 
   // The timers of an acquisition and of an entry.
   void overdue(acquisition& a, time_point now);
+  time_point first_alarm(acquisition const& a, time_point now) const;
   void watch(lock_entry& e, time_point now) { ends_.watch(e, now); }
 
  private:

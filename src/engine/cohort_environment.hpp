@@ -20,7 +20,8 @@ struct cohort_environment {
   statistics& stats;
   bool const is_observed;
   backend* servers = nullptr;
-  std::string where{};  // the server, or the servers, as errors name them
+  holder_source* holders = nullptr;  // none: errors do not tell who has the lock
+  std::string where{};               // the server, or the servers, as errors name them
 };
 
 }  // namespace conch::engine

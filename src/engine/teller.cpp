@@ -21,15 +21,18 @@ void teller::finish(acquisition& a, acquired how, error_code why, time_point now
   refuse(a, how, why, a.lock->name, now);
 }
 
-error_code teller::told(failed_task::kind what, error_code why, std::string_view name, duration after) const {
+error_code teller::told(failed_task::kind what, error_code why, std::string_view name, duration after,
+                        std::string_view holder) const {
   if (!why) return why;
   if (why == errc::unreachable && cause_of(why).empty()) why = on_.servers->no_answer();
-  return explained(why, {what, name, on_.where, after});
+  return explained(why, {what, name, on_.where, after, holder});
 }
 
 error_code teller::refusal(acquisition const& a, error_code why, std::string_view name, time_point now) const {
   if (a.busy_is_late) return told(failed_task::kind::waiting, why, name);  // it was given no time
-  return told(a.once ? failed_task::kind::trying : failed_task::kind::waiting, why, name, now - a.asked);
+  if (a.once) return told(failed_task::kind::trying, why, name, now - a.asked);
+  std::string const holder = on_.holders != nullptr && why == errc::timed_out ? on_.holders->holder_of(name, now) : "";
+  return told(failed_task::kind::waiting, why, name, now - a.asked, holder);
 }
 
 void teller::refuse(acquisition& a, acquired how, error_code why, std::string_view name, time_point now) {

@@ -33,8 +33,8 @@ class teller {
   }
 
   /// The one place where the cohort words an error.
-  error_code told(failed_task::kind what, error_code why, std::string_view name,
-                  duration after = duration::zero()) const;
+  error_code told(failed_task::kind what, error_code why, std::string_view name, duration after = duration::zero(),
+                  std::string_view holder = {}) const;
   error_code refusal(acquisition const& a, error_code why, std::string_view name, time_point now) const;
 
  private:

@@ -156,6 +156,26 @@ TEST_P(EveryServer, ShowsWhoHasItAndWhoWaits) {
   w.run(body, 60s);
 }
 
+TEST_P(EveryServer, AWaitThatTimesOutSaysWhoHasIt) {
+  NEEDS(operators);
+  auto const body = [&]() -> asio::awaitable<void> {
+    config of_one = quick(server(), 30s), of_two = of_one;
+    of_one.label = "billing@pod-7";
+    client one{w.ctx.get_executor(), of_one}, two{w.ctx.get_executor(), of_two};
+    acquire_options with_note, patient;
+    with_note.note = "order 17";
+    patient.wait = 1s;
+    hold h = co_await kind().acquire(one, name("named"), with_note, {}, asio::use_awaitable);
+    auto const late = co_await kind().acquire(two, name("named"), patient, {}, as_tuple);
+    error_code const why = std::get<0>(late);
+    EXPECT_EQ(why, errc::timed_out);
+    std::string const end = "waiting for lock \"" + name("named") + "\" (held by billing@pod-7 (order 17))";
+    EXPECT_TRUE(why.message().ends_with(end)) << why.message();
+    co_await h.async_release();
+  };
+  w.run(body, 60s);
+}
+
 TEST_P(EveryServer, FollowsWhoWaitsForWhom) {
   NEEDS(operators);
   auto const body = [&]() -> asio::awaitable<void> {

@@ -1,0 +1,41 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#pragma once
+
+#include "engine/acquisition.hpp"
+
+#include <conch/clock.hpp>
+#include <conch/named_lock.hpp>
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace conch::detail {
+
+/// Who has the locks that acquires of this client are about to give up waiting for. All that wait for a lock share one
+/// question, and a client asks for a limited number of locks within a second. With the client locked.
+class holder_names final : public engine::holder_source {
+ public:
+  explicit holder_names(std::function<void(std::string const& lock)> ask) : ask_{std::move(ask)} {}
+
+  void ask(std::string_view lock, time_point now) override;
+  std::string holder_of(std::string_view lock, time_point now) const override;
+  void told(std::string_view lock, std::string words);
+
+ private:
+  struct answer {
+    time_point asked_at;
+    std::string words;  // empty: there is no answer yet, or nobody has the lock
+  };
+
+  std::function<void(std::string const& lock)> const ask_;
+  std::map<std::string, answer, std::less<>> recent_;  // by lock
+};
+
+/// Asks who has the lock. `told` comes on any thread, with words for people: empty if nobody has it, or if that is not
+/// to be learned.
+void ask_who_has(settings_ptr lock, std::function<void(std::string words)> told);
+
+}  // namespace conch::detail
