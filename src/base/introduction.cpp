@@ -4,6 +4,7 @@
 #include "base/hex.hpp"
 #include "base/numbers.hpp"
 #include "base/percent.hpp"
+#include "base/readable.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -74,6 +75,16 @@ std::optional<std::string> note_of(introduction const& i, std::string_view lock,
     found = &one;
   }
   return found != nullptr ? std::optional{found->note} : std::nullopt;
+}
+
+std::string name_of_client(std::string_view label, std::string_view note, std::string_view client) {
+  std::string const name = label.empty() ? "client " + printable(client) : printable(label);
+  return note.empty() ? name : name + " (" + printable(note) + ')';
+}
+
+std::string name_and_id_of_client(std::string_view label, std::string_view note, std::string_view client) {
+  std::string const name = name_of_client(label, note, client);
+  return label.empty() ? name : name + ", client " + printable(client);
 }
 
 namespace detail {

@@ -53,4 +53,11 @@ CONCH_API introduction read_introduction(std::string_view text);
 /// The note about the grant with this fence, or about the only wait (0). None: it tells of none, or of several waits.
 CONCH_API std::optional<std::string> note_of(introduction const& i, std::string_view lock, std::int64_t fence);
 
+/// How people see a holder or a waiter, wherever it is named: "billing@pod-7:4711 (order 17)"; without a label
+/// "client 5eaa... (order 17)".
+CONCH_API std::string name_of_client(std::string_view label, std::string_view note, std::string_view client);
+
+/// The same with the id: "billing@pod-7:4711 (order 17), client 5eaa...".
+CONCH_API std::string name_and_id_of_client(std::string_view label, std::string_view note, std::string_view client);
+
 }  // namespace conch

@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "cli/show.hpp"
 
+#include "base/introduction.hpp"
 #include "base/readable.hpp"
 #include "cli/duration.hpp"
 #include "servers/probe.hpp"
@@ -49,19 +50,9 @@ std::string state_of(lock_status const& s) {
   return "held";
 }
 
-/// As name_of, of a holder or a waiter, without the client.
-template <class Client>
-std::string label_and_note(Client const& c) {
-  std::string text = printable(c.label);
-  if (!c.note.empty()) text += (text.empty() ? "(" : " (") + printable(c.note) + ')';
-  return text;
-}
-
-/// "billing@pod-7:4711 (order 17), client 5eaa...".
 template <class Client>
 std::string who_is(Client const& c) {
-  std::string const text = label_and_note(c);
-  return text + (text.empty() ? "client " : ", client ") + printable(c.client);
+  return name_and_id_of_client(c.label, c.note, c.client);
 }
 
 template <class Client>
@@ -118,7 +109,7 @@ std::string in_utc(std::chrono::system_clock::time_point t) {
   return text;
 }
 
-std::string name_of(lock_holder const& h) { return h.label.empty() ? who_is(h) : label_and_note(h); }
+std::string name_of(lock_holder const& h) { return name_of_client(h.label, h.note, h.client); }
 
 std::string as_text(std::string const& name, lock_status const& s, std::chrono::system_clock::time_point now) {
   std::string text = printable(name) + ": ";

@@ -10,7 +10,7 @@
 // Statuses of locks, for people and as JSON.
 namespace conch::cli {
 
-/// "billing@pod-7:4711 (order 17)"; without a label "client 5eaa...".
+/// "billing@pod-7:4711 (order 17)", as wait_chain::text names a holder.
 std::string name_of(lock_holder const& h);
 
 /// "stock: mutex, held, 3 waiting", and a line for each holder and for the first waiters. `now`: of this machine; how

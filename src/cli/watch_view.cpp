@@ -4,6 +4,7 @@
 #include "base/readable.hpp"
 #include "cli/columns.hpp"
 #include "cli/duration.hpp"
+#include "cli/show.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -65,7 +66,7 @@ std::vector<watch_view::change> watch_view::look(statuses seen, time_point now) 
 namespace {
 
 /// How wide the columns of the screen are. All but the name and the holder have a width of their own; on a narrow
-/// screen words are shorter, and the holder is the beginning of its id.
+/// screen words are shorter, and a holder without a label is the beginning of its id.
 struct layout {
   std::size_t name, state, waiting, rate, held, left, holder;
   bool narrow;
@@ -89,10 +90,13 @@ struct layout {
   }
 
   std::string holder_of(lock_status const& s) const {
-    std::string text = printable(s.holders.front().client);
-    if (narrow && text.size() > 8) text.resize(8);
-    if (s.held > 1) text += (narrow ? " +" : " and ") + std::to_string(s.held - 1) + (narrow ? "" : " more");
-    return text;
+    lock_holder const& first = s.holders.front();
+    bool const has_name = !first.label.empty() || !first.note.empty();
+    std::string text = has_name ? name_of(first) : printable(first.client).substr(0, narrow ? 8 : std::string::npos);
+    std::string const more =
+        s.held > 1 ? (narrow ? " +" : " and ") + std::to_string(s.held - 1) + (narrow ? "" : " more") : "";
+    if (columns_of(text + more) > holder) text = padded(text, holder - more.size());
+    return text + more;
   }
 };
 

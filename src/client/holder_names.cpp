@@ -38,7 +38,7 @@ class holder_question final : public questions {
   void tell(introduction const& of) {
     first_.label = of.label;
     first_.note = note_of(of, lock_->name, first_.fence / engine::hand_offs_per_grant).value_or("");
-    std::string words = name_of(first_);
+    std::string words = name_of_client(first_.label, first_.note, first_.client);
     if (others_ > 0) words += " and " + std::to_string(others_) + (others_ == 1 ? " other" : " others");
     told_(std::move(words));
   }

@@ -2,6 +2,7 @@
 #include <conch/print.hpp>
 
 #include "base/failure.hpp"
+#include "base/introduction.hpp"
 #include "base/readable.hpp"
 
 #include <conch/hold.hpp>
@@ -77,8 +78,8 @@ std::string to_string(errc e) {
 }
 
 std::string to_string(lock_holder const& h) {
-  std::string text = "client " + h.client + " since " + in_utc(h.since) + ", fence " + std::to_string(h.fence) + ", " +
-                     seconds(h.lease_left) + " left";
+  std::string text = name_and_id_of_client(h.label, h.note, h.client) + " since " + in_utc(h.since) + ", fence " +
+                     std::to_string(h.fence) + ", " + seconds(h.lease_left) + " left";
   if (h.permits > 1) text += ", " + std::to_string(h.permits) + " permits";
   if (h.segment != 0) text += ", segment " + std::to_string(h.segment);
   if (!h.asked_by.empty()) text += ", asked to let go by " + h.asked_by;
@@ -122,22 +123,13 @@ std::ostream& operator<<(std::ostream& to, hold const& h) { return to << to_stri
 std::ostream& operator<<(std::ostream& to, reentrant_hold const& h) { return to << to_string(h); }
 std::ostream& operator<<(std::ostream& to, multi_hold const& h) { return to << to_string(h); }
 
-namespace detail {
-
-std::string name_of(lock_holder const& h) {
-  std::string text = h.label.empty() ? "client " + printable(h.client) : printable(h.label);
-  return h.note.empty() ? text : text + " (" + printable(h.note) + ')';
-}
-
-}  // namespace detail
-
 std::string wait_chain::text(std::chrono::system_clock::time_point now) const {
   std::string words;
   for (link const& one : links) {
     words += words.empty() ? printable(one.lock) + ": " : ", which waits for " + printable(one.lock) + ", ";
     if (one.holder.client.empty()) return words + "held by several clients";
     words += "held for " + in_words(std::max<duration>(now - one.holder.since, duration::zero())) + " by " +
-             detail::name_of(one.holder);
+             name_of_client(one.holder.label, one.holder.note, one.holder.client);
   }
   switch (how) {
     case ending::free: return words.empty() ? "free" : words + ", which is about to get the lock that it waits for";

@@ -61,8 +61,6 @@ class questions : public std::enable_shared_from_this<questions> {
 
 std::chrono::system_clock::time_point time_of(std::int64_t server_us);
 lock_holder holder_of(engine::lock_report::owner const& owner);
-/// "billing@pod-7:4711 (order 17)", or the id of its client.
-std::string name_of(lock_holder const& h);
 
 /// Walks from this lock on. `told` comes on any thread, and must not use the walk later.
 using walk_handler = std::function<void(error_code, engine::wait_walk const&, asio::any_io_executor const&)>;

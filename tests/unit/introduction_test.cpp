@@ -4,6 +4,9 @@
 #include "base/readable.hpp"
 #include "unit/engine_fixture.hpp"
 
+#include <conch/named_lock.hpp>
+#include <conch/print.hpp>
+
 namespace conch::engine {
 namespace {
 
@@ -32,6 +35,19 @@ TEST(Introduction, NotesAreOfOneGrantOrOfTheOnlyWait) {
   EXPECT_EQ(note_of(all, "a", 0), "waits");
   EXPECT_EQ(note_of(all, "a", 6), std::nullopt);
   EXPECT_EQ(note_of(all, "b", 0), std::nullopt) << "two of that client wait";
+}
+
+TEST(Introduction, NamesAClientInOneWayEverywhere) {
+  EXPECT_EQ(name_of_client("billing@pod-7", "", "5e"), "billing@pod-7");
+  EXPECT_EQ(name_of_client("billing@pod-7", "order 17", "5e"), "billing@pod-7 (order 17)");
+  EXPECT_EQ(name_of_client("", "", "5e"), "client 5e");
+  EXPECT_EQ(name_of_client("", "order\n17", "5e"), "client 5e (order\\x0a17)");
+  EXPECT_EQ(name_and_id_of_client("billing@pod-7", "order 17", "5e"), "billing@pod-7 (order 17), client 5e");
+  EXPECT_EQ(name_and_id_of_client("", "order 17", "5e"), "client 5e (order 17)");
+  lock_holder const h{.client = "5e", .note = "order 17"};
+  wait_chain const chain{.links = {{"stock", h}}, .how = wait_chain::ending::works};
+  EXPECT_NE(chain.text().find(" by client 5e (order 17), "), std::string::npos) << chain.text();
+  EXPECT_TRUE(to_string(h).starts_with("client 5e (order 17) since ")) << to_string(h);
 }
 
 TEST(Label, OfAnyProgramMayBeShown) {

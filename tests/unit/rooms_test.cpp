@@ -58,8 +58,8 @@ std::vector<room> const& rooms() {
        {"base", "engine", "protocol/wire.hpp", "protocol/transport.hpp", "servers/scheme.hpp",
         "registry/registry.hpp"}},
       {"cli",
-       {"conch/", "base/identity.hpp", "base/readable.hpp", "base/log_line.hpp", "base/duration_text.hpp",
-        "servers"}},  // public headers, as every user, and the port to the servers
+       {"conch/", "base/identity.hpp", "base/introduction.hpp", "base/readable.hpp", "base/log_line.hpp",
+        "base/duration_text.hpp", "servers"}},  // public headers, as every user, and the port to the servers
   };
   return table;
 }
