@@ -49,6 +49,7 @@ constexpr setting_entry all_settings[]{
     {"sync-replicas"},
     {"sync-timeout"},
     {"lock-delay"},
+    {"label"},
     {"tls-ca-file", nullptr,
      "TLS: a file with the trusted authorities; without this and `tls-ca-path`, those of the system"},
     {"tls-ca-path", nullptr, "TLS: a folder with the trusted authorities, as made by `openssl rehash`"},

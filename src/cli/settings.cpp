@@ -248,6 +248,7 @@ connection read_connection(connection_options const& given) {
   } else if (auto in_file = file.get("key-prefix")) {
     all.settings.key_prefix = *in_file;
   }
+  all.settings.label = given.label.empty() ? file.get("label") : given.label;
   all.settings.tls.ca_file = file.get("tls-ca-file").value_or("");
   all.settings.tls.ca_path = file.get("tls-ca-path").value_or("");
   all.settings.tls.cert_file = file.get("tls-cert-file").value_or("");

@@ -20,6 +20,7 @@ struct connection_options {
   std::string user;
   std::string password_file;
   std::string key_prefix;
+  std::string label;
   std::optional<std::uint32_t> sync_replicas = std::nullopt;
   std::optional<duration> sync_timeout = std::nullopt;
   std::optional<duration> lock_delay = std::nullopt;
@@ -27,7 +28,7 @@ struct connection_options {
 
 /// All that the commands need to know of the servers.
 struct connection {
-  // url, credentials_provider, key_prefix, tls, sync_replicas, lock_delay are set; a URL may contain the login
+  // url, credentials_provider, key_prefix, tls, sync_replicas, lock_delay, label are set; a URL may contain the login
   config settings;
   std::vector<std::string> servers;  // the URL of each server
   bool quorum = false;               // the lock is kept by all of them, and a majority decides

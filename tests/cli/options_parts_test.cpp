@@ -324,6 +324,15 @@ TEST_F(CliSettings, OfADelayComeFromTheCommandLineOrTheFile) {
   EXPECT_TRUE(failure_of([] { read_connection({}); }).starts_with("78: lock-delay: '15'"));
 }
 
+TEST_F(CliSettings, TheLabelIsThatOfTheCommandLineElseThatOfTheFile) {
+  EXPECT_EQ(read_connection({}).settings.label, std::nullopt) << "the command makes one";
+  write("conch.toml", "label = 'nightly'\n");
+  EXPECT_EQ(read_connection({}).settings.label, "nightly");
+  EXPECT_EQ(read_connection(parsed({"run", "x", "--label", "of the line", "--", "cmd"}).connect).settings.label,
+            "of the line");
+  EXPECT_TRUE(failure_of([] { parsed({"run", "x", "--label", "", "--", "cmd"}); }).starts_with("64: --label is empty"));
+}
+
 TEST_F(CliSettings, RefuseAFileThatOthersCanRead) {
   write("conch.toml", "password = 'p'\n", 0640);
   std::string const told = failure_of([] { read_connection({}); });
