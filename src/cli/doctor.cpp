@@ -13,6 +13,7 @@
 #include <boost/system/system_error.hpp>
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -74,10 +75,22 @@ class doctor_visit {
       if (auto const clock = probe->clock()) clocks_.push_back(*clock);
       if (reached_) runs_.push_back({name, probe->identity()});
       if (reached_) round_trip_ = round_trip_of(*probe);
+      if (reached_) look_at_label(name, url, *probe);
     } catch (boost::system::system_error const& error) {
       tell(name, conch::servers::judge_failure("reachable", error.code(), name));
     }
     reached_ = reached_ || reached_another;
+  }
+
+  void look_at_label(std::string const& name, std::string const& url, servers::probe& server) {
+    std::function<lock_status(std::string const&)> look;
+    if (server.knows_status()) look = [&](std::string const& lock) { return server.look(lock); };
+    try {
+      seen_label const seen = read_own_label(servers_, url, look);
+      tell(name, judge_label(seen.own, seen.read));
+    } catch (boost::system::system_error const&) {
+      // No lock can be acquired, or not looked at: the lines about rights and the hand-over say it.
+    }
   }
 
   static duration round_trip_of(servers::probe& server) {

@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "cli/doctor_checks.hpp"
 
+#include "base/readable.hpp"
 #include "cli/duration.hpp"
 
 #include <algorithm>
@@ -15,6 +16,13 @@ finding judge_hand_over(duration median, duration round_trip) {
     return {verdict::warning, "hand-over", shown,
             "much longer than a round trip of " + readable(round_trip) + ": the server is busy"};
   return {verdict::ok, "hand-over", shown, ""};
+}
+
+finding judge_label(std::string const& own, std::string const& read) {
+  if (own == read) return {verdict::ok, "label", printable(own) + ", which others can read", ""};
+  return {verdict::warning, "label", printable(own) + ", which others cannot read: they see ids of clients",
+          "let the user read and write the keys KEY_PREFIX{*}:i (Redis), or all tables and functions of the schema "
+          "(PostgreSQL)"};
 }
 
 finding judge_distinct(std::vector<server_run> const& all, std::size_t needed) {

@@ -16,6 +16,8 @@ using servers::finding;
 using servers::verdict;
 
 finding judge_hand_over(duration median, duration round_trip);
+/// The label of this client, and what others can read of it.
+finding judge_label(std::string const& own, std::string const& read);
 
 /// For a quorum: which URLs lead to the same server? `run`: its run_id in INFO; empty: not reported. `needed`: how many
 /// servers must agree.

@@ -161,6 +161,39 @@ std::vector<duration> measure_hand_overs(connection const& servers, duration tim
   return all;
 }
 
+seen_label read_own_label(connection const& servers, std::string const& url,
+                          std::function<lock_status(std::string const&)> const& look) {
+  asio::io_context context{1};
+  config settings = servers.at(url);
+  settings.offline_timeout = 3s;
+  settings.fence_retention = 1s;
+  client holder{context.get_executor(), std::move(settings)};
+  mutex lock{holder, some_name()};
+  auto const run = [&](auto const& start) {
+    std::optional<error_code> why;
+    start(why);
+    context.restart();
+    while (!why && context.run_one() != 0) {
+    }
+    if (*why) throw boost::system::system_error{*why};
+  };
+  hold held;
+  lock_status now;
+  run([&](auto& why) {
+    lock.async_acquire({.wait = 10s}, [&](error_code e, hold h) { held = std::move(h), why = e; });
+  });
+  seen_label seen{holder.settings().label.value_or(""), {}};
+  // Another master of a Cluster may keep the label, and get it a moment later than the lock is granted.
+  for (int attempt = 0; attempt < 20 && seen.read != seen.own; ++attempt) {
+    if (attempt != 0) context.run_for(50ms);
+    if (look) now = look(lock.name());
+    else run([&](auto& why) { lock.async_inspect([&](error_code e, lock_status s) { now = std::move(s), why = e; }); });
+    if (!now.holders.empty()) seen.read = now.holders.front().label;
+  }
+  run([&](auto& why) { held.async_release([&](error_code e, bool) { why = e; }); });
+  return seen;
+}
+
 duration quantile(std::vector<duration> all, double share) {
   std::size_t const rank = std::min(all.size() - 1, static_cast<std::size_t>(share * static_cast<double>(all.size())));
   std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(rank), all.end());

@@ -4,7 +4,9 @@
 #include "cli/settings.hpp"
 
 #include <conch/clock.hpp>
+#include <conch/named_lock.hpp>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,6 +20,14 @@ std::vector<duration> measure_cycles(connection const& servers, duration time);
 /// The time from the release by one client until another one, which was queued, had the lock. As often as `time`
 /// allows, and `least` times.
 std::vector<duration> measure_hand_overs(connection const& servers, duration time, std::size_t least);
+
+/// What a client that holds a lock calls itself, and what others can read of that.
+struct seen_label {
+  std::string own, read;
+};
+/// `url`: one of the servers. `look`: how a lock is looked at there; empty: the client asks.
+seen_label read_own_label(connection const& servers, std::string const& url,
+                          std::function<lock_status(std::string const&)> const& look);
 
 /// The value below which this share (0 to 1) lies. `all` must not be empty.
 duration quantile(std::vector<duration> all, double share);

@@ -104,6 +104,27 @@ TEST(CliWatch, CountsOneLock) {
   EXPECT_NE(lines[2].find("1 reader "), std::string::npos) << lines[2];
 }
 
+TEST(CliWatch, NamesTheHolderByItsLabelAndNote) {
+  watch_view view;
+  lock_status s;
+  s.held = s.taken = s.limit = 3;
+  s.kind = lock_status::kind_of_lock::semaphore;
+  s.holders.push_back(
+      {.client = "0123456789abcdef0123456789abcdef", .label = "billing@pod-7:4711", .note = "order 17"});
+  watch_view::statuses one{{"stock", s}};
+  view.look(one, time_point{} + 1s);
+  EXPECT_TRUE(view.screen(24, 160, {})[2].ends_with("billing@pod-7:4711 (order 17) and 2 more"))
+      << view.screen(24, 160, {})[2];
+  EXPECT_TRUE(view.screen(24, 80, {})[2].ends_with("billing@po +2")) << view.screen(24, 80, {})[2];
+}
+
+TEST(DoctorChecks, OfLabels) {
+  EXPECT_EQ(judge_label("conch@pod-7:4711", "conch@pod-7:4711").how, verdict::ok);
+  finding const refused = judge_label("conch@pod-7:4711", "");
+  EXPECT_EQ(refused.how, verdict::warning);
+  EXPECT_NE(refused.advice.find("KEY_PREFIX{*}:i"), std::string::npos);
+}
+
 TEST(DoctorChecks, OfHandOvers) {
   EXPECT_EQ(judge_hand_over(300us, 100us).how, verdict::ok);
   EXPECT_EQ(judge_hand_over(80ms, 1ms).how, verdict::warning);

@@ -120,7 +120,7 @@ void arrivals::read_answer(in_flight const& r, answer const& a, time_point now) 
     case request_kind::confirm: renews_.answered(r, a, now); break;
     case request_kind::admin_request: asked_.answered(r, a, now); break;
     case request_kind::requested: told_.requested_answered(r, a, now); break;
-    case request_kind::introduce: introduced_.answered(); break;  // it is only for people, and is sent again in time
+    case request_kind::introduce: introduced_.answered(a); break;
     case request_kind::watch: break;  // for no place: if it was not carried out, the watchers ask by themselves
     case request_kind::kill:
     case request_kind::subscribe:

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 namespace conch::protocol {
 
@@ -29,6 +30,14 @@ void introducer::withdraw(time_point now) {
     if (on_.link.connected()) send(one, now);
   }
   again_.cancel();
+}
+
+/// It is only for people, and is sent again in time.
+void introducer::answered(answer const& a) {
+  --unanswered_;
+  if (a.what != fault::access_denied || std::exchange(told_of_refusal_, true)) return;
+  on_.env.log.inform("this user may not keep labels and notes at the server, so others see ids of clients: " +
+                     std::string{a.words});
 }
 
 void introducer::send_all(time_point now) {

@@ -25,7 +25,7 @@ class introducer {
   void withdraw(time_point now);
   /// A connection has begun.
   void begin(time_point now) { send_all(now); }
-  void answered() noexcept { --unanswered_; }
+  void answered(answer const& a);
   /// It has ended.
   void rest() noexcept {
     unanswered_ = 0;
@@ -48,6 +48,7 @@ class introducer {
   std::vector<introduced> all_;
   std::size_t unanswered_ = 0;
   bool is_closing_ = false;
+  bool told_of_refusal_ = false;
   timer again_;
 };
 
