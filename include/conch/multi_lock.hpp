@@ -2,6 +2,7 @@
 #pragma once
 
 #include <conch/detail/api.hpp>
+#include <conch/detail/kept_options.hpp>
 #include <conch/detail/multi_plan.hpp>
 #include <conch/mutex.hpp>
 
@@ -209,7 +210,7 @@ class multi_lock {
 
   struct acquire_op {
     list locks;
-    acquire_options options;  // of each
+    detail::kept_options options;  // of each
     detail::multi_plan plan;
     bool busy_is_late;  // `.wait = 0`, no try
     std::vector<hold> holds = {};
@@ -275,7 +276,7 @@ class multi_lock {
     multi_hold none() const noexcept { return multi_hold{detail::client_of(*locks->front().lock_)}; }
 
     acquire_options left() const {
-      acquire_options rest = options;
+      acquire_options rest = options.get();
       rest.wait = std::nullopt;
       constexpr duration least{1};  // 0 would be an attempt of its own
       if (plan.until()) rest.wait = std::max(*plan.until() - clock::now(), least);
@@ -319,8 +320,8 @@ class multi_lock {
     std::optional<time_point> until;
     if (wait && !at_once) until = detail::later_by(clock::now(), *wait);
     detail::multi_plan const plan{locks_->size(), until, once || at_once};
-    return asio::async_compose<Token, void(error_code, multi_hold)>(acquire_op{locks_, options, plan, at_once}, token,
-                                                                    get_executor());
+    return asio::async_compose<Token, void(error_code, multi_hold)>(
+        acquire_op{locks_, detail::kept_options{options}, plan, at_once}, token, get_executor());
   }
 
   list locks_;

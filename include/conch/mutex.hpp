@@ -58,7 +58,7 @@ struct acquire_options {
   std::string_view note{};
   /// The task that asks; it must live until the acquire is initiated. Pass the same owner to all acquires of a task, so
   /// that named_lock::async_why and `conch why` can show which task blocks which. Costs nothing until the acquire or
-  /// its hold is a second old; then as a note.
+  /// its hold is a second old; then as a note. Of a reentrant lock, empty: the owner that acquires it.
   owner const* task = nullptr;
 };
 static_assert(std::is_trivially_destructible_v<acquire_options>);

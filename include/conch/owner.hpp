@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 namespace conch {
 
@@ -33,6 +34,7 @@ class owner {
   CONCH_API std::string const& id() const noexcept;  ///< Unique, or as given.
 
   /// Used by the locks.
+  explicit owner(detail::owner_ptr state) noexcept : state_{std::move(state)} {}
   detail::owner_ptr const& state() const noexcept { return state_; }
 
   friend bool operator==(owner const& a, owner const& b) noexcept { return a.id() == b.id(); }  ///< Are they one owner?

@@ -24,6 +24,7 @@
 #include <boost/system/system_error.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace conch::detail {
@@ -156,6 +157,7 @@ client_core::client_core(asio::any_io_executor executor, config settings, std::u
   cohort_.use(*deployment_.backend, target_->shown());
   cohort_.name_holders_by(holder_names_);
   introducing_.begin(clock::now());
+  inform("this client is " + name_and_id_of_client(*settings_.label, "", id_));
 }
 
 client_core::~client_core() { client_numbers::remove(number_); }
@@ -213,9 +215,10 @@ node_ref client_core::prepare(settings_ptr const& lock, acquire_options const& o
   node->fixed = !options.renew.value_or(lock->renew);
   node->lease = std::chrono::duration_cast<std::chrono::milliseconds>(options.lease.value_or(lock->lease));
   if (!options.note.empty() || options.task != nullptr) {
-    std::string const task = options.task != nullptr ? to_word(options.task->id()) : std::string{};
-    node->note = std::make_unique<noted>(noted{lock, std::string{options.note}, task});
+    owner_ptr task = options.task != nullptr ? options.task->state() : nullptr;
+    node->note = std::make_unique<noted>(*node, lock, options.note, std::move(task));
   }
+  if (settings_.log && options.wait && *options.wait >= std::chrono::seconds{1}) node->to_name_holder = lock;
   node->max_hold = options.max_hold.value_or(lock->max_hold.value_or(duration::max()));
   node->permit = std::move(permit);
   auto slot = asio::get_associated_cancellation_slot(node->on_acquired);
@@ -503,12 +506,34 @@ void client_core::on_acquired(engine::acquisition& a, engine::acquired how, erro
   introducing_.changed(n);
   bool const is_granted = how == engine::acquired::granted;
   if (!is_granted && n.note && n.note->refusal) why = n.note->refusal;
+  if (!is_granted && n.to_name_holder && why == errc::timed_out)
+    name_holder(n.to_name_holder, "an acquire timed out after " + in_words(n.until - n.asked));
   completions_.acquired(n, is_granted, why);
+}
+
+/// For the log. Never more than a question in ten seconds: time-outs may be usual.
+void client_core::name_holder(settings_ptr lock, std::string happened) {
+  time_point const now = clock::now();
+  if (now < next_naming_ || !offers().wait_chains) return;
+  next_naming_ = now + std::chrono::seconds{10};
+  // Not here: this is inside of an input.
+  asio::post(strand_, [lock = std::move(lock), happened = std::move(happened)] {
+    start_walk(lock, [lock, happened](error_code why, engine::wait_walk const& walk, auto const&) {
+      if (why) return;
+      wait_chain const chain = to_chain(walk);
+      lock->core->inform(happened + "; " + (chain.links.empty() ? printable(lock->name) + ": " : "") + chain.text());
+    });
+  });
 }
 
 void client_core::on_lost(engine::acquisition& a, error_code why) {
   auto& n = static_cast<hold_node&>(a);
   n.loss = why;
+  danger_log_.lost(why);
+  if (settings_.log)
+    name_holder(std::make_shared<lock_settings const>(
+                    lock_settings{shared_from_this(), std::string{a.lock->name}, settings_.lease, true}),
+                "a lock was lost");
   introducing_.changed(n);
   watchers_.stop_all(n, why);
 }

@@ -124,6 +124,8 @@ class client_core final : public std::enable_shared_from_this<client_core>,
 
   void learn_holder(std::string const& lock);
   void look_for_deadlock(hold_node& n) override;
+  /// Asks the server who holds the lock now, and writes that to the log.
+  void name_holder(settings_ptr lock, std::string happened);
   /// Ends its wait with errc::would_deadlock.
   void refuse(hold_node& n, std::string const& why);
 
@@ -162,6 +164,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   client_requests requests_;
   introducing introducing_;
   holder_names holder_names_;
+  time_point next_naming_ = time_point::min();
   std::minstd_rand random_;  // where to begin to look for a free segment
   bool gone_ = false;        // the io_context is being destroyed
   client_close close_;

@@ -2,10 +2,12 @@
 #pragma once
 
 #include "base/asio_compat.hpp"
+#include "base/list.hpp"
 #include "base/optional_mutex.hpp"
 #include "engine/cohort.hpp"
 
 #include <conch/mutex.hpp>
+#include <conch/owner.hpp>
 
 #include <boost/asio/any_completion_executor.hpp>
 
@@ -15,6 +17,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -76,11 +79,27 @@ struct pending_calls {
   std::shared_ptr<detach_call> detaching;
 };
 
-/// An acquire with a note or a task: what others are told about it.
-struct noted {
-  settings_ptr lock;
-  std::string note, task;  // the id of the task as a word of base/introduction.hpp
-  error_code refusal{};    // why the shell ends its wait
+/// An acquire with a note or a task: what others are told about it (client/introducing.hpp). With the client locked.
+struct noted final : list_hook<noted> {
+  noted(hold_node& n, settings_ptr l, std::string_view text, owner_ptr by)
+      : of{n},
+        lock{std::move(l)},
+        note{text},
+        task{std::move(by)} {}
+
+  hold_node& of;
+  settings_ptr const lock;
+  std::string const note;
+  owner_ptr const task;  // empty: none
+  error_code refusal{};  // why the shell ends its wait
+
+  // while it is in a list
+  node_ref keeps_node{};
+  bool is_told = false, is_touched = false;
+  noted* next_touched = nullptr;
+  time_point old_at{};     // its task is told of from then on
+  time_point next_look{};  // for a deadlock, if it still waits then
+  duration pause{};        // between the last look and the next one
 };
 
 /// One acquire and the hold that it becomes: the cohort's record of it, and the handlers to be called. It is counted,
@@ -96,6 +115,7 @@ class hold_node final : public engine::acquisition {
   asio::any_completion_executor runs_on;
   std::unique_ptr<pending_calls> calls;  // most holds have none; with the client locked
   std::unique_ptr<noted> note;           // most have none
+  settings_ptr to_name_holder;           // if the wait times out; empty: nobody is told, or it is short
   error_code loss;                       // with the client locked
   // the cohort's own reference, from the acquire to the cohort's last event about it; with the client locked
   node_ref of_engine;

@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #pragma once
 
+#include "base/list.hpp"
 #include "base/timer_queue.hpp"
 #include "client/hold_node.hpp"
 #include "servers/scheme.hpp"
@@ -11,7 +12,6 @@
 #include <map>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace conch::detail {
 
@@ -35,44 +35,38 @@ class introducing {
         servers_{servers},
         timers_{timers},
         finder_{finder},
-        one_is_old_{this, call<&introducing::settle_late>} {}
+        come_back_{this, call<&introducing::settle_late>} {}
 
   /// The backend is there.
   void begin(time_point now) { tell(now); }
   /// The acquire has a note or a task.
   void add(hold_node& n, time_point now);
   /// Something has happened to the acquire or its hold.
-  void changed(hold_node const& n) noexcept { is_outdated_ = is_outdated_ || n.note; }
+  void changed(hold_node& n) noexcept;
   /// Tells the servers what has changed in this input.
-  void settle(time_point now) {
-    if (is_outdated_) tell(now);
-  }
+  void settle(time_point now);
   void drop() noexcept;
 
  private:
   using texts = std::map<std::string, std::string, std::less<>>;  // by the id of the client or the task
 
-  struct entry {
-    node_ref node;
-    time_point old_at;     // its task is told of from then on
-    time_point next_look;  // for a deadlock, if it still waits then
-    duration pause;        // between the last look and the next one
-  };
-
+  static void leave(noted& one) noexcept;
+  void come_back(time_point at);
   void settle_late(time_point) noexcept { is_outdated_ = true; }
   void tell(time_point now);
   texts what_to_tell(time_point now);
-  /// Result: when to come back.
-  time_point look_for_deadlocks(time_point now);
+  void look_for_deadlocks(time_point now);
 
   config const& settings_;
   std::string const& client_;
   servers::deployment& servers_;
   timer_queue& timers_;
   deadlock_finder& finder_;
-  std::vector<entry> all_;
+  list<noted> told_of_;       // with a note, or old
+  list<noted> young_;         // the others, in the order of their ages: most end before anything is told of them
+  noted* touched_ = nullptr;  // those of `young_` that have changed in this input
   texts told_;
-  timer one_is_old_;
+  timer come_back_;
   bool is_outdated_ = false;
 };
 

@@ -7,6 +7,7 @@
 #include "client/core.hpp"
 #include "client/levels.hpp"
 
+#include <conch/detail/kept_options.hpp>
 #include <conch/reentrant_mutex.hpp>
 #include <conch/reentrant_shared_mutex.hpp>
 
@@ -40,7 +41,7 @@ struct acquire_level {
   settings_ptr lock;
   owner_ptr who;
   level_request wanted;
-  acquire_options options;
+  kept_options options;
   std::optional<time_point> until = std::nullopt;
   enum class phase : std::uint8_t { begins, ends_at_once, awaited } phase_ = phase::begins;
   reentrant_hold level = {};  // left where this ends before its handler is called
@@ -48,7 +49,10 @@ struct acquire_level {
   level_place place = {};
   level_turn turn = {};
 
-  bool is_attempt() const noexcept { return wanted.once || (options.wait && *options.wait <= duration::zero()); }
+  bool is_attempt() const noexcept {
+    std::optional<duration> const wait = options.get().wait;
+    return wanted.once || (wait && *wait <= duration::zero());
+  }
 
   template <class Self>
   void operator()(Self& self) {
@@ -57,7 +61,7 @@ struct acquire_level {
       return;
     }
     self.reset_cancellation_state(asio::enable_total_cancellation());
-    if (options.wait && !is_attempt()) until = later_by(clock::now(), *options.wait);
+    if (options.get().wait && !is_attempt()) until = later_by(clock::now(), *options.get().wait);
     enter(self);
   }
 
@@ -140,7 +144,10 @@ struct acquire_level {
     settings_ptr const of = lock;
     permit_request const request = request_of(who, lock->kind, wanted.use);
     bool const once = wanted.once;
-    acquire_options how = options;
+    kept_options const kept = options;
+    acquire_options how = kept.get();
+    owner const by{who};
+    if (how.task == nullptr) how.task = &by;
     constexpr duration least{1};  // 0 would be an attempt
     if (until) how.wait = std::max(*until - clock::now(), least);
     start_acquire_permit(of, request, how, once, std::move(self));
@@ -165,7 +172,7 @@ void start_acquire_level(settings_ptr lock, owner_ptr who, level_request wanted,
     return;
   }
   asio::any_io_executor const io = lock->core->executor();
-  acquire_level op{std::move(lock), std::move(who), wanted, options};
+  acquire_level op{std::move(lock), std::move(who), wanted, kept_options{options}};
   asio::async_compose<level_handler, void(error_code, reentrant_hold)>(std::move(op), handler, io);
 }
 

@@ -2,6 +2,7 @@
 #include "base/introduction.hpp"
 #include "client/completion.hpp"
 #include "client/core.hpp"
+#include "client/levels.hpp"
 #include "client/questions.hpp"
 
 #include <boost/asio/error.hpp>
@@ -75,7 +76,8 @@ bool is_to_break(engine::wait_walk const& walk, hold_node const& n) {
   std::size_t const one = walk.youngest();
   std::size_t const next = one + 1 == walk.links().size() ? walk.circle() : one + 1;
   engine::wait_link const& mine = walk.links()[one];
-  return mine.client == n.core->id() && mine.task == n.note->task && walk.links()[next].lock == n.note->lock->name;
+  return mine.client == n.core->id() && mine.task == to_word(n.note->task->id) &&
+         walk.links()[next].lock == n.note->lock->name;
 }
 
 void start_walk(settings_ptr lock, walk_handler told) {

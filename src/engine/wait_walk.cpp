@@ -34,7 +34,9 @@ std::optional<wait_walk::ending> wait_walk::why_not(lock_report const& r) {
   auto const w = std::find_if(r.waiters.begin(), r.waiters.end(), is_mine);
   if (w == r.waiters.end()) return r.waiting > r.waiters.size() ? ending::unknown : ending::works;
   // Else it waits for somebody before it in the queue, who may be dead.
-  if (r.kind != permit_kind::none && r.taken + w->permits <= r.limit) return ending::unknown;
+  // An owner of a reentrant_mutex takes one of its permits, and keeps all other owners out.
+  bool const has_room = r.kind != permit_kind::none && r.kind != permit_kind::reentrant;
+  if (has_room && r.taken + w->permits <= r.limit) return ending::unknown;
   links_.back().since_us = w->since_us;
   return std::nullopt;
 }

@@ -445,6 +445,88 @@ class EveryServerOnce : public with_each_server<EveryServerOnce> {};
 
 INSTANTIATE_TEST_SUITE_P(Over, EveryServerOnce, testing::ValuesIn(servers_under_test()), server_name);
 
+/// The owner of a reentrant lock is a task by itself.
+TEST_P(EveryServerOnce, ADeadlockOfReentrantOwnersIsSeenAndEndsWithTheYoungestWait) {
+  NEEDS(operators);
+  auto const body = [&](bool detects) -> asio::awaitable<void> {
+    config settings = quick(server(), 30s);
+    settings.detect_deadlocks = detects;
+    client one{w.ctx.get_executor(), settings}, two{w.ctx.get_executor(), settings};
+    owner first, second;
+    reentrant_mutex a1{one, "again a"}, b1{one, "again b"}, a2{two, "again a"}, b2{two, "again b"};
+    reentrant_hold a = co_await a1.async_acquire(first, asio::use_awaitable);
+    reentrant_hold nested = co_await a1.async_acquire(first, asio::use_awaitable);
+    reentrant_hold b = co_await b2.async_acquire(second, asio::use_awaitable);
+    reentrant_hold later;
+    b1.async_acquire(first, [&](error_code ec, reentrant_hold h) {
+      EXPECT_FALSE(ec) << ec.message();
+      later = std::move(h);
+    });
+    auto const waits = [&] { return in_line(server(), "again b") == 1; };
+    co_await until(waits, "the first in line");
+    error_code why;
+    bool has_ended = false;
+    a2.async_acquire(second, {.wait = 60s}, [&](error_code ec, reentrant_hold) { why = ec, has_ended = true; });
+    wait_chain chain;
+    auto const limit = steady::now() + 30s;
+    while (!detects && !chain.is_deadlock() && steady::now() < limit)
+      chain = co_await a1.async_why(asio::use_awaitable);
+    EXPECT_EQ(chain.is_deadlock(), !detects) << chain.text();
+    if (!detects) co_await b.async_release();
+    auto const ended = [&] { return has_ended; };
+    if (detects) co_await until(ended, "the youngest wait ended", 60s);
+    if (detects) {
+      EXPECT_EQ(why, errc::would_deadlock) << why.message();
+      EXPECT_FALSE(later);
+      co_await b.async_release();
+    }
+    auto const passed = [&] { return later.valid(); };
+    co_await until(passed, "the first goes on");
+    co_await later.async_release();
+    co_await nested.async_release();
+    co_await a.async_release();
+    co_await until(ended, "the second, too");
+  };
+  auto const seen = [&]() -> asio::awaitable<void> { return body(false); };
+  auto const broken = [&]() -> asio::awaitable<void> { return body(true); };
+  w.run(seen, 90s);
+  w.run(broken, 90s);
+}
+
+TEST_P(EveryServerOnce, TheLogNamesTheHolderAfterATimeOutAndALoss) {
+  NEEDS(operators);
+  auto const body = [&]() -> asio::awaitable<void> {
+    journal log;
+    config of_holder = quick(server(), 30s), of_other = of_holder;
+    of_holder.label = "billing@pod-7";
+    of_holder.log = of_other.log = log.hook();
+    client one{w.ctx.get_executor(), of_holder}, two{w.ctx.get_executor(), of_other};
+    EXPECT_TRUE(log.contains("this client is billing@pod-7, client " + one.id())) << *log.text;
+    mutex held{one, "named"}, wanted{two, "named"};
+    acquire_options noted;
+    noted.note = "order 17";
+    hold h = co_await held.async_acquire(noted, asio::use_awaitable);
+    auto const [why, none] = co_await wanted.async_acquire({.wait = 1s}, as_tuple);
+    EXPECT_EQ(why, errc::timed_out);
+    auto const says = [&](std::string const& begin, std::string const& end) {
+      auto const found = log.text->find(begin);
+      return found != std::string::npos && log.text->find(end, found) != std::string::npos;
+    };
+    auto const named = [&] {
+      return says("an acquire timed out after 1 s; named: held for ", " by billing@pod-7 (order 17)");
+    };
+    co_await until(named, "the holder named");
+    co_await wanted.async_force_release(asio::use_awaitable);
+    co_await h.async_lost(as_tuple);
+    auto const told = [&] {
+      return says("the lock was lost: ", "(holding lock \"named\" at ") &&
+             log.contains("a lock was lost; named: free\n");
+    };
+    co_await until(told, "the loss told");
+  };
+  w.run(body, 60s);
+}
+
 TEST_P(EveryServerOnce, AMultiLockHasAllOrNone) {
   auto const body = [&]() -> asio::awaitable<void> {
     client one{w.ctx.get_executor(), server().url()}, two{w.ctx.get_executor(), server().url()};

@@ -73,6 +73,38 @@ TEST_F(MultiLock, P10OneRoundTripIfAllAreFree) {
   w.run(body);
 }
 
+TEST_F(MultiLock, KeepsItsNoteAndItsTaskBeyondTheCall) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), server().url()}, other{w.ctx.get_executor(), server().url()};
+    mutex taken{other, "noted a"};
+    hold h = co_await taken.async_acquire();
+    std::string note = "order 17, longer than a small string";
+    std::string const meant = note;
+    multi_hold both;
+    {
+      auto const task = std::make_unique<owner>();
+      acquire_options noted;
+      noted.note = note;
+      noted.task = task.get();
+      of(c, {"noted a", "noted b"}).async_acquire(noted, [&](error_code ec, multi_hold got) {
+        EXPECT_FALSE(ec) << ec.message();
+        both = std::move(got);
+      });
+    }
+    note.assign(note.size(), 'x');
+    lock_status status;
+    auto const limit = steady::now() + 30s;
+    while (status.waiters.empty() && steady::now() < limit) status = co_await taken.async_inspect(asio::use_awaitable);
+    CO_ASSERT(status.waiters.size() == 1);
+    EXPECT_EQ(status.waiters[0].note, meant);
+    co_await h.async_release();
+    auto const granted = [&] { return both.valid(); };
+    co_await until(granted, "both granted");
+    co_await both.async_release();
+  };
+  w.run(body, 60s);
+}
+
 TEST_F(MultiLock, IsRenewedWhenAllOfItsHoldsAre) {
   auto const body = [&]() -> asio::awaitable<void> {
     client c{w.ctx.get_executor(), often_renewed(server())};

@@ -57,6 +57,20 @@ struct shown {
   }
 };
 
+TEST(WaitWalk, KnowsThatAReentrantLockIsForOneOwner) {
+  shown s;
+  s.holds(1, "a", 10, "task 1");
+  s.holds(2, "b", 20, "task 2");
+  s.waits(1, "b", 5, "task 1");
+  s.waits(2, "a", 6, "task 2");
+  for (char const* const lock : {"a", "b"}) {
+    s.locks[lock].kind = permit_kind::reentrant;
+    s.locks[lock].taken = 1;
+    s.locks[lock].limit = 1'000'000;
+  }
+  EXPECT_EQ(s.walk("a").how(), ending::deadlock);
+}
+
 TEST(WaitWalk, EndsAtWhoDoesNotWait) {
   shown s;
   EXPECT_EQ(s.walk("free").how(), ending::free);
