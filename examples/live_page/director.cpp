@@ -35,6 +35,7 @@ constexpr int coroutines = 5;  // in each worker
 constexpr auto round_limit = 60s;
 constexpr auto after_successor = 2s;   // a frozen worker wakes up this long after another worker got the lock,
 constexpr auto stopped_at_most = 15s;  // and after this long in any case
+constexpr std::size_t shown_waiters = 5;
 constexpr auto inspect_every = 500ms;  // asks the lock's server while the page has viewers
 
 flash_sale::settings sale_settings(std::string const& name) {
@@ -43,6 +44,13 @@ flash_sale::settings sale_settings(std::string const& name) {
   s.order = 60ms;  // long enough to be seen
   s.buyers = 20;
   return s;
+}
+
+/// As `conch status` names it: "conch-http-counter@pod-7:4711 (round)".
+template <class Client>
+std::string name_of(Client const& c) {
+  std::string const name = c.label.empty() ? "client " + c.client : c.label;
+  return c.note.empty() ? name : name + " (" + c.note + ')';
 }
 
 /// The query may name local files.
@@ -200,6 +208,11 @@ asio::awaitable<void> director::inspect() {
         if (!status.holders.empty()) {
           seen.fence = status.holders.front().fence;
           seen.holder = status.holders.front().client == own_id_ ? "this server" : status.holders.front().client;
+          seen.holder_name = name_of(status.holders.front());
+        }
+        for (conch::lock_waiter const& one : status.waiters) {
+          if (seen.waiter_names.size() == shown_waiters) break;
+          seen.waiter_names.push_back(name_of(one));
         }
       }
       scene_.inspected(std::move(seen));

@@ -57,6 +57,14 @@ function sentence(s) {
 /// Ids of clients are long; their first digits tell them apart.
 const named = (holder) => /^[0-9a-f]{32}$/.test(holder) ? `Another client (${holder.slice(0, 8)}…)` : holder === "this server" ? "The demo's HTTP server" : holder;
 
+/// Labels and notes, as `conch status` shows them.
+function names(s) {
+  if (!s.seen.holder_name) return "";
+  const queue = s.seen.waiter_names.join(", ");
+  const more = s.seen.waiting - s.seen.waiter_names.length;
+  return `At the server: ${s.seen.holder_name} holds it` + (queue ? `; in the queue: ${queue}` + (more > 0 ? ` and ${number(more)} more.` : ".") : ".");
+}
+
 function showServers(s) {
   fill(byId("servers"), s.servers.length, () => document.createElement("li"));
   s.servers.forEach((one, i) => {
@@ -71,6 +79,7 @@ function showNow(s) {
   setText("lock", s.lock);
   setText("kept_by", s.kept_by);
   setText("sentence", sentence(s));
+  setText("names", names(s));
   byId("sentence").classList.toggle("bad", isDown(s));
   setText("trouble", s.seen.trouble ? `The client reports: ${s.seen.trouble}` : "");
   setText("passed", number(s.passed));

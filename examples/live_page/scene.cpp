@@ -382,6 +382,8 @@ std::string scene::to_json(time_point now) const {
   for (lock_server const& s : servers_) {
     servers.push_back(json::object{{"url", s.url}, {"up", s.up}});
   }
+  json::array waiter_names;
+  for (std::string const& one : seen_.waiter_names) waiter_names.emplace_back(one);
   auto const held = std::chrono::duration_cast<std::chrono::milliseconds>(now - since_).count();
   json::object const o{
       {"lock", lock_},
@@ -395,6 +397,8 @@ std::string scene::to_json(time_point now) const {
       {"seen", json::object{{"holder", seen_.holder},
                             {"fence", std::to_string(seen_.fence)},
                             {"waiting", seen_.waiting},
+                            {"holder_name", seen_.holder_name},
+                            {"waiter_names", waiter_names},
                             {"trouble", seen_.trouble}}},
       {"refused", refused_},
       {"passed", passed_},

@@ -40,8 +40,10 @@ std::optional<report> parse_report(std::string_view line);
 struct inspection {
   std::string holder;  ///< the id of a client, or a description if it is not a worker; empty: the lock is free
   std::int64_t fence = 0;
-  std::int64_t waiting = -1;  ///< -1: unknown
-  std::string trouble;        ///< why the server did not answer
+  std::int64_t waiting = -1;              ///< -1: unknown
+  std::string trouble;                    ///< why the server did not answer
+  std::string holder_name;                ///< label and note, or the id
+  std::vector<std::string> waiter_names;  ///< the first of the queue
 };
 
 /// A server of the lock, as the page's own client sees it.

@@ -242,7 +242,7 @@ asio::awaitable<std::int64_t> worker::read(std::string key) {
 
 asio::awaitable<void> worker::pass_lock_round() {
   in_round_ = true;
-  conch::acquire_options const options{.lease = std::chrono::milliseconds(round_lease_ms)};
+  conch::acquire_options const options{.lease = std::chrono::milliseconds(round_lease_ms), .note = "round"};
   while (round_) {
     std::int64_t fence = 0;
     auto const asked = clock::now();

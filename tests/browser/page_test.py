@@ -338,6 +338,7 @@ class Page(unittest.TestCase):
         self.wait_for("the proof", lambda: "nothing sold twice" in self.text("sale-words"))
         self.by("round").click()
         self.wait_for("a holder", lambda: "holds the lock for" in self.text("sentence"))
+        self.wait_for("labels", lambda: re.match(r"At the server: conch-http-counter@\S+ \(round\) holds it; in the queue: ", self.text("names")))
         os.makedirs(given.pictures, exist_ok=True)
         grounds = set()
         for scheme in ("light", "dark"):

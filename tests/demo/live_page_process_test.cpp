@@ -198,6 +198,7 @@ TEST_F(LivePage, StreamsWhatHappensUntilTheServerEnds) {
         events.wait_for([](json::object const& o) { return !o.at("seen").at("holder").as_string().empty(); });
     EXPECT_EQ(seen.at("seen").at("waiting").as_int64(), 0);
     EXPECT_EQ(seen.at("seen").at("holder").as_string().size(), 32u) << seen;
+    EXPECT_TRUE(contains(json::serialize(seen.at("seen").at("holder_name")), "@")) << "a label: " << seen;
   }
   server.process().signal(SIGTERM);
   EXPECT_TRUE(events.is_closed_by_server());
