@@ -218,7 +218,6 @@ node_ref client_core::prepare(settings_ptr const& lock, acquire_options const& o
     owner_ptr task = options.task != nullptr ? options.task->state() : nullptr;
     node->note = std::make_unique<noted>(*node, lock, options.note, std::move(task));
   }
-  if (settings_.log && options.wait && *options.wait >= std::chrono::seconds{1}) node->to_name_holder = lock;
   node->max_hold = options.max_hold.value_or(lock->max_hold.value_or(duration::max()));
   node->permit = std::move(permit);
   auto slot = asio::get_associated_cancellation_slot(node->on_acquired);
@@ -272,13 +271,25 @@ void client_core::try_all(std::vector<wanted> const& locks, std::vector<node_ref
   });
 }
 
-void client_core::learn_holder(std::string const& lock) {
+void client_core::ask_who_has(std::string const& lock, std::function<void(std::string holder)> told) {
   // Not here: this is inside of an input.
-  asio::post(strand_, [keep = shared_from_this(), lock] {
-    auto const of = std::make_shared<lock_settings>(lock_settings{keep, lock, keep->settings_.lease, true});
-    ask_who_has(of, [keep, lock](std::string words) {
-      keep->enter([&](time_point) { keep->holder_names_.told(lock, std::move(words)); });
-    });
+  asio::post(strand_, [keep = shared_from_this(), lock, told = std::move(told)] {
+    detail::ask_who_has(std::make_shared<lock_settings>(lock_settings{keep, lock, keep->settings_.lease, true}), told);
+  });
+}
+
+void client_core::learn_holder(std::string const& lock) {
+  ask_who_has(lock, [this, lock](std::string holder) {
+    enter([&](time_point) { holder_names_.told(lock, std::move(holder)); });
+  });
+}
+
+/// One of those that are lost within ten seconds: all may be.
+void client_core::log_new_holder(std::string const& lock, time_point now) {
+  if (now < next_new_holder_) return;
+  next_new_holder_ = now + std::chrono::seconds{10};
+  ask_who_has(lock, [this, lock](std::string const& holder) {
+    if (!holder.empty()) inform("lock " + in_quotes(lock) + " is now held by " + holder);
   });
 }
 
@@ -506,34 +517,14 @@ void client_core::on_acquired(engine::acquisition& a, engine::acquired how, erro
   introducing_.changed(n);
   bool const is_granted = how == engine::acquired::granted;
   if (!is_granted && n.note && n.note->refusal) why = n.note->refusal;
-  if (!is_granted && n.to_name_holder && why == errc::timed_out)
-    name_holder(n.to_name_holder, "an acquire timed out after " + in_words(n.until - n.asked));
   completions_.acquired(n, is_granted, why);
-}
-
-/// For the log. Never more than a question in ten seconds: time-outs may be usual.
-void client_core::name_holder(settings_ptr lock, std::string happened) {
-  time_point const now = clock::now();
-  if (now < next_naming_ || !offers().wait_chains) return;
-  next_naming_ = now + std::chrono::seconds{10};
-  // Not here: this is inside of an input.
-  asio::post(strand_, [lock = std::move(lock), happened = std::move(happened)] {
-    start_walk(lock, [lock, happened](error_code why, engine::wait_walk const& walk, auto const&) {
-      if (why) return;
-      wait_chain const chain = to_chain(walk);
-      lock->core->inform(happened + "; " + (chain.links.empty() ? printable(lock->name) + ": " : "") + chain.text());
-    });
-  });
 }
 
 void client_core::on_lost(engine::acquisition& a, error_code why) {
   auto& n = static_cast<hold_node&>(a);
   n.loss = why;
   danger_log_.lost(why);
-  if (settings_.log)
-    name_holder(std::make_shared<lock_settings const>(
-                    lock_settings{shared_from_this(), std::string{a.lock->name}, settings_.lease, true}),
-                "a lock was lost");
+  if (settings_.log) log_new_holder(a.lock->name, clock::now());
   introducing_.changed(n);
   watchers_.stop_all(n, why);
 }

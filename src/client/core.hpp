@@ -24,6 +24,7 @@
 
 #include <boost/asio/any_io_executor.hpp>
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -122,10 +123,11 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   void run(input&& i) override;
   void enter_with(input& i) override;
 
+  /// `told` comes on any thread, before this client ends.
+  void ask_who_has(std::string const& lock, std::function<void(std::string holder)> told);
   void learn_holder(std::string const& lock);
+  void log_new_holder(std::string const& lock, time_point now);
   void look_for_deadlock(hold_node& n) override;
-  /// Asks the server who holds the lock now, and writes that to the log.
-  void name_holder(settings_ptr lock, std::string happened);
   /// Ends its wait with errc::would_deadlock.
   void refuse(hold_node& n, std::string const& why);
 
@@ -164,7 +166,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   client_requests requests_;
   introducing introducing_;
   holder_names holder_names_;
-  time_point next_naming_ = time_point::min();
+  time_point next_new_holder_ = time_point::min();
   std::minstd_rand random_;  // where to begin to look for a free segment
   bool gone_ = false;        // the io_context is being destroyed
   client_close close_;

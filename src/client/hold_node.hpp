@@ -115,7 +115,6 @@ class hold_node final : public engine::acquisition {
   asio::any_completion_executor runs_on;
   std::unique_ptr<pending_calls> calls;  // most holds have none; with the client locked
   std::unique_ptr<noted> note;           // most have none
-  settings_ptr to_name_holder;           // if the wait times out; empty: nobody is told, or it is short
   error_code loss;                       // with the client locked
   // the cohort's own reference, from the acquire to the cohort's last event about it; with the client locked
   node_ref of_engine;
