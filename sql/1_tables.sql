@@ -57,7 +57,7 @@ create unlogged table if not exists conch.alive (
 create unlogged table if not exists conch.swept (one boolean primary key check (one), key bytea not null);  -- where conch.sweep continues
 insert into conch.settings values (true, 0) on conflict do nothing;
 
-create or replace function conch.version() returns integer language sql immutable as $$ select 5 $$;
+create or replace function conch.version() returns integer language sql immutable as $$ select 6 $$;
 
 -- Call this once per command, after locking the row. now() would be the start of the transaction, before the wait for the row.
 create or replace function conch.now_us() returns bigint language sql volatile as

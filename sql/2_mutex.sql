@@ -248,6 +248,26 @@ begin
               else array[mine::int, (l.owner_until <> -1)::int, l.waiting::int, t] end;
 end $$;
 
+-- Within the minimum interval after its grant a lock is not given back: its lease ends with the interval.
+create or replace function conch.release_later(k bytea, me text, ends_in bigint, claim bigint, retention bigint)
+returns bigint[] language plpgsql as $$
+declare l conch.lock; t bigint; ms bigint;
+begin
+  l := conch.load(k);
+  t := conch.now_us();
+  ms := t / 1000;
+  l := conch.without_expired(l, ms);
+  if l.hash_until <> -1 then perform conch.wrong_kind(); end if;
+  perform conch.quiet(greatest(ends_in, claim), t);
+  if l.owner_until = -1 or l.owner <> me then return conch.release(k, me, false, false, claim, claim, retention, ''); end if;
+  l.claimed := false;
+  l.owner_until := ms + ends_in;
+  perform conch.put(l);
+  perform conch.tell_end(k, ends_in, 3);
+  perform conch.tell_watchers_end(k, ends_in);
+  return array[1, 0, 0, t];
+end $$;
+
 create or replace function conch.renew(ks bytea[], ids text[], fences bigint[], leases bigint[], retention bigint)
 returns bigint[] language plpgsql as $$
 declare l conch.lock; t bigint; ms bigint; r bigint[]; ok integer; was_claim boolean;

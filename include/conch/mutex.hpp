@@ -36,8 +36,8 @@ struct lock_options {
 using mutex_options = lock_options;
 
 /// The options of one acquire, of every kind of lock. Trivially destructible, so that `co_await m.async_acquire({.wait
-/// = 2s})` is safe on g++ 12. If `lease` or `max_hold` is out of range the acquire completes with errc::invalid_config,
-/// without a message.
+/// = 2s})` is safe on g++ 12. If `lease`, `max_hold` or `at_least` is out of range the acquire completes with
+/// errc::invalid_config, without a message.
 struct acquire_options {
   /// How long to wait. Empty, or duration::max(): until granted. The acquire ends then, whatever the server does; only
   /// an answer that is under way is awaited for a few usual round trips (docs/cancellation.md). 0 or less: one complete
@@ -51,6 +51,11 @@ struct acquire_options {
   std::optional<bool> renew = std::nullopt;
   /// How long the watchdog renews this hold, at least 1 ms. Empty: lock_options::max_hold.
   std::optional<duration> max_hold = std::nullopt;
+  /// The minimum interval between grants: nobody is granted the lock, this client included, before this time since the
+  /// grant has passed by the server's clock, however early the hold ends (docs/guarantees.md, P14). A release returns at
+  /// once, and until then the lock is shown as held. 0: off; to 1 day. For a mutex, over all servers but zookeeper://;
+  /// else the acquire ends with errc::not_supported. The hold cannot be detached.
+  duration at_least = duration::zero();
   /// Says what the hold is for, wherever it is shown: "order 17, build 812". Up to 128 bytes of printable UTF-8; it
   /// must live until the acquire is initiated. All users that may read the lock on the server can read it
   /// (async_inspect, `conch status`). Costs one message when the acquire begins, when it is granted and when the hold

@@ -119,6 +119,7 @@ acquire_options options_of(arguments const& given) {
   options.wait = given.wait;
   if (given.fixed_lease) options.renew = false;
   options.max_hold = given.max_hold;
+  options.at_least = given.at_least;
   return options;
 }
 

@@ -218,6 +218,7 @@ node_ref client_core::prepare(settings_ptr const& lock, acquire_options const& o
     owner_ptr task = options.task != nullptr ? options.task->state() : nullptr;
     node->note = std::make_unique<noted>(*node, lock, options.note, std::move(task));
   }
+  node->at_least = std::chrono::ceil<std::chrono::milliseconds>(options.at_least);
   node->max_hold = options.max_hold.value_or(lock->max_hold.value_or(duration::max()));
   node->permit = std::move(permit);
   auto slot = asio::get_associated_cancellation_slot(node->on_acquired);
@@ -352,6 +353,8 @@ void client_core::detach(node_ref n, detach_handler handler) {
   engine::capabilities const offered = deployment_.backend->offers();
   error_code wrong = elsewhere();
   if (!wrong && !offered.adoption) wrong = engine::not_offered(offered, "hold::async_detach");
+  if (!wrong && n->at_least.count() != 0)
+    wrong = make_error_code(errc::not_supported, "hold::async_detach of a hold with acquire_options::at_least");
   if (!wrong && n->given_back.exchange(true)) wrong = make_error_code(errc::not_held);
   if (wrong) {
     post_at_once(failures_run_on(), std::move(handler), wrong, std::string{});

@@ -65,7 +65,10 @@ void start_tries(std::vector<settings_ptr> const& locks, acquire_options const& 
         {locks[i], [listener, i](error_code ec, hold h) { listener->answered(i, ec, std::move(h)); }});
   }
   for (settings_ptr const& lock : locks) {
-    error_code const wrong = lock->core->refusal_of(options);
+    error_code wrong = lock->core->refusal_of(options);
+    // What it gives back because it cannot have all of them would stay locked.
+    if (!wrong && options.at_least > duration::zero())
+      wrong = make_error_code(errc::not_supported, "acquire_options::at_least of a multi_lock");
     if (!wrong) continue;
     asio::post(lock->core->failures_run_on(), [listener, wrong, n = locks.size()] {
       for (std::size_t i = 0; i < n; ++i) listener->answered(i, wrong, {});

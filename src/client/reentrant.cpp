@@ -166,7 +166,11 @@ struct acquire_level {
 
 void start_acquire_level(settings_ptr lock, owner_ptr who, level_request wanted, acquire_options const& options,
                          level_handler handler) {
-  if (error_code const why = lock->core->elsewhere()) {
+  error_code why = lock->core->elsewhere();
+  // A level that nests asks no server, which could refuse it.
+  if (!why && options.at_least != duration::zero())
+    why = make_error_code(errc::not_supported, "acquire_options::at_least of a reentrant lock");
+  if (why) {
     post_at_once(lock->core->failures_run_on(), std::move(handler), why,
                  reentrant_hold{{}, wanted.use, lock->core->number()});
     return;

@@ -54,6 +54,7 @@ struct acquisition : list_hook<acquisition>, receipt {
   milliseconds lease{};
   time_point until = time_point::max();  // the end of the wait; now or earlier: one attempt
   duration max_hold = duration::max();
+  milliseconds at_least{};                   // the minimum interval until the next grant; 0: none
   time_point extend_to = time_point::min();  // an extension of the hold is under way: to this deadline
   time_point detached_at{};                  // when its hold was detached
   engine::permit permit;                     // of a lock with several owners; else none

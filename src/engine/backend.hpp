@@ -60,6 +60,10 @@ struct place {
   time_point renew_until = time_point::max();  // ... before this time
   // the lease that is asked for; owned: the lease of the next renewal, set by the cohort
   milliseconds lease{};
+  // set by the cohort: a server keeps a grant for this time at the least, counted from the grant; 0: for the lease
+  milliseconds at_least{};
+  // set by the cohort, owned: given back before this time, the server keeps the grant until then; min(): it does not
+  time_point kept_until = time_point::min();
   time_point deadline{};    // owned: the grant is not valid after this time
   time_point valid_from{};  // owned: the validity that ends at the deadline counts from here
   std::int64_t fence = 0;   // owned: the server's part of the fence
@@ -122,6 +126,7 @@ struct capabilities {
   bool inspection = false;      // questions and orders (admin_request)
   bool wait_chains = false;     // ... also about tasks: who waits for whom
   bool adoption = false;        // a hold may leave this client, and another client may take it over
+  bool intervals = false;       // a minimum interval between grants of a mutex
   // in the error where something is not offered: the name that its users know, "zookeeper://" ...
   std::string_view where{};
   std::string_view instead{};  // ... and the advice
@@ -154,7 +159,8 @@ class backend {
   /// Gives up a place that is asking, in_line or leaving; it is idle at once. Ends in released for `r`, if there is
   /// one. The caller checks whether the place is still needed.
   virtual void give_up(place& p, receipt* r, time_point now) = 0;
-  /// Gives an owned lock back, and asks for it again if `again` holds a lease. Ends in released for `r`.
+  /// Gives an owned lock back, and asks for it again if `again` holds a lease. Ends in released for `r`, also if the
+  /// server keeps the grant until place::kept_until.
   virtual void release(place& p, std::optional<milliseconds> again, receipt* r, time_point now) = 0;
   /// Forgets an owned place without giving it back: another client may take the grant over, or the server keeps it for
   /// config::lock_delay after a loss. The place is idle at once. The caller checks whether the place is still needed.

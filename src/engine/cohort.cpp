@@ -72,6 +72,13 @@ void cohort::acquire(acquisition& a, std::string_view name, time_point now) {
     tell_.refuse(a, acquired::failed, not_offered(on_.servers->offers(), "async_adopt"), name, now);
     return;
   }
+  if (a.at_least > milliseconds{} && (a.permit || !on_.servers->offers().intervals)) {
+    error_code const why =
+        a.permit ? make_error_code(errc::not_supported, "acquire_options::at_least of a lock that is not a mutex")
+                 : not_offered(on_.servers->offers(), "acquire_options::at_least");
+    tell_.refuse(a, acquired::failed, why, name, now);
+    return;
+  }
   if (error_code const why = a.permit ? refused(a.permit) : error_code{}) {
     tell_.refuse(a, acquired::failed, why, name, now);
     return;

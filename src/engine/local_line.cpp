@@ -13,6 +13,7 @@ void local_line::ask_if_needed(lock_entry& e, time_point now) {
   }
   acquisition& first = e.waiting.front();
   e.place->origin = first.adopts ? first.adopts->origin : std::string{};
+  e.place->at_least = first.at_least;
   e.observed_in_line = false;
   on_.servers->ask(*e.place, !first.once, first.lease, now);  // may end in failed, and destroy the entry
 }
@@ -20,12 +21,17 @@ void local_line::ask_if_needed(lock_entry& e, time_point now) {
 void local_line::deliver(lock_entry& e, grant_path how, time_point now) {
   BOOST_ASSERT_MSG(e.holder == nullptr, "a lock is delivered while somebody holds it");
   BOOST_ASSERT_MSG(e.place->state == place_state::owned, "a lock is delivered that the server has not granted");
-  if (e.waiting.empty()) {
+  e.place->kept_until = time_point::min();
+  // Another acquire may have asked for it, whose wait has ended, and for less than the next one wants.
+  bool const none = e.waiting.empty();
+  if (none || e.waiting.front().at_least > e.place->at_least) {
     on_.servers->release(*e.place, std::nullopt, nullptr, now);
+    if (!none) ask_if_needed(e, now);
     return;
   }
   acquisition& a = e.waiting.pop_front();
   place& p = *e.place;
+  if (a.at_least > milliseconds{}) p.kept_until = now + a.at_least + (a.at_least - on_.servers->validity(a.at_least));
   a.due.cancel();
   enter(a, acquisition_phase::holding);
   a.granted = now;
@@ -61,9 +67,11 @@ void local_line::deliver(lock_entry& e, grant_path how, time_point now) {
 
 /// Not if `local_slice` has passed, because other clients may wait at the server. Not if the token's index has reached
 /// its bound. Not if the lease is about to end: the next holder must have the margin once before its loss is reported.
-/// Not if the next waiter wants a fixed lease, which must start anew.
+/// Not if the next waiter wants a fixed lease, which must start anew. Not within a minimum interval, nor to a waiter
+/// with one, which the server measures.
 bool local_line::can_hand_off(lock_entry& e, time_point now) {
   if (e.waiting.empty() || e.waiting.front().fixed || !e.place->renewable) return false;
+  if (now < e.place->kept_until || e.waiting.front().at_least > milliseconds{}) return false;
   if (e.requested) return false;  // to let go is to let the others in
   if (now - e.slice_began >= on_.settings.local_slice || e.hand_offs + 1 >= hand_offs_per_grant) return false;
   time_point const lost_at = watchdog_.lose_at(e);
@@ -133,6 +141,7 @@ void local_line::give_back(lock_entry& e, receipt* r, time_point now) {
   if (e.waiting.empty()) {
     on_.servers->release(*e.place, std::nullopt, r, now);
   } else {
+    e.place->at_least = e.waiting.front().at_least;
     on_.servers->release(*e.place, e.waiting.front().lease, r, now);
   }
 }

@@ -31,6 +31,8 @@ struct cleanup : list_hook<cleanup>, awaited {
   time_point echo_until = time_point::min();  // not finished before this: an earlier connection may undo it
   // until then the first in line may still be connected to the earlier server
   time_point patient_until = time_point::min();
+  // of a hold: the server keeps the grant until then (place::kept_until)
+  time_point kept_until = time_point::min();
   bool was_valid = false;  // the hold was valid when the release was first written
   bool sent = false;       // written on this connection, not answered
   bool resent = false;     // may have been carried out before

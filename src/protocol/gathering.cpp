@@ -45,7 +45,7 @@ bool gathering::add(command const& c, unsigned slot) {
     return true;
   }
   if (auto const* const r = std::get_if<release_command>(&c)) {
-    if (r->with_source || r->permit != nullptr || r->patient || r->keep) return false;
+    if (r->with_source || r->permit != nullptr || r->patient || r->keep || r->ends_in.count() != 0) return false;
     terms const t{r->lease, r->claim, r->retention, r->floor != 0, slot};
     if (!fits(t, r->name, waiting::unknown)) return false;
     member& m = next(t, r->name, waiting::unknown);

@@ -88,7 +88,8 @@ class server final : public backend, public place_keeper {
             .all_free = true,
             .inspection = true,
             .wait_chains = true,
-            .adoption = true};
+            .adoption = true,
+            .intervals = true};
   }
   duration validity(milliseconds lease) const noexcept override { return good_for(lease); }
   void watch_requests(engine::place& p, time_point now) override { told_.watch_requests(made_here(p), now); }

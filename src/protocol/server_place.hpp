@@ -129,7 +129,7 @@ struct server_place final : engine::place, list_hook<server_place> {
 
   bool adopts() const noexcept { return !origin.empty(); }
   /// A request with the lease that is asked for is about to be sent.
-  void asks_for_lease() noexcept { late.longest_lease = std::max(late.longest_lease, lease); }
+  void asks_for_lease() noexcept { late.longest_lease = std::max({late.longest_lease, lease, at_least}); }
   bool may_renew(time_point now) const noexcept {
     engine::place const& p = vote.terms.hold != nullptr ? *vote.terms.hold : *this;
     return p.may_renew(now);

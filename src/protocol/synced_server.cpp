@@ -79,6 +79,8 @@ void synced_server::ask(engine::place& p, bool wait, milliseconds lease, time_po
   begin(f, wait, lease);
   f.written = true;  // the server's place knows better, and is asked in any case
   f.at_server.origin = f.origin;
+  f.at_server.at_least = f.at_least;
+  f.at_server.kept_until = time_point::min();
   count(f);
   link_.more(now);  // to be connected in time
   below().ask(f.at_server, wait, claim_of(settings_, lease), now);
@@ -121,7 +123,10 @@ void synced_server::release(engine::place& p, std::optional<milliseconds> again,
     begin(f, true, *again);
     again = claim_of(settings_, *again);
   }
+  f.at_server.at_least = f.at_least;
+  f.at_server.kept_until = f.kept_until;
   below().release(f.at_server, again, r, now);
+  f.at_server.kept_until = time_point::min();
   uncount(f);
 }
 
@@ -338,6 +343,7 @@ void synced_server::acknowledged(front& f, milliseconds lease, bool keeps_fence,
   f.chosen = p.chosen;
   f.most = -1;
   up_.granted(f, f.pushed, now);
+  if (f.state == place_state::owned) p.kept_until = f.kept_until;
   if (f.state == place_state::owned && p.owned.requested) up_.requested(f, now);
 }
 

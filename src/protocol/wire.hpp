@@ -90,6 +90,9 @@ struct release_command {
   std::uint32_t rest = 0;                  // of a permit: how much of it the client keeps
   // as in acquire_command: the release of an owner is then perhaps not carried out, and answered with 3
   bool patient = false;
+  // of an owner, within the minimum interval: its lease ends in this time, and the lock is not free before; 0: it is
+  // given back. Only of a mutex, and without keep, new_id, next_fence_floor and patient.
+  milliseconds ends_in{};
 };
 
 struct renewal {

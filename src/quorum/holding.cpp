@@ -37,6 +37,7 @@ void holding::lose(quorum_lock& q, time_point now) {
   BOOST_ASSERT_MSG(q.front != nullptr && q.phase == lock_phase::held, "only what is held is lost");
   cohort_place& front = *q.front;
   enter(front, engine::place_state::idle);
+  q.kept_until = front.kept_until;
   q.phase = lock_phase::idle;
   q.front = nullptr;
   q.timer.cancel();

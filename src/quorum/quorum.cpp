@@ -40,6 +40,8 @@ void quorum::ask(engine::place& of, bool wait, engine::milliseconds lease, time_
   quorum_lock& q = p.lock;
   keeping const keep{q};
   releases_.release_votes(q, nullptr, 0, now);  // votes of a hold that was lost just now
+  q.kept_until = time_point::min();
+  q.at_least = p.at_least;
   ++p.references;
   enter(p, engine::place_state::asking);
   p.wait = wait;
@@ -94,6 +96,7 @@ void quorum::release(engine::place& of, std::optional<engine::milliseconds> agai
   quorum_lock& q = p.lock;
   keeping const keep{q};
   q.floor = std::max(q.floor, p.fence);
+  q.kept_until = p.kept_until;
   ++p.references;
   releases_.back_out(q, r, on_.settings.quorum.strict_fence ? servers_.fence_ahead(now) : 0, now);
   if (r == nullptr) --p.references;

@@ -60,7 +60,9 @@ class quorum final : public engine::backend {
   error_code no_answer() const override { return servers_.no_answer(); }
 
   engine::capabilities offers() const noexcept override {
-    return {.where = "several servers", .instead = "use a client of its own for one server, or for each of them"};
+    return {.intervals = true,
+            .where = "several servers",
+            .instead = "use a client of its own for one server, or for each of them"};
   }
   duration validity(engine::milliseconds lease) const noexcept override { return protocol::good_for(lease); }
   /// Adds what is known of each server, and what their protocols have counted.

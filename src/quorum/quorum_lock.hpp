@@ -71,7 +71,8 @@ struct quorum_lock : list_hook<quorum_lock> {
   bool told_in_line = false;
   // asked for, and too few servers have answered: how many are in flight with it, itself included; else 0
   std::size_t together = 0;
-  engine::milliseconds lease{};
+  engine::milliseconds lease{}, at_least{};
+  time_point kept_until = time_point::min();  // the hold has ended: of its votes (place::kept_until)
   std::int64_t ticket = 0;
   std::int64_t floor = 0;        // no fence at or below this is of use
   std::int64_t agreeing_on = 0;  // strict_fence: the fence that a quorum is to accept; 0: not begun

@@ -35,6 +35,8 @@ void vote_requests::ask_vote(quorum_lock& q, vote& v, bool wait, time_point now)
   bool const held = q.phase == lock_phase::held;
   v.refused = false;
   auto const claim = std::chrono::duration_cast<engine::milliseconds>(on_.settings.quorum.vote_claim);
+  v.place.at_least = q.at_least;
+  v.place.kept_until = time_point::min();
   m.server->as_votes().ask(v.place, {q.ticket, q.floor, 0, held ? q.front : nullptr}, wait, held ? q.lease : claim,
                            now);
 }
@@ -53,6 +55,7 @@ void vote_requests::give_back(vote& v, engine::receipt* r, std::int64_t next_fen
   terms.floor = std::max(terms.floor, v.in.floor);
   terms.next_fence_floor = next_fence_floor;
   terms.hold = nullptr;
+  v.place.kept_until = v.in.kept_until;
   v.from.server->as_votes().give_back(v.place, terms, r, now);
 }
 

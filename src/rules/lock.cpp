@@ -300,6 +300,13 @@ void tell_that_it_is_free(lock& l, moment const& when) {
     when.clients.tell({.what = push::kind::free, .to = w.who});
 }
 
+/// The same to watchers.
+void tell_watchers_end(lock const& l, moment const& when, ms left) {
+  int most = 3;
+  for (auto w = l.watchers.begin(); w != l.watchers.end() && most != 0; ++w, --most)
+    when.clients.tell({.what = push::kind::ends, .to = w->who, .left = left});
+}
+
 // ---- owners --------------------------------------------------------------------------------------------------------
 
 /// The lease is at least that long from now on. A claim becomes a hold; true: it was one.
@@ -307,6 +314,14 @@ bool extend(lock& l, moment const& when, owner& o, ms lease) {
   o.ends = std::max(o.ends, end_of_lease(l, when.now, lease));
   keep(l, when, lease);
   return std::exchange(o.claimed, false);
+}
+
+/// Within the minimum interval after its grant a mutex is not given back: its lease ends with the interval.
+void end_later(lock& l, moment const& when, owner& o, ms ends_in) {
+  l.kept = o.ends = end_of_lease(l, when.now, ends_in);
+  o.claimed = false;
+  tell_end(l, when, ends_in);
+  tell_watchers_end(l, when, ends_in);
 }
 
 /// The same for an owner that asks again. A vote becomes a hold only by its confirmation.
@@ -496,6 +511,11 @@ std::optional<release_reply> carry_out(lock& l, moment const& when, protocol::re
   }
 
   release_reply r{.what = kind::released, .was_mine = mine != nullptr, .server_us = when.now};
+  if (mine != nullptr && c.ends_in.count() != 0) {
+    if (c.floor != 0) raise_fence(l, when, c.floor);
+    end_later(l, when, *mine, c.ends_in.count());
+    return r;
+  }
   std::int64_t const above = std::max({c.floor, c.next_fence_floor, mine != nullptr ? mine->fence : 0});
   if (c.floor != 0) raise_fence(l, when, c.floor);
   bool was_first = false;
@@ -601,10 +621,7 @@ bool carry_out_renewal(lock& l, moment const& when, protocol::renewal const& c, 
     keep_fence(l, when, mine->fence);
     // Those behind it, and the watchers, know the lease of an earlier owner.
     if (was_claim) tell_end(l, when, lease);
-    int most = 3;
-    for (auto w = l.watchers.begin(); was_claim && w != l.watchers.end() && most != 0; ++w, --most) {
-      when.clients.tell({.what = push::kind::ends, .to = w->who, .left = lease});
-    }
+    if (was_claim) tell_watchers_end(l, when, lease);
   }
   return true;
 }

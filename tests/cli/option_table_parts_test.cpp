@@ -172,6 +172,7 @@ TEST(OptionTable, GivesTheDefaultsOfTheCode) {
   EXPECT_EQ(parse_duration(initial("grace")), library.stop_margin);
   EXPECT_EQ(parse_duration(initial("sync-timeout")), library.sync_timeout);
   EXPECT_EQ(parse_duration(initial("lock-delay")), library.lock_delay);
+  EXPECT_EQ(parse_duration(initial("at-least")), acquire_options{}.at_least);
   EXPECT_EQ(initial("sync-replicas"), std::to_string(library.sync_replicas));
   EXPECT_EQ(initial("conflict-exit-code"), std::to_string(command.conflict_exit_code));
   EXPECT_EQ(parse_duration(initial("every")), command.every);

@@ -23,10 +23,12 @@ class child {
 
   /// `url`: of one server, or of several with commas between.
   child(std::string const& url, std::string const& name, std::chrono::milliseconds lease,
-        std::chrono::milliseconds claim = 0ms, std::chrono::milliseconds lock_delay = 0ms) {
+        std::chrono::milliseconds claim = 0ms, std::chrono::milliseconds lock_delay = 0ms,
+        std::chrono::milliseconds at_least = 0ms) {
     std::vector<std::string> words{lock_holder_program, url, name, std::to_string(lease.count())};
-    if (claim > 0ms || lock_delay > 0ms) words.push_back(std::to_string(claim.count()));
-    if (lock_delay > 0ms) words.push_back(std::to_string(lock_delay.count()));
+    if (claim > 0ms || lock_delay > 0ms || at_least > 0ms) words.push_back(std::to_string(claim.count()));
+    if (lock_delay > 0ms || at_least > 0ms) words.push_back(std::to_string(lock_delay.count()));
+    if (at_least > 0ms) words.push_back(std::to_string(at_least.count()));
     std::vector<char*> arguments;
     for (std::string& one : words) arguments.push_back(one.data());
     arguments.push_back(nullptr);

@@ -110,6 +110,12 @@ result use_extend(client& c, std::string lock) {
   co_return std::get<0>(told);
 }
 
+result use_interval(client& c, std::string lock) {
+  mutex m{c, lock};
+  auto const got = co_await m.async_acquire({.at_least = 100ms}, as_tuple);
+  co_return std::get<0>(got);
+}
+
 result use_detach(client& c, std::string lock) {
   mutex m{c, lock};
   hold h = co_await m.async_acquire();
@@ -382,6 +388,7 @@ std::vector<feature> const& all_features() {
       {"blocking::shared_mutex", use_blocking_shared_mutex},
       lock_of_one_call("with_lock", use_with_lock),
       lock_of_one_call("hold::async_extend", use_extend),
+      lock_of_one_call("acquire_options::at_least", use_interval),
       lock_of_one_call("hold::async_detach", use_detach),
       lock_of_one_call("async_adopt", use_adopt),
       lock_of_one_call("hold::async_requested", use_requested),

@@ -1,8 +1,9 @@
 // A second process for the tests: takes one lock, says what happens to it, does what it is told.
 //
-//   conch-lock-holder URL[,URL...] NAME LEASE_MS [CLAIM_MS [LOCK_DELAY_MS]]
+//   conch-lock-holder URL[,URL...] NAME LEASE_MS [CLAIM_MS [LOCK_DELAY_MS [AT_LEAST_MS]]]
 //
-// With several URLs the lock is a quorum's, and CLAIM_MS that of its votes. 0: a third of the lease.
+// With several URLs the lock is a quorum's, and CLAIM_MS that of its votes. 0: a third of the lease. AT_LEAST_MS: of a
+// mutex.
 // NAME is that of a mutex, or "@semaphore/NAME": one permit of one, "@writer/NAME", "@reader/NAME",
 // "@striped/NAME": one segment of one, "@reentrant/NAME", "@multi/NAME": the mutexes "NAME a" and "NAME b" together,
 // "@multi/NAME,NAME...": these together, named in this order.
@@ -46,9 +47,10 @@ void say(std::string const& line) {
 
 class holder {
  public:
-  holder(asio::io_context& ctx, conch::config settings, std::string name)
+  holder(asio::io_context& ctx, conch::config settings, std::string name, std::chrono::milliseconds at_least)
       : client_{ctx.get_executor(), std::move(settings)},
-        name_{std::move(name)} {}
+        name_{std::move(name)},
+        at_least_{at_least} {}
 
   void acquire() {
     say("asking");
@@ -69,7 +71,7 @@ class holder {
     std::string const kind = name_.starts_with('@') ? name_.substr(1, name_.find('/') - 1) : "";
     std::string const name = kind.empty() ? name_ : name_.substr(kind.size() + 2);
     if (kind.empty()) {
-      conch::mutex{client_, name}.async_acquire(told);
+      conch::mutex{client_, name}.async_acquire({.at_least = at_least_}, told);
     } else if (kind == "semaphore") {
       conch::semaphore{client_, name, 1}.async_acquire(told);
     } else if (kind == "writer") {
@@ -111,6 +113,7 @@ class holder {
  private:
   conch::client client_;
   std::string name_;
+  std::chrono::milliseconds at_least_;
   conch::hold hold_;
   conch::multi_hold several_;
 };
@@ -150,7 +153,7 @@ int main(int argc, char** argv) {
     settings.stop_margin = settings.lease / 10;
     // or the session would be longer
     settings.zookeeper.session_margin = std::min(settings.zookeeper.session_margin, settings.lease / 4);
-    holder h{ctx, settings, argv[2]};
+    holder h{ctx, settings, argv[2], std::chrono::milliseconds{argc > 6 ? std::atoi(argv[6]) : 0}};
     asio::posix::stream_descriptor input{ctx, ::dup(STDIN_FILENO)};
     asio::co_spawn(ctx, listen(input, h), [&](std::exception_ptr) { ctx.stop(); });
     h.acquire();

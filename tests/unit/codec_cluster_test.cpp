@@ -56,6 +56,7 @@ TEST(ClusterCodec, TellsEachScriptThatPublishesTheChannelsOfTheSlot) {
       {"acquire", protocol::acquire_command{"L", 1, true, 1s, 1s, 1s}, 3, 9},
       {"permit_acquire", protocol::acquire_command{.name = "L", .id = 1, .permit = &a_semaphore}, 4, 13},
       {"release", protocol::release_command{"L", 1}, 3, 9},
+      {"release_later", protocol::release_command{.name = "L", .id = 1, .ends_in = std::chrono::seconds{1}}, 4, 6},
       {"permit_release", protocol::release_command{.name = "L", .id = 1, .permit = &a_semaphore}, 4, 11},
       {"force", protocol::force_command{.name = "L"}, 4, 6},
       {"force that goes on", protocol::force_command{.name = "L", .last = 5, .from_us = 6}, 4, 6},

@@ -312,6 +312,14 @@ TEST(Encode, WritesARelease) {
                    "3000", "600000", "c1.8"}));
 }
 
+TEST(Encode, WritesAReleaseWithinAnInterval) {
+  protocol::release_command c{.name = "a", .id = 7, .lease = 20s, .claim = 2s, .retention = 5min, .ends_in = 4s};
+  EXPECT_EQ(encoded(c), (words{"EVALSHA", sha("release_later"), "4", "conch:{a}", "conch:{a}:q", "conch:{a}:f",
+                               "conch:{a}:w", "c1.7", "4000", "2000", "300000", ""}));
+  c.floor = 55;
+  EXPECT_EQ(encoded(c).back(), "55");
+}
+
 TEST(Encode, LeavesOutWhatIsTheDefaultOfAConfig) {
   EXPECT_EQ(usual_lease, conch::config{}.lease);
   EXPECT_EQ(usual_claim, conch::config{}.claim);
@@ -426,11 +434,13 @@ TEST(Encode, SendsTheSourceWhenAskedTo) {
   struct {
     protocol::command what;
     std::string_view script;
-  } const table[] = {{protocol::acquire_command{.name = "a", .id = 1, .with_source = true}, "acquire"},
-                     {protocol::acquire_all_command{.items = attempts, .with_source = true}, "gathered"},
-                     {protocol::release_command{.name = "a", .id = 1, .with_source = true}, "release"},
-                     {protocol::renew_command{items, true}, "renew"},
-                     {protocol::confirm_command{items, 1s, true}, "confirm"}};
+  } const table[] = {
+      {protocol::acquire_command{.name = "a", .id = 1, .with_source = true}, "acquire"},
+      {protocol::acquire_all_command{.items = attempts, .with_source = true}, "gathered"},
+      {protocol::release_command{.name = "a", .id = 1, .with_source = true}, "release"},
+      {protocol::release_command{.name = "a", .id = 1, .with_source = true, .ends_in = 1s}, "release_later"},
+      {protocol::renew_command{items, true}, "renew"},
+      {protocol::confirm_command{items, 1s, true}, "confirm"}};
   for (auto const& [what, script] : table) {
     auto const all = encoded(what);
     EXPECT_EQ(all[0], "EVAL");

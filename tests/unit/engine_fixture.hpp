@@ -75,7 +75,8 @@ inline sent_command write_down(command const& c) {
   } else if (auto const* r = std::get_if<release_command>(&c)) {
     script(r->with_source, (r->keep ? "leave " : "release ") + numbered(r->name, r->id) +
                                (r->new_id != 0 ? " again " + to_text(r->new_id) : "") + described(r->permit) +
-                               (r->rest != 0 ? " rest " + std::to_string(r->rest) : ""));
+                               (r->rest != 0 ? " rest " + std::to_string(r->rest) : "") +
+                               (r->ends_in.count() != 0 ? " in " + std::to_string(r->ends_in.count()) : ""));
     out.id = r->id;
     out.new_id = r->new_id;
     out.patient = r->patient;
@@ -156,6 +157,7 @@ struct wanted {
   bool once = false;
   bool fixed = false;
   milliseconds lease{0};  // 0: that of the settings
+  milliseconds at_least{0};
   duration wait = duration::max();
   duration max_hold = duration::max();
   engine::permit permit = {};
@@ -257,6 +259,7 @@ class engine_test : public testing::Test, public acquisition_events, public wire
     a.fixed = w.fixed;
     a.lease = w.lease.count() != 0 ? w.lease : std::chrono::duration_cast<milliseconds>(settings.lease);
     a.max_hold = w.max_hold;
+    a.at_least = w.at_least;
     a.permit = w.permit;
     if (!w.origin.empty()) a.adopts = std::make_unique<adoption const>(adoption{w.origin, w.first_index});
     if (w.wait != duration::max()) a.until = now + w.wait;

@@ -29,6 +29,7 @@ struct wire_to_one final : protocol::wire {
     std::int64_t ticket = 0, floor = 0;
     std::int64_t ahead = 0;  // of a release: what the next fence should be above, too
     milliseconds lease = {};
+    milliseconds ends_in = {};  // of a release
   };
   std::deque<sent> unanswered;
   std::vector<sent> all;
@@ -38,7 +39,7 @@ struct wire_to_one final : protocol::wire {
     if (auto const* a = std::get_if<protocol::acquire_command>(&c))
       s = {a->wait ? "acquire" : "try", a->id, a->ticket, a->proposal, 0, a->lease};
     if (auto const* r = std::get_if<protocol::release_command>(&c))
-      s = {r->keep ? "leave" : "release", r->id, 0, r->floor, r->next_fence_floor, r->lease};
+      s = {r->keep ? "leave" : "release", r->id, 0, r->floor, r->next_fence_floor, r->lease, r->ends_in};
     if (auto const* k = std::get_if<protocol::confirm_command>(&c))
       s = {"confirm", k->items.front().id, 0, k->items.front().floor, 0, k->items.front().lease};
     unanswered.push_back(s);
@@ -120,6 +121,7 @@ class world final : public engine::acquisition_events, public log_sink {
     auto& a = *callers.emplace_back(std::make_unique<engine::acquisition>());
     a.once = once;
     a.lease = std::chrono::duration_cast<milliseconds>(settings.lease);
+    a.at_least = at_least;
     cohort->acquire(a, name, now);
     return a;
   }
@@ -142,6 +144,7 @@ class world final : public engine::acquisition_events, public log_sink {
 
   static constexpr time_point begin{std::chrono::hours{1}};
   config settings;
+  milliseconds at_least{};  // of what is asked for
   time_point now = begin;
   int ticks = 0;
   statistics stats;

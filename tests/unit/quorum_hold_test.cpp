@@ -92,6 +92,38 @@ TEST(Quorum, WhatIsLeftOfAHoldThatAMajorityHasForgottenStaysForTheDelay) {
   EXPECT_EQ(w.wires[2]->count("release"), 0u);
 }
 
+TEST(Quorum, EachServerKeepsAGrantForTheMinimumInterval) {
+  world w{3};
+  w.at_least = 10s;
+  engine::acquisition& a = w.ask();
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(w.wires[i]->all.back().lease, 10s) << "also a vote that is not confirmed";
+    w.yes(i);
+  }
+  time_point const granted = w.now;
+  w.advance(w.settings.quorum.vote_claim / 3 + 5ms);
+  for (std::size_t i = 0; i < 3; ++i) w.answer(i, {w.server_us(), 1, 100});
+  w.advance(granted + 1s - w.now);
+  w.cohort->release(a, w.now);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(w.wires[i]->all.back().what, "release");
+    EXPECT_EQ(w.wires[i]->all.back().ends_in, 9s + protocol::drift_of(10s));
+    EXPECT_EQ(w.wires[i]->all.back().ahead, 0);
+  }
+}
+
+TEST(Quorum, VotesThatAreGivenBackByOneThatHasNoMajorityAreFree) {
+  world w{3};
+  w.at_least = 10s;
+  w.ask(true);
+  w.yes(0);
+  w.busy(1);
+  w.busy(2);
+  EXPECT_EQ(w.events, std::vector<std::string>{"busy"});
+  EXPECT_EQ(w.wires[0]->all.back().what, "release");
+  EXPECT_EQ(w.wires[0]->all.back().ends_in, 0ms);
+}
+
 TEST(Quorum, AServerThatForgotIsAskedAgainWhenAMajorityHasRenewedSince) {
   world w{3};
   w.ask();

@@ -126,6 +126,26 @@ TEST(Rules, WhoeverDoesNotHearIsPassedOver) {
   EXPECT_TRUE(t.l.line.empty());
 }
 
+TEST(Rules, AReleaseWithinTheIntervalLeavesTheRestOfIt) {
+  table t;
+  t.acquire("a", 1);
+  t.acquire("b", 1);
+  protocol::release_command const c{
+      .name = "lock", .id = 1, .lease = 30s, .claim = 3s, .retention = 10min, .ends_in = 4s};
+  auto const reply = rules::release(t.l, t.at("a"), c);
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(reply->what, release_reply::kind::released);
+  EXPECT_TRUE(reply->was_mine);
+  EXPECT_FALSE(reply->passed_on);
+  EXPECT_EQ(t.clients.take(), (std::vector<heard>{{what::ends, "b", 1, 0, 0, 4'000}}));
+  EXPECT_EQ(t.acquire("b", 1).left_ms, 4'000);
+  t.now += 4'000'000;
+  EXPECT_NE(t.acquire("b", 1).what, acquire_reply::kind::granted)
+      << "a key is there to the end of its last millisecond";
+  t.now += 1'000;
+  EXPECT_EQ(t.acquire("b", 1).what, acquire_reply::kind::granted);
+}
+
 TEST(Rules, APushMakesAClaimAndARenewalAHold) {
   table t;
   t.acquire("a", 1);

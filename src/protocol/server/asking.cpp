@@ -108,11 +108,11 @@ void asking::send(server_place& p, bool with_source, time_point now) {
   p.asks_for_lease();
   in_flight asked{request_kind::acquire, p.id, 0, &p, nullptr, now};
   asked.proposal = proposal;
-  on_.sent.send(acquire_command{p.name, p.id, p.wait, kept_at_server(on_.env.settings, p.lease),
-                                claim_of(on_.env.settings, p.lease), retention_of(on_.env.settings, p.lease),
-                                p.waiting.ticket, not_after_us, with_source, proposal, part_of(p),
-                                on_.link.runs().is_patient(now, p.waiting.patient_until), p.origin},
-                asked);
+  on_.sent.send(
+      acquire_command{p.name, p.id, p.wait, kept_from_grant(on_.env.settings, p), claim_of(on_.env.settings, p.lease),
+                      retention_of(on_.env.settings, longest_of(p)), p.waiting.ticket, not_after_us, with_source,
+                      proposal, part_of(p), on_.link.runs().is_patient(now, p.waiting.patient_until), p.origin},
+      asked);
 }
 
 std::vector<server_place*> asking::take_gathered() noexcept {
@@ -377,11 +377,11 @@ void asking::send_leave(server_place& p, bool with_source, time_point now) {
   on_.link.tell(p);
   ++on_.env.stats.scripts;
   p.asks_for_lease();
-  on_.sent.send(release_command{p.name, p.id, true, kept_at_server(on_.env.settings, p.lease),
-                                claim_of(on_.env.settings, p.lease), retention_of(on_.env.settings, p.lease), 0,
-                                with_source, p.vote.terms.floor_asked(), 0, part_of(p), 0,
-                                on_.link.runs().is_patient(now, p.waiting.patient_until)},
-                {request_kind::leave, p.id, 0, &p, nullptr, now});
+  on_.sent.send(
+      release_command{p.name, p.id, true, kept_from_grant(on_.env.settings, p), claim_of(on_.env.settings, p.lease),
+                      retention_of(on_.env.settings, longest_of(p)), 0, with_source, p.vote.terms.floor_asked(), 0,
+                      part_of(p), 0, on_.link.runs().is_patient(now, p.waiting.patient_until)},
+      {request_kind::leave, p.id, 0, &p, nullptr, now});
 }
 
 void asking::leave_answered(in_flight const& r, answer const& a, time_point now) {
@@ -456,10 +456,11 @@ void asking::release(server_place& p, std::optional<milliseconds> again, receipt
 
 /// The same script queues the client again, behind all others. If this user may not end old connections, a script of
 /// its own does so, which carries a not-after. So it does while others connect again: the release may have to wait for
-/// them. The release of a lock with several owners knows no new place.
+/// them. The release of a lock with several owners knows no new place, nor does one within a minimum interval.
 void asking::stand_again(server_place& p, cleanup& c, milliseconds lease, time_point now) {
   bool const together = on_.link.connected() && owed_.may_send() && on_.link.earlier().can_end() &&
-                        !on_.link.denied() && !p.permit && !on_.link.runs().is_patient(now, c.patient_until);
+                        !on_.link.denied() && !p.permit && c.kept_until <= now &&
+                        !on_.link.runs().is_patient(now, c.patient_until);
   if (!together) {
     if (on_.link.connected()) owed_.send(c, now);
     ask(p, true, lease, now);

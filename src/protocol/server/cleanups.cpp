@@ -83,11 +83,28 @@ void cleanups::send(cleanup& c, grant_id new_id, bool with_source, time_point no
   if (c.is_kick) ++on_.env.stats.kicks;
   ++on_.env.stats.scripts;
   server_place& p = *c.lock;
-  on_.sent.send(release_command{p.name, c.id, false, kept_at_server(on_.env.settings, p.lease),
-                                claim_of(on_.env.settings, p.lease), retention_of(on_.env.settings, p.lease), new_id,
-                                with_source, c.floor, c.next_fence_floor, p.permit ? &p.permit : nullptr, 0,
-                                on_.link.runs().is_patient(now, c.patient_until)},
-                {request_kind::cleanup, c.id, new_id, &p, &c, now});
+  release_command gives_back{p.name,
+                             c.id,
+                             false,
+                             kept_from_grant(on_.env.settings, p),
+                             claim_of(on_.env.settings, p.lease),
+                             retention_of(on_.env.settings, longest_of(p)),
+                             new_id,
+                             with_source,
+                             c.floor,
+                             c.next_fence_floor,
+                             p.permit ? &p.permit : nullptr,
+                             0,
+                             on_.link.runs().is_patient(now, c.patient_until)};
+  in_flight asked{request_kind::cleanup, c.id, new_id, &p, &c, now};
+  if (now < c.kept_until) {
+    BOOST_ASSERT_MSG(new_id == 0, "a release within a minimum interval asks again");
+    gives_back.ends_in = std::chrono::ceil<milliseconds>(c.kept_until - now);
+    gives_back.patient = false;  // it passes nothing on
+    gives_back.next_fence_floor = 0;
+    asked.of = script_kind::release_later;
+  }
+  on_.sent.send(gives_back, asked);
 }
 
 void cleanups::try_again(cleanup& c, time_point now) {

@@ -14,6 +14,10 @@ milliseconds kept_at_server(config const& settings, milliseconds lease) {
   return lease + whole_ms(settings.lock_delay);
 }
 
+milliseconds kept_from_grant(config const& settings, place const& p) {
+  return std::max(kept_at_server(settings, p.lease), p.at_least);
+}
+
 milliseconds retention_of(config const& settings, duration lease) {
   return whole_ms(settings.fence_retention + lease + settings.lock_delay);
 }

@@ -10,6 +10,7 @@
 #include <conch/config.hpp>
 #include <conch/stats.hpp>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace conch::protocol {
@@ -34,6 +35,10 @@ constexpr milliseconds time_to_greet{200};
 milliseconds claim_of(config const& settings, milliseconds lease);
 /// How long the server is asked to keep a grant of which the client believes that lease: config::lock_delay longer.
 milliseconds kept_at_server(config const& settings, milliseconds lease);
+/// The same from the grant on: for place::at_least, too. No renewal makes it shorter.
+milliseconds kept_from_grant(config const& settings, place const& p);
+/// Of its lease and its minimum interval.
+inline milliseconds longest_of(place const& p) noexcept { return std::max(p.lease, p.at_least); }
 /// How long the server keeps the fence of a grant of that lease.
 milliseconds retention_of(config const& settings, duration lease);
 

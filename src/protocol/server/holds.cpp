@@ -32,6 +32,7 @@ cleanup& holds::give_back(server_place& p, receipt* r, time_point now) {
   cleanup& c = owed_.owe(p, 0, r, now);
   c.id = dead;
   c.was_valid = valid;
+  c.kept_until = p.kept_until;
   return c;
 }
 
@@ -80,6 +81,7 @@ void holds::end_lost(server_place& p, bool gives_back, time_point now) {
   grant_id const gone = p.id;
   cleanup* const owed = gives_back ? &owed_.owe(p, 0, nullptr, now) : nullptr;
   if (owed != nullptr) owed->id = gone;
+  if (owed != nullptr) owed->kept_until = p.kept_until;
   on_.env.up.lost(p, now);
   if (owed != nullptr && on_.link.connected()) owed_.send(*owed, now);
   if (gives_back && owed == nullptr) owed_.owe(p, gone, nullptr, now);

@@ -38,8 +38,9 @@ void pushes::granted(pushed_grant const& g, time_point now) {
     return;
   }
   asks_.pushed(*s);
-  // A claim ends without a delay. The answer makes it a hold, which does not.
-  if (on_.env.settings.verify_pushes || on_.env.settings.lock_delay > duration::zero()) {
+  // A claim ends without a delay, and without a minimum interval. The answer makes it a hold, which does not.
+  if (on_.env.settings.verify_pushes || on_.env.settings.lock_delay > duration::zero() ||
+      s->at_least > milliseconds{}) {
     asks_.ask_because_of_push(*s, now);
     return;
   }

@@ -51,6 +51,7 @@ enum class script_kind : std::uint8_t {
   permit_adopt,
   acquire_all,
   release,
+  release_later,
   permit_release,
   renew,
   permit_renew,

@@ -56,19 +56,21 @@ void tries::send(std::span<server_place* const> places, std::vector<tried> later
   std::int64_t const not_after_us = on_.link.not_after(now);
   std::vector<attempt> items;
   std::vector<tried> batch;
-  milliseconds longest{};
+  milliseconds longest{}, longest_kept{};
   for (server_place* s : places) {
     longest = std::max(longest, s->lease);
+    longest_kept = std::max(longest_kept, longest_of(*s));
     asks_.about_to_send(*s, not_after_us);
     ++s->references;
     s->asks_for_lease();
-    items.push_back({s->name, s->id, kept_at_server(on_.env.settings, s->lease)});
+    items.push_back({s->name, s->id, kept_from_grant(on_.env.settings, *s)});
     batch.push_back({s, s->id, s->lease});
   }
   ++on_.env.stats.scripts;
   on_.sent.window().uses(longest, now);
-  on_.sent.send_tries(acquire_all_command{items, retention_of(on_.env.settings, longest), not_after_us, with_source},
-                      {request_kind::acquire_all, 0, 0, nullptr, nullptr, now}, {std::move(batch), std::move(later)});
+  on_.sent.send_tries(
+      acquire_all_command{items, retention_of(on_.env.settings, longest_kept), not_after_us, with_source},
+      {request_kind::acquire_all, 0, 0, nullptr, nullptr, now}, {std::move(batch), std::move(later)});
 }
 
 /// Continues with the locks after those that a script has tried. Nothing was written for them yet.

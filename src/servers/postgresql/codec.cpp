@@ -19,13 +19,14 @@ using engine::grant_id;
 constexpr std::string_view hex_digits = "0123456789abcdef";
 
 /// The functions of sql/*.sql that are called by name, and the types of what they take.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 21> functions{{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 22> functions{{
     {"acquire", "bytea,text,bool,bool,int8,int8,int8,int8,int8"},
     {"acquire_permit", "bytea,text,bool,bool,int8,int8,int8,int8,int8,int4,int8,int8,text,int8"},
     {"acquire_all", "bytea[],text[],int8[],int8,int8"},
     {"adopt", "bytea,text,int8,int8,int8,text"},
     {"adopt_permit", "bytea,text,int8,int8,int8,text,int4"},
     {"release", "bytea,text,bool,bool,int8,int8,int8,text"},
+    {"release_later", "bytea,text,int8,int8,int8"},
     {"release_permit", "bytea,text,bool,bool,int8,int8,int8,int4,int8,int8,text,int8"},
     {"renew", "bytea[],text[],int8[],int8[],int8"},
     {"renew_permits", "bytea[],text[],int8[],int8[],int8"},
@@ -123,6 +124,12 @@ struct encoder {
 
   statement operator()(protocol::release_command const& c) const {
     BOOST_ASSERT_MSG(c.floor == 0, "a vote, to a server that gives none");
+    if (c.ends_in.count() != 0) {
+      statement later{"conch_release_later"};
+      later.bytes(key_of(who, c.name)).text(id_of(who, c.id));
+      later.number(count(c.ends_in)).number(count(c.claim)).number(count(c.retention));
+      return later;
+    }
     statement s{c.permit != nullptr ? "conch_release_permit" : "conch_release"};
     s.bytes(key_of(who, c.name)).text(id_of(who, c.id)).flag(c.keep).flag(c.patient);
     s.number(count(c.lease)).number(count(c.claim)).number(count(c.retention));

@@ -15,6 +15,6 @@ std::string_view owners_question() noexcept;
 
 /// What conch.version() of that script answers. A server with a greater one is accepted: its functions accept what the
 /// earlier ones accepted.
-inline constexpr int schema_version = 5;
+inline constexpr int schema_version = 6;
 
 }  // namespace conch::postgresql

@@ -193,7 +193,23 @@ struct encoder {
     }
   }
 
+  void release_later(protocol::release_command const& c) const {
+    static script const& later = find_script("release_later");
+    BOOST_ASSERT_MSG(c.permit == nullptr && c.new_id == 0 && !c.keep, "a release within the interval of a mutex");
+    command_writer w{out, in_cluster() ? 3u + 4 + 6 : 3u + 4 + 5};
+    write_script(w, later, c.with_source, 4);
+    keys const k{who, c.name};
+    k.all(w);
+    k.watchers(w);
+    write_id(w, who.client, c.id);
+    w.arg(count(c.ends_in)).arg(count(c.claim)).arg(count(c.retention));
+    if (c.floor != 0) w.arg(c.floor);
+    else w.arg("");
+    if (in_cluster()) shard(w, c.name);
+  }
+
   void operator()(protocol::release_command const& c) const {
+    if (c.ends_in.count() != 0) return release_later(c);
     static script_call const of_usual_mutex{"release", 3, 1}, of_mutex_in_short{"release", 3, 5};
     static script_call const of_mutex{"release", 3, 6};
     static script_call const of_vote{"release", 3, 8};

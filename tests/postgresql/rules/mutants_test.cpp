@@ -44,6 +44,16 @@ constexpr sql_mutant mutants[] = {
      "if false then"},
     {"claim-stays", "a renewal does not confirm", "update conch.lock x set claimed = false, owner_until = greatest",
      "update conch.lock x set owner_until = greatest"},
+    // ---- releases within the minimum interval
+    {"interval-ends-at-once", "a release within the interval frees the lock", "l.owner_until := ms + ends_in;",
+     "l.owner_until := -1;"},
+    {"interval-not-shortened", "a release within the interval leaves a longer lease", "l.owner_until := ms + ends_in;",
+     "l.owner_until := greatest(l.owner_until, ms + ends_in);"},
+    {"interval-of-others", "any client ends the lease with the interval",
+     "if l.owner_until = -1 or l.owner <> me then return conch.release(",
+     "if l.owner_until = -1 then return conch.release("},
+    {"interval-tells-nobody", "those in line are not told when the interval ends",
+     "perform conch.tell_end(k, ends_in, 3);", ""},
     // ---- fences
     {"sweep-takes-fences", "the sweep deletes kept fences",
      "l.line_until, l.fence_until, l.requests_until, l.watchers_until, l.alert_until) < ms",
