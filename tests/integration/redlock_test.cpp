@@ -82,6 +82,27 @@ TEST_F(Redlock, AnExtensionIsGoodForItsLeaseAtAMajority) {
   w.run(body);
 }
 
+TEST_F(Redlock, P14AfterAnEarlyReleaseNobodyIsGrantedItBeforeTheIntervalIsOver) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client one{w.ctx.get_executor(), servers().calm()}, two{w.ctx.get_executor(), servers().calm()};
+    mutex mine{one, "interval"}, theirs{two, "interval"};
+    auto const began = steady::now();
+    hold h = co_await mine.async_acquire({.at_least = 3s});
+    bool const was_held = co_await h.async_release();
+    EXPECT_TRUE(was_held);
+    EXPECT_LT(steady::now() - began, 2s);
+    hold other = co_await theirs.async_try_acquire();
+    EXPECT_FALSE(other);
+    hold next = co_await theirs.async_acquire();
+    EXPECT_GE(steady::now() - began, 3s);
+    EXPECT_LT(steady::now() - began, 15s);
+    co_await next.async_release();
+    auto const gone = [&] { return servers().nothing_left("interval"); };
+    co_await until(gone, "the lock is on no server");
+  };
+  w.run(body, 60s);
+}
+
 TEST_F(Redlock, ATryFindsTheLockBusyAndLeavesNothingBehind) {
   auto const body = [&]() -> asio::awaitable<void> {
     client one{w.ctx.get_executor(), servers().calm()};
