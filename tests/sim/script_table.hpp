@@ -243,6 +243,14 @@ inline release_command give_back_vote(std::int64_t floor, std::int64_t ahead = 0
   return c;
 }
 
+/// Within the minimum interval.
+inline release_command give_back_later(ms ends_in, std::int64_t floor = 0) {
+  release_command c = give_back();
+  c.ends_in = ends_in;
+  c.floor = floor;
+  return c;
+}
+
 inline permit const one_of_3{permit_kind::semaphore, 3, 1, 0, "-"};
 inline permit const two_of_3{permit_kind::semaphore, 3, 2, 0, "-"};
 inline permit const five_of_3{permit_kind::semaphore, 3, 5, 0, "-"};

@@ -563,10 +563,42 @@ std::vector<row> const& permits() {
   return rows;
 }
 
+std::vector<row> const& releases_within_an_interval() {
+  static std::vector<row> const rows{
+      {"mine, and nobody waits", "SET L 'a.1 {clock-9} h' PX 30000\nSET L:f {clock-9} PX 1000", "",
+       give_back_later(ms{4'000}), "[1 0 0 {now}]", "L=a.1 {clock-9} h (4000)\nL:f={clock-9} (1000)\n"},
+      {"the lease ends earlier than the interval", "SET L 'a.1 {clock-9} h' PX 100", "", give_back_later(ms{4'000}),
+       "[1 0 0 {now}]", "L=a.1 {clock-9} h (4000)\n"},
+      {"the first three in line, and the watchers, are told",
+       "SET L 'a.1 {clock-9} h' PX 30000\nZADD L:q 5 b.1 6 c.1 7 d.1 8 e.1\nZADD L:w 5 f.1", "bcdef",
+       give_back_later(ms{4'000}), "[1 0 0 {now}]",
+       "L=a.1 {clock-9} h (4000)\nL:q=[b.1@5 c.1@6 d.1@7 e.1@8]\nL:w=[f.1@5]\n",
+       "b: ~b.1 4000 conch:{L}\nc: ~c.1 4000 conch:{L}\nd: ~d.1 4000 conch:{L}\nf: ~f.1 4000 conch:{L}\n"},
+      {"a vote that is not confirmed becomes a hold, and its floor counts", "SET L 'a.1 {clock-9} c' PX 500", "",
+       give_back_later(ms{4'000}, clock_us + 5), "[1 0 0 {now}]", "L=a.1 {clock-9} h (4000)\nL:f={clock+5} (600001)\n"},
+      {"full memory", "SET L 'a.1 {clock-9} c' PX 500\nFULL", "", give_back_later(ms{4'000}), "[1 0 0 {now}]",
+       "L=a.1 {clock-9} h (4000)\n"},
+      {"a server that demands each key beforehand", "SET L 'a.1 {clock-9} h' PX 30000\nZADD L:w 5 f.1\nSTRICT", "f",
+       give_back_later(ms{4'000}), "[1 0 0 {now}]", "L=a.1 {clock-9} h (4000)\nL:w=[f.1@5]\n",
+       "f: ~f.1 4000 conch:{L}\n"},
+      {"somebody's: changes nothing", "SET L 'b.7 {clock-9} h' PX 5000", "", give_back_later(ms{4'000}),
+       "[0 0 0 {now}]", "L=b.7 {clock-9} h (5000)\n"},
+      {"an id that mine begins with is not mine", "SET L 'a.12 {clock-9} h' PX 5000", "", give_back_later(ms{4'000}),
+       "[0 0 0 {now}]", "L=a.12 {clock-9} h (5000)\n"},
+      {"in line: leaves it", "SET L 'b.7 {clock-9} h' PX 5000\nZADD L:q 5 a.1 6 c.1", "", give_back_later(ms{4'000}),
+       "[0 0 0 {now}]", "L=b.7 {clock-9} h (5000)\nL:q=[c.1@6]\n"},
+      {"nobody has it: passed on, as by any release", "ZADD L:q 5 a.1 6 c.1", "c", give_back_later(ms{4'000}),
+       "[0 1 0 {now}]", "L=c.1 {clock} c (3000)\nL:f={clock} (600000)\n", "c: c.1 {clock} {now} 3000 conch:{L}\n"},
+      {"something else", "SET L 'something else'", "", give_back_later(ms{4'000}), "error WRONGTYPE",
+       "L=something else\n"},
+  };
+  return rows;
+}
+
 std::vector<row> all_rows() {
   std::vector<row> all;
-  for (auto const* table : {&acquires(), &acquires_of_all(), &releases(), &renewals(), &confirmations(), &orders(),
-                            &permits(), &adoptions(), &adoptions_of_permits()}) {
+  for (auto const* table : {&acquires(), &acquires_of_all(), &releases(), &releases_within_an_interval(), &renewals(),
+                            &confirmations(), &orders(), &permits(), &adoptions(), &adoptions_of_permits()}) {
     all.insert(all.end(), table->begin(), table->end());
   }
   return all;
@@ -575,6 +607,7 @@ std::vector<row> all_rows() {
 TEST(ScriptTables, Acquire) { expect_all(acquires()); }
 TEST(ScriptTables, AcquireAll) { expect_all(acquires_of_all()); }
 TEST(ScriptTables, Release) { expect_all(releases()); }
+TEST(ScriptTables, ReleaseWithinAnInterval) { expect_all(releases_within_an_interval()); }
 TEST(ScriptTables, Renew) { expect_all(renewals()); }
 TEST(ScriptTables, Confirm) { expect_all(confirmations()); }
 TEST(ScriptTables, InspectForceAndLimit) { expect_all(orders()); }
@@ -599,6 +632,13 @@ TEST(ScriptTables, EachMistakeShowsInARow) {
           {"gathered", "not answer or answer.err", "false"},
           {"release", "math.max(floor, tonumber(fence))", "floor"},
           {"release", "enqueue(new_id, 0, claim, lease)", "enqueue(new_id, 1, claim, lease)"},
+          {"release_later", "owner ~= id", "not owner"},
+          {"release_later", "redis.call('PEXPIRE', lock_key, ends_in)\n", ""},
+          {"release_later", "if vote_floor then\nraise_fence(fence_key, vote_floor, retention)\nend\nif state",
+           "if state"},
+          {"release_later", "if state == 'c' then\nredis", "if false then\nredis"},
+          {"release_later", "tell_end(queue_key, ends_in, 3)", ""},
+          {"release_later", "tell_end(watchers_key, ends_in, 3)", ""},
           {"confirm", "before > floor and 2 or 1", "1"},
           {"inspect", "owner.ends > now", "owner.ends >= now"},
           {"inspect", "taken = taken + owner.weight", "taken = taken + 1"},

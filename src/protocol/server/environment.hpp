@@ -37,7 +37,7 @@ milliseconds claim_of(config const& settings, milliseconds lease);
 milliseconds kept_at_server(config const& settings, milliseconds lease);
 /// The same from the grant on: for place::at_least, too. No renewal makes it shorter.
 milliseconds kept_from_grant(config const& settings, place const& p);
-/// Of its lease and its minimum interval.
+/// The longer of its lease and its minimum interval.
 inline milliseconds longest_of(place const& p) noexcept { return std::max(p.lease, p.at_least); }
 /// How long the server keeps the fence of a grant of that lease.
 milliseconds retention_of(config const& settings, duration lease);

@@ -149,6 +149,12 @@ class random_client_side {
           c.floor = some_fence();
           if (pick(0, 1) == 0) c.next_fence_floor = some_fence();
         }
+        if (pick(0, 5) == 0) {  // within the minimum interval
+          c.ends_in = lease();
+          c.new_id = 0;
+          c.next_fence_floor = 0;
+          c.keep = c.patient = false;
+        }
         return c;
       }
       case 8: {

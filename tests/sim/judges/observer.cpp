@@ -203,6 +203,10 @@ void observer::answered(sim_acquisition& a, bool granted) {
   not_handed_on_though_asked(a);
   std::string const who =
       client_words(a) + " was granted " + lock_words(a.lock_number) + ", fence " + std::to_string(a.fence);
+  // In memory the id stays the same, and the grant is another.
+  if (!is_disowned(a))
+    not_within_interval(a.lock_number, who, a.fence % hand_offs_per_grant == 0 ? owner_id(a) : std::string{});
+  note_interval(a);
 
   if (a.deadline() <= a.client->local_now()) throw violation{3, who + ", after its deadline"};
   if (a.fence <= 0) throw violation{2, who + ", which is not a token"};
@@ -374,7 +378,7 @@ void observer::waited_too_long(sim_acquisition const& a) {
   nanos const hop = plan_.latency + plan_.jitter + plan_.timer_lateness;
   auto const clients = static_cast<nanos>(plan_.clients.size());
   // After a loss the lock stays for the delay, and for longer if a renewal was under way.
-  if (plan_.calm() && w.delayed_until_ms == 0) {
+  if (plan_.calm() && w.delayed_until_ms == 0 && !plan_.has_intervals()) {
     nanos const bound = (12 + 4 * clients) * hop + 25 * millisecond;
     if (world_.now() - since > bound) {
       throw violation{4, client_words(a) + " waited for " + lock_words(a.lock_number) + " for " +
@@ -780,8 +784,10 @@ void observer::cost() {
   auto const [checks, late, doubted, kicks, pushes, shortest, extensions] = spent_by_all();
   // Each pushed grant is asked about where a claim is not enough.
   std::uint64_t const verified = plan_.has_delays() ? pushes : 0;
+  // A grant may be kept for less than its next waiter wants: it is given back, and asked for anew.
+  std::uint64_t const anew = plan_.has_intervals() ? asked_ : 0;
   not_over("acquire scripts", acquire_scripts_,
-           asked_ + checks + late + doubted + unknown_scripts_ + told_of_more_ + verified);
+           asked_ + checks + late + doubted + unknown_scripts_ + told_of_more_ + verified + anew);
   not_over("release scripts", release_scripts_, owners_ + gave_up_ + kicks + unknown_scripts_ + told_of_more_);
   not_over("pushes", pushes, claims_);
   not_over("lost pushes", claims_, pushes);

@@ -216,6 +216,8 @@ class observer {
   std::int64_t end_of_delay(sim_acquisition const& a) const;
   void note_delay(sim_acquisition const& a);
   void not_within_delay(int name, std::string_view owner) const;
+  void note_interval(sim_acquisition const& a);
+  void not_within_interval(int name, std::string const& who, std::string_view owner) const;
   void not_after_giving_up(sim_acquisition const& a) const;
   void told_in_time(sim_acquisition const& a) const;
   void warned_in_time(sim_acquisition const& a) const;
@@ -301,6 +303,10 @@ class observer {
     // the end of the last owner's lease, by the server's clock; 0: it has given it back
     std::int64_t owner_until_ms = 0;
     std::int64_t delayed_until_ms = 0;      // by the server's clock: the end of the delay after a loss
+    std::int64_t granted_us = 0;            // by the server's clock: the last grant by a server ...
+    std::string granted_to;                 // ... and its id
+    std::int64_t interval_until_us = 0;     // by the server's clock: the end of the minimum interval ...
+    std::string interval_of;                // ... since the grant of that id
     std::int64_t kept_until_ms = 0;         // until then, by the server's clock, that is not forgotten
     std::int64_t disowned = 0;              // grants up to this one were taken away by force
     nanos disowned_at = 0;                  // the last time
@@ -336,6 +342,7 @@ class observer {
     bool gathered = false;  // one of several commands in one script
     std::size_t index = 0;  // of a renewal, such a try or such a command, in its script
     std::int64_t lease = 0, claim = 0, retention = 0, ticket = 0;
+    std::int64_t ends_in = 0;  // a release within the minimum interval
     lock_state was;
   };
 

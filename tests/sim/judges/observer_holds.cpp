@@ -146,6 +146,25 @@ void observer::not_within_delay(int name, std::string_view owner) const {
                           std::to_string(until - now_ms) + " ms before the delay after a loss was over"};
 }
 
+/// P14: when the minimum interval is over that the holder asked for, by the server's clock. It counts from its grant;
+/// one that is handed on in memory is granted now.
+void observer::note_interval(sim_acquisition const& a) {
+  if (a.at_least.count() == 0 || is_disowned(a)) return;
+  lock_watch& w = watch(a.lock_number);
+  bool const by_server = a.fence % engine::hand_offs_per_grant == 0 && w.granted_to == owner_id(a);
+  std::int64_t const granted_us = by_server ? w.granted_us : world_.server_us(world_.now());
+  w.interval_until_us = granted_us + std::chrono::duration_cast<std::chrono::microseconds>(a.at_least).count();
+  w.interval_of = owner_id(a);
+}
+
+void observer::not_within_interval(int name, std::string const& who, std::string_view owner) const {
+  lock_watch const& w = locks_[static_cast<std::size_t>(name)];
+  std::int64_t const now_us = world_.server_us(world_.now());
+  if (now_us >= w.interval_until_us || owner == w.interval_of) return;
+  throw violation{14, who + " of lock " + std::to_string(name) + " " + std::to_string(w.interval_until_us - now_us) +
+                          " us before the minimum interval since the grant of " + w.interval_of + " was over"};
+}
+
 /// A caller that cancelled with more than "stop waiting" does not want a grant that comes after all.
 void observer::not_after_giving_up(sim_acquisition const& a) const {
   using type = engine::cancel_type;

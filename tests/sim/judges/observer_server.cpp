@@ -151,6 +151,16 @@ void observer::add_steps(std::span<std::string_view const> argv) {
     s.retention = number(rest[2]);
     s.origin = rest[4];
     steps_.push_back(std::move(s));
+  } else if (what == "release_later") {
+    step s{};
+    s.name = named(argv[3]);
+    if (s.name < 0) return;
+    s.releases = true;
+    s.id = rest[0];
+    s.ends_in = number(rest[1]);
+    s.lease = s.claim = number(rest[2]);
+    s.retention = number(rest[3]);
+    steps_.push_back(std::move(s));
   } else {
     step s{};
     s.name = named(argv[3]);
@@ -295,7 +305,8 @@ void observer::judge(step const& s, lock_state const& is, value const& reply) {
   if (s.keep && was.owned && was.owner == s.id && !reply.is_error() && told_by(reply) != 2) {
     throw violation{4, "a leave threw away the grant of " + was.owner};
   }
-  if (s.releases && !s.keep && was.owned && was.owner == s.id && !(is.owned && is.owner == s.id)) {
+  bool const ends = s.ends_in != 0 && !reply.is_error();
+  if (s.releases && !s.keep && was.owned && was.owner == s.id && (ends || !(is.owned && is.owner == s.id))) {
     released_as_owner_.insert(std::string{s.id});
   }
   if (s.releases && !s.keep && !reply.is_error() && !(was.owned && was.owner == s.id))
@@ -377,7 +388,12 @@ void observer::judge_owner(step const& s, lock_state const& is) {
     return;
   }
   if (is.fence != was.fence) throw violation{8, what + " changed the fence of " + was.owner};
-  if (is.expires_ms < was.expires_ms) throw violation{8, what + " shortened the lease of " + was.owner};
+  bool const shortens = s.ends_in != 0 && s.id == was.owner;
+  if (is.expires_ms < was.expires_ms && !shortens) throw violation{8, what + " shortened the lease of " + was.owner};
+  if (shortens) {
+    delayed_.insert(was.owner);  // it stays until the interval is over
+    watch(s.name).last_end = std::max(watch(s.name).last_end, world_.true_time_of_server_ms(is.expires_ms));
+  }
   if (is.state == 'c' && was.state == 'h') throw violation{8, what + " made a hold a claim"};
 }
 
@@ -459,6 +475,9 @@ void observer::judge_new_owner(step const& s, lock_state const& is) {
     }
   }
   not_within_delay(s.name, is.owner);
+  not_within_interval(s.name, who, is.owner);
+  w.granted_us = world_.server_us(world_.now());
+  w.granted_to = is.owner;
   // The clients before it either asked to leave, or cannot be told.
   for (auto const& [id, ticket] : s.was.line) {
     if (id == is.owner) break;

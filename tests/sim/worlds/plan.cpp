@@ -224,14 +224,27 @@ nanos plan::longest_lease() const {
       }
     }
   }
-  nanos delay = 0;
+  nanos delay = 0, interval = 0;
   for (client_plan const& c : clients) delay = std::max<nanos>(delay, c.settings.lock_delay.count());
-  return longest + delay;
+  for (client_plan const& c : clients) {
+    for (actor_plan const& a : c.actors) {
+      for (operation const& o : a.work) interval = std::max(interval, o.at_least);
+    }
+  }
+  return std::max(longest + delay, interval);
+}
+
+bool plan::has_intervals() const {
+  return std::any_of(clients.begin(), clients.end(), [](client_plan const& c) {
+    return std::any_of(c.actors.begin(), c.actors.end(), [](actor_plan const& a) {
+      return std::any_of(a.work.begin(), a.work.end(), [](operation const& o) { return o.at_least != 0; });
+    });
+  });
 }
 
 bool plan::has_delays() const {
-  return std::any_of(clients.begin(), clients.end(),
-                     [](client_plan const& c) { return c.settings.lock_delay > duration::zero(); });
+  return has_intervals() || std::any_of(clients.begin(), clients.end(),
+                                        [](client_plan const& c) { return c.settings.lock_delay > duration::zero(); });
 }
 
 nanos plan::longest_claim() const {

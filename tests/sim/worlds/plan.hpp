@@ -35,6 +35,7 @@ struct operation {
   nanos lease = 0;
   bool fixed = false;
   nanos max_hold = 0;  // 0: none
+  nanos at_least = 0;  // the minimum interval until the next grant; 0: none
   nanos hold = 0;
   nanos after_loss = 0;  // how long the body goes on when told of the loss
   cancels cancel = cancels::never;
@@ -221,7 +222,8 @@ struct plan {
   // Whatever happens, it is to one lock alone, or to none.
   bool harms_no_other(int name, bool roles_may_change = false) const;
   nanos longest_lease() const;
-  bool has_delays() const;  // the servers keep a lock for longer than its lease
+  bool has_delays() const;     // the servers keep a lock for longer than its lease
+  bool has_intervals() const;  // ... by acquire_options::at_least
   nanos longest_claim() const;
   // What a lock may outlive its lease by, because the server's clock goes back.
   nanos set_back() const;
@@ -248,8 +250,8 @@ plan make_synced_permits_plan(std::uint64_t seed, engine::permit_kind kind);
 // The same clients and their troubles, at a Cluster whose slots move and whose replicas take over.
 plan make_cluster_plan(std::uint64_t seed);
 
-// The same clients and their troubles where the servers keep what was lost (config::lock_delay), and nobody takes locks
-// away.
+// The same clients and their troubles where the servers keep what was lost (config::lock_delay), or was granted just
+// now (acquire_options::at_least), and nobody takes locks away.
 plan make_delays_plan(std::uint64_t seed);
 
 std::string name_of(int name);

@@ -107,6 +107,9 @@ std::string to_words(operation const& o) {
   if (o.max_hold != 0) {
     text += ", at most " + ms(o.max_hold);
   }
+  if (o.at_least != 0) {
+    text += ", at least " + ms(o.at_least);
+  }
   static char const* const types[] = {"", "total", "partial", "terminal"};
   if (o.cancel != operation::cancels::never) {
     text += std::string{", cancels ("} + types[static_cast<int>(o.cancel)] + ") after " + ms(o.cancel_after);

@@ -89,6 +89,7 @@ void sim_client::ask(actor& a, std::unique_ptr<sim_acquisition>& slot, int name,
   x.lease = as_ms(o.lease);
   if (o.how == way::timed || is_inner) x.until = now + duration{o.patience};
   if (o.max_hold != 0) x.max_hold = duration{o.max_hold};
+  x.at_least = as_ms(o.at_least);
   if (world_.tracing()) {
     world_.say("client " + std::to_string(number_) + " " + (is_inner ? "under it " : "") + to_words(o));
   }
