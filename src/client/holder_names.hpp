@@ -14,7 +14,7 @@
 
 namespace conch::detail {
 
-/// Who has the locks that acquires of this client are about to give up waiting for. All that wait for a lock share one
+/// The holders of the locks that acquires of this client are about to give up waiting for. All that wait for a lock share one
 /// question, and a client asks for a limited number of locks within a second. With the client locked.
 class holder_names final : public engine::holder_source {
  public:

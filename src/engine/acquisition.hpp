@@ -159,7 +159,7 @@ class acquisition_events {
   ~acquisition_events() = default;
 };
 
-/// Who has a lock, as the error of a wait that has timed out tells it.
+/// The holder of a lock, as the error of a wait that has timed out tells it.
 class holder_source {
  public:
   /// A wait for this lock is about to time out.

@@ -514,7 +514,8 @@ TEST_P(EveryServerOnce, TheLogTellsOfALossAndWhoHasTheLockThen) {
     co_await wanted.async_force_release(asio::use_awaitable);
     co_await h.async_lost(as_tuple);
     auto const told = [&] {
-      return log.contains("(holding lock \"named\" at ") && log.contains("lock \"named\" is now held by report@pod-2\n");
+      return log.contains("(holding lock \"named\" at ") &&
+             log.contains("lock \"named\" is now held by report@pod-2\n");
     };
     co_await until(told, "the loss told");
     EXPECT_TRUE(log.contains("the lock was lost: ")) << *log.text;
