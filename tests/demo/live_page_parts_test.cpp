@@ -65,10 +65,10 @@ TEST(LivePageScene, NamesTheHolderAndCountsThoseThatWait) {
 TEST(LivePageScene, KnowsItsWorkersInWhatTheServerSays) {
   stage t;
   t.heard(2, R"({"what":"ready","client":"cafe"})");
-  t.s.inspected({"cafe", 7, 3, "", "demo@pod-7:4711 (round)", {"demo@pod-7:4712", "client beef"}});
-  EXPECT_EQ(json::serialize(t.shown().at("seen")),
-            R"({"holder":"worker 2","fence":"7","waiting":3,"holder_name":"demo@pod-7:4711 (round)",)"
-            R"("waiter_names":["demo@pod-7:4712","client beef"],"trouble":""})");
+  t.s.inspected({"cafe", 7, 3, "", "demo@pod-7:4711 [round]", {"demo@pod-7:4712", "client beef"}});
+  std::string const seen = R"({"holder":"worker 2","fence":"7","waiting":3,"holder_name":"demo@pod-7:4711 [round]",)"
+                           R"("waiter_names":["demo@pod-7:4712","client beef"],"trouble":""})";
+  EXPECT_EQ(json::serialize(t.shown().at("seen")), seen);
   t.s.inspected({"beef", 7, 3, "", "", {}});
   EXPECT_EQ(t.shown().at("seen").at("holder").as_string(), "beef");
   t.s.inspected({"", 0, 0, "", "", {}});
