@@ -9,6 +9,8 @@ namespace conch {
 
 namespace {
 
+constexpr std::string_view before_holder = " (held by ";
+
 std::string_view doing(failed_task::kind what) {
   switch (what) {
     case failed_task::kind::waiting: return "waiting for";
@@ -39,8 +41,8 @@ error_code explained(error_code why, failed_task const& of) {
   std::string const cause = cause_of(why);
   bool const names_server = of.server.empty() || cause.find(of.server) != std::string::npos;
   if (is_explained(why)) {
-    // That of a wait ends with the server already, or names the holder, or needs neither.
-    if (names_server || what == errc::timed_out || !cause.ends_with(')')) return why;
+    bool const names_holder = what == errc::timed_out && cause.find(before_holder) != std::string::npos;
+    if (names_server || names_holder || !cause.ends_with(')')) return why;
     return make_whole_error_code(what, cause.substr(0, cause.size() - 1).append(" at ").append(of.server).append(")"));
   }
   std::string const lock = of.lock.empty() ? "a lock" : "lock " + in_quotes(of.lock);
@@ -51,7 +53,7 @@ error_code explained(error_code why, failed_task const& of) {
     text.append(" ").append(doing(of.what)).append(" ").append(lock);
     if (!cause.empty()) text += ": " + cause;
     if (!cause.empty() && !names_server) text.append(" (").append(of.server).append(")");
-    if (cause.empty() && !of.holder.empty()) text.append(" (held by ").append(of.holder).append(")");
+    if (cause.empty() && !of.holder.empty()) text.append(before_holder).append(of.holder).append(")");
   } else {
     text = make_error_code(what).message();
     if (!cause.empty()) text += ": " + cause;
