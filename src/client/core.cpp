@@ -147,7 +147,7 @@ client_core::client_core(asio::any_io_executor executor, config settings, std::u
       danger_log_{*this, target_->shown()},
       observing_{settings_, mutex_, own_executor_, *this, completions_},
       requests_{cohort_, deployment_, *target_, completions_},
-      introducing_{settings_, id_, deployment_, timers_, *this},
+      introducing_{settings_, id_, timers_, *this},
       holder_names_{[this](std::string const& lock) { learn_holder(lock); }},
       random_{static_cast<std::minstd_rand::result_type>(seed_of(id_))},
       close_{settings_, timers_, cohort_, deployment_, completions_, [this] { stop_alarm(); }},
@@ -156,7 +156,7 @@ client_core::client_core(asio::any_io_executor executor, config settings, std::u
   deployment_ = target_->make({settings_, id_, *this, strand_, timers_, cohort_, *this, stats_});
   cohort_.use(*deployment_.backend, target_->shown());
   cohort_.name_holders_by(holder_names_);
-  introducing_.begin(clock::now());
+  introducing_.begin(*deployment_.backend, clock::now());
   inform("this client is " + name_and_id_of_client(*settings_.label, "", id_));
 }
 
@@ -236,7 +236,10 @@ void client_core::begin(node_ref node, std::optional<duration> wait, time_point 
   hold_node& n = *node;
   n.of_engine = std::move(node);
   if (!n.runs_on) own_executor_.begin_operation();
-  if (n.note) introducing_.add(n, now);
+  if (n.note) {
+    n.note->keep_node();
+    introducing_.add(*n.note, now);
+  }
   if (wait) n.until = later_by(now, std::max(*wait, duration::zero()));
 }
 
@@ -294,11 +297,12 @@ void client_core::log_new_holder(std::string const& lock, time_point now) {
   });
 }
 
-void client_core::look_for_deadlock(hold_node& n) {
+void client_core::look_for_deadlock(engine::noted_acquire& n) {
   // Not here: this is inside of an input.
-  asio::post(strand_, [keep = shared_from_this(), node = node_ref{&n}] {
-    start_walk(node->note->lock, [keep, node](error_code why, engine::wait_walk const& walk, auto const&) {
-      if (!why && is_to_break(walk, *node)) keep->refuse(*node, to_chain(walk).text());
+  asio::post(strand_, [keep = shared_from_this(), node = node_ref{&static_cast<noted&>(n).node()}] {
+    start_walk(node->note->settings, [keep, node](error_code why, engine::wait_walk const& walk, auto const&) {
+      if (!why && walk.is_to_end(keep->id_, node->note->task(), node->note->lock()))
+        keep->refuse(*node, to_chain(walk).text());
     });
   });
 }
@@ -327,7 +331,7 @@ void client_core::release(node_ref n, release_handler handler, bool on_own_execu
   if (!on_own_executor) n->runs_on = work_of(executor(), n->on_released);
   enter([&](time_point now) {
     if (!n->runs_on) own_executor_.begin_operation();
-    introducing_.changed(*n);
+    changed(*n);
     watchers_.stop_all(*n, asio::error::operation_aborted);
     cohort_.release(*n, now);
   });
@@ -363,7 +367,7 @@ void client_core::detach(node_ref n, detach_handler handler) {
   auto const call = std::make_shared<detach_call>(std::move(handler));
   call->runs_on = work_of(executor(), call->handler);
   enter([&](time_point now) {
-    introducing_.changed(*n);
+    changed(*n);
     n->made_calls().detaching = call;
     watchers_.stop_all(*n, asio::error::operation_aborted);
     cohort_.detach(*n, now);
@@ -405,7 +409,7 @@ void client_core::adopt(settings_ptr const& lock, std::string_view detached, acq
 void client_core::abandon(hold_node& n) {
   if (n.given_back.load(std::memory_order_acquire) || !is_here() || n.given_back.exchange(true)) return;
   enter([&](time_point now) {
-    introducing_.changed(n);
+    changed(n);
     watchers_.stop_all(n, asio::error::operation_aborted);
     cohort_.abandon(n, now);
     n.of_engine = {};  // the caller refers to it as well
@@ -517,7 +521,7 @@ void client_core::start_alarm() {
 
 void client_core::on_acquired(engine::acquisition& a, engine::acquired how, error_code why) {
   auto& n = static_cast<hold_node&>(a);
-  introducing_.changed(n);
+  changed(n);
   bool const is_granted = how == engine::acquired::granted;
   if (!is_granted && n.note && n.note->refusal) why = n.note->refusal;
   completions_.acquired(n, is_granted, why);
@@ -528,7 +532,7 @@ void client_core::on_lost(engine::acquisition& a, error_code why) {
   n.loss = why;
   danger_log_.lost(why);
   if (settings_.log) log_new_holder(a.lock->name, clock::now());
-  introducing_.changed(n);
+  changed(n);
   watchers_.stop_all(n, why);
 }
 

@@ -13,10 +13,10 @@
 #include "client/hold_node.hpp"
 #include "client/hold_watchers.hpp"
 #include "client/holder_names.hpp"
-#include "client/introducing.hpp"
 #include "client/observing.hpp"
 #include "client/own_executor.hpp"
 #include "engine/cohort.hpp"
+#include "engine/introducing.hpp"
 #include "protocol/transport.hpp"
 #include "servers/scheme.hpp"
 
@@ -40,7 +40,7 @@ namespace conch::detail {
 class client_core final : public std::enable_shared_from_this<client_core>,
                           private host,
                           private engine::acquisition_events,
-                          private introducing::deadlock_finder,
+                          private engine::introducing::deadlock_finder,
                           private log_sink {
  public:
   static std::shared_ptr<client_core> make(asio::any_io_executor executor, config settings,
@@ -127,7 +127,10 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   void ask_who_has(std::string const& lock, std::function<void(std::string holder)> told);
   void learn_holder(std::string const& lock);
   void log_new_holder(std::string const& lock, time_point now);
-  void look_for_deadlock(hold_node& n) override;
+  void look_for_deadlock(engine::noted_acquire& n) override;
+  void changed(hold_node& n) noexcept {
+    if (n.note) introducing_.changed(*n.note);
+  }
   /// Ends its wait with errc::would_deadlock.
   void refuse(hold_node& n, std::string const& why);
 
@@ -164,7 +167,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   danger_log danger_log_;
   observing observing_;
   client_requests requests_;
-  introducing introducing_;
+  engine::introducing introducing_;
   holder_names holder_names_;
   time_point next_new_holder_ = time_point::min();
   std::minstd_rand random_;  // where to begin to look for a free segment

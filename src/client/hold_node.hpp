@@ -2,12 +2,11 @@
 #pragma once
 
 #include "base/asio_compat.hpp"
-#include "base/list.hpp"
 #include "base/optional_mutex.hpp"
+#include "client/noted.hpp"
 #include "engine/cohort.hpp"
 
 #include <conch/mutex.hpp>
-#include <conch/owner.hpp>
 
 #include <boost/asio/any_completion_executor.hpp>
 
@@ -17,7 +16,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -77,29 +75,6 @@ struct pending_calls {
   std::list<std::shared_ptr<hold_watcher>> watchers;
   std::vector<std::shared_ptr<extension_call>> extensions;
   std::shared_ptr<detach_call> detaching;
-};
-
-/// An acquire with a note or a task: what others are told about it (client/introducing.hpp). With the client locked.
-struct noted final : list_hook<noted> {
-  noted(hold_node& n, settings_ptr l, std::string_view text, owner_ptr by)
-      : of{n},
-        lock{std::move(l)},
-        note{text},
-        task{std::move(by)} {}
-
-  hold_node& of;
-  settings_ptr const lock;
-  std::string const note;
-  owner_ptr const task;  // empty: none
-  error_code refusal{};  // why the shell ends its wait
-
-  // while it is in a list
-  node_ref keeps_node{};
-  bool is_told = false, is_touched = false;
-  noted* next_touched = nullptr;
-  time_point old_at{};     // its task is told of from then on
-  time_point next_look{};  // for a deadlock, if it still waits then
-  duration pause{};        // between the last look and the next one
 };
 
 /// One acquire and the hold that it becomes: the cohort's record of it, and the handlers to be called. It is counted,

@@ -34,7 +34,7 @@ void told_event::tell(observer& whom) const {
                      reinterpret_cast<std::uintptr_t>(node.get()),
                      fence,
                      what.at,
-                     node->note ? std::string_view{node->note->note} : std::string_view{}};
+                     node->note ? node->note->note() : std::string_view{}};
   switch (what.what) {
     case kind::waiting: whom.on_waiting(e); break;
     case kind::queued: whom.on_queued(e); break;

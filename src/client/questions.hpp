@@ -66,7 +66,5 @@ lock_holder holder_of(engine::lock_report::owner const& owner);
 using walk_handler = std::function<void(error_code, engine::wait_walk const&, asio::any_io_executor const&)>;
 void start_walk(settings_ptr lock, walk_handler told);
 wait_chain to_chain(engine::wait_walk const& walk);
-/// Is it the wait of this acquire that ends so that the others go on?
-bool is_to_break(engine::wait_walk const& walk, hold_node const& n);
 
 }  // namespace conch::detail

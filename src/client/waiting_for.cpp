@@ -2,7 +2,6 @@
 #include "base/introduction.hpp"
 #include "client/completion.hpp"
 #include "client/core.hpp"
-#include "client/levels.hpp"
 #include "client/questions.hpp"
 
 #include <boost/asio/error.hpp>
@@ -69,15 +68,6 @@ wait_chain to_chain(engine::wait_walk const& walk) {
   all.how = static_cast<wait_chain::ending>(walk.how());
   all.circle = walk.circle();
   return all;
-}
-
-bool is_to_break(engine::wait_walk const& walk, hold_node const& n) {
-  if (walk.how() != engine::wait_walk::ending::deadlock) return false;
-  std::size_t const one = walk.youngest();
-  std::size_t const next = one + 1 == walk.links().size() ? walk.circle() : one + 1;
-  engine::wait_link const& mine = walk.links()[one];
-  return mine.client == n.core->id() && mine.task == to_word(n.note->task->id) &&
-         walk.links()[next].lock == n.note->lock->name;
 }
 
 void start_walk(settings_ptr lock, walk_handler told) {

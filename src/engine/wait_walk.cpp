@@ -87,6 +87,13 @@ std::size_t wait_walk::youngest() const {
   return static_cast<std::size_t>(std::max_element(first, links_.end(), waits_less) - links_.begin());
 }
 
+bool wait_walk::is_to_end(std::string_view client, std::string_view task, std::string_view lock) const {
+  if (how_ != ending::deadlock) return false;
+  std::size_t const one = youngest();
+  std::size_t const next = one + 1 == links_.size() ? circle_ : one + 1;
+  return links_[one].client == client && links_[one].task == task && links_[next].lock == lock;
+}
+
 void wait_walk::close_circle(std::size_t at) {
   std::vector<wait_link> circle{links_.begin() + static_cast<std::ptrdiff_t>(at), links_.end()};
   bool const is_same = std::equal(circle.begin(), circle.end(), seen_.begin(), seen_.end(),

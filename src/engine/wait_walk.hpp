@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace conch::engine {
@@ -57,6 +58,8 @@ class wait_walk {
   std::size_t circle() const noexcept { return circle_; }
   /// In a deadlock: the link whose task has waited least. All that see the circle choose the same one.
   std::size_t youngest() const;
+  /// Is it this wait of a task, through this client, that ends so that the others go on?
+  bool is_to_end(std::string_view client, std::string_view task, std::string_view lock) const;
 
  private:
   void end(ending how);
