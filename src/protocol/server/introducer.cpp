@@ -20,7 +20,6 @@ void introducer::present(std::string_view id, std::string_view text, time_point 
   if (!on_.link.connected()) return;
   send(*found, now);
   if (!again_.armed()) on_.env.timers.arm(again_, now + kept() / 2);
-  if (!found->is_known && text.empty()) all_.erase(found);
 }
 
 void introducer::withdraw(time_point now) {
@@ -32,9 +31,10 @@ void introducer::withdraw(time_point now) {
   again_.cancel();
 }
 
-/// It is only for people, and is sent again in time.
+/// A text that was withdrawn is known until then: the connection may end before. A refusal is told of once: what is
+/// refused is only for people.
 void introducer::answered(answer const& a) {
-  --unanswered_;
+  if (--unanswered_ == 0) std::erase_if(all_, [](introduced const& one) { return one.text.empty(); });
   if (a.what != fault::access_denied || std::exchange(told_of_refusal_, true)) return;
   on_.env.log.inform("this user may not keep labels and notes at the server, so others see ids of clients: " +
                      std::string{a.words});
@@ -49,7 +49,7 @@ void introducer::send_all(time_point now) {
 void introducer::send(introduced& one, time_point now) {
   if (one.text.empty() && !one.is_known) return;
   if (!on_.slots.has(one.id)) return;  // the server that has this slot is told
-  one.is_known = !one.text.empty();
+  one.is_known = true;
   ++unanswered_;
   on_.sent.send(introduce_command{one.id, one.text, whole_ms(kept())},
                 {request_kind::introduce, 0, 0, nullptr, nullptr, now});
