@@ -14,8 +14,8 @@
 
 namespace conch::detail {
 
-/// The holders of the locks that acquires of this client are about to give up waiting for. All that wait for a lock share one
-/// question, and a client asks for a limited number of locks within a second. With the client locked.
+/// The holders of the locks that acquires of this client are about to give up waiting for. All that wait for a lock
+/// share one question, and a client asks for a limited number of locks within a second. With the client locked.
 class holder_names final : public engine::holder_source {
  public:
   explicit holder_names(std::function<void(std::string const& lock)> ask) : ask_{std::move(ask)} {}

@@ -91,8 +91,8 @@ class introducing {
   timer_queue& timers_;
   deadlock_finder& finder_;
   backend* servers_ = nullptr;
-  list<noted_acquire> told_of_;       // with a note, or old
-  list<noted_acquire> young_;         // the others, in the order of their ages: most end before anything is told of them
+  list<noted_acquire> told_of_;  // with a note, or old
+  list<noted_acquire> young_;    // the others, in the order of their ages: most end before anything is told of them
   noted_acquire* touched_ = nullptr;  // those of `young_` that have changed in this input
   texts told_;
   timer come_back_;

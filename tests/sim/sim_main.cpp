@@ -41,6 +41,7 @@ promises P1 to P11 at every step. Stops at the first violation, with its seed an
   --synced        the same, and a hold is delivered when all replicas have it
   --cluster       a Cluster whose slots move and whose replicas take over; --mutants are those that this must find
   --delays        a delay after each loss; --mutants are those that this must find
+  --chains        tasks that wait for each other, and deadlocks; --mutants are those that this must find
   --quorum        a lock over several servers, in a world of its own; --mutants are those of this world
   --zookeeper     an ensemble of ZooKeeper, in a world of its own; --mutants are those of this world
   --replay SEED   one schedule, by the seed that a violation was reported with
@@ -70,7 +71,7 @@ struct options {
   std::uint64_t schedules = 0, seed = 1, replay = 0, digested = 0;
   unsigned threads = std::max(1U, std::thread::hardware_concurrency());
   bool mutants = false, list = false, full = false, replays = false, quorum = false, replicas = false, synced = false,
-       cluster = false, zookeeper = false, delays = false;
+       cluster = false, zookeeper = false, delays = false, chains = false;
   mutant const* broken = nullptr;
   bool history_only = false, compares = false;
   std::string seen;  // the table to write; empty: none
@@ -94,6 +95,7 @@ struct options {
   plan make(std::uint64_t of) const {
     if (cluster) return make_cluster_plan(of);
     if (delays) return make_delays_plan(of);
+    if (chains) return make_chains_plan(of);
     if (synced) return kind == permit_kind::none ? make_synced_plan(of) : make_synced_permits_plan(of, kind);
     if (replicas) return make_replicas_plan(of);
     return multi ? make_multi_plan(of) : kind == permit_kind::none ? make_plan(of) : make_permits_plan(of, kind);
@@ -107,6 +109,7 @@ struct options {
     if (zookeeper) return all_kinds ? "zookeeper of all kinds" : "zookeeper";
     if (cluster) return "cluster";
     if (delays) return "delays";
+    if (chains) return "chains";
     if (synced) return kind == permit_kind::none ? "synced" : "synced permits " + std::string{static_cast<char>(kind)};
     if (replicas) return "replicas";
     if (multi) return "multi";
@@ -121,6 +124,7 @@ struct options {
     if (zookeeper) return all_kinds ? zookeeper_kinds_mutants() : zookeeper_mutants();
     if (cluster) return cluster_mutants();
     if (delays) return delays_mutants();
+    if (chains) return chains_mutants();
     if (synced) return kind == permit_kind::none ? synced_mutants() : synced_permits_mutants();
     if (replicas) return replicas_mutants();
     if (multi) return multi_mutants();
@@ -211,6 +215,8 @@ options parse(int argc, char** argv) {
       o.cluster = true;
     } else if (what == "--delays") {
       o.delays = true;
+    } else if (what == "--chains") {
+      o.chains = true;
     } else if (what == "--replicas") {
       o.replicas = true;
     } else if (what == "--judge") {
@@ -281,6 +287,7 @@ int report(std::uint64_t seed, outcome const& found, options const& o) {
               : o.synced    ? " --synced"
               : o.replicas  ? " --replicas"
               : o.delays    ? " --delays"
+              : o.chains    ? " --chains"
                             : "");
   return 1;
 }
@@ -358,6 +365,8 @@ std::vector<options> worlds_of_mutants(options const& like) {
   add([](options& o) { o.replicas = true; });
   add([](options& o) { o.synced = true; });
   add([](options& o) { o.cluster = true; });
+  add([](options& o) { o.delays = true; });
+  add([](options& o) { o.chains = true; });
   add([](options& o) { o.quorum = true; });
   add([](options& o) { o.zookeeper = true; });
   add([](options& o) { o.zookeeper = o.all_kinds = true; });

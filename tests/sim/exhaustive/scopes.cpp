@@ -12,6 +12,7 @@ namespace {
 std::vector<scope> make_scopes() {
   std::vector<scope> all;
   add_scopes_of_one_server(all);
+  add_scopes_of_chains(all);
   add_scopes_of_a_cluster(all);
   add_scopes_of_a_quorum(all);
   add_scopes_of_zookeeper(all);

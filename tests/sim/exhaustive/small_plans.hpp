@@ -52,6 +52,7 @@ scope of_redis(std::string name, std::string words, bounds limits, plan p);
 
 // The scopes of each kind of server.
 void add_scopes_of_one_server(std::vector<scope>& all);
+void add_scopes_of_chains(std::vector<scope>& all);
 void add_scopes_of_a_cluster(std::vector<scope>& all);
 void add_scopes_of_a_quorum(std::vector<scope>& all);
 void add_scopes_of_zookeeper(std::vector<scope>& all);

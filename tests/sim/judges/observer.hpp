@@ -185,6 +185,7 @@ class observer {
   void judge_force(int name, owner_fences const& owners, std::vector<std::string> const& pushed) const;
   void not_too_late(sim_acquisition const& a) const;
   bool undisturbed(std::weak_ptr<link> const& connection, nanos since) const;
+  bool is_of_the_living(std::string const& key) const;
   static bool looks_after(sim_client const& c, nanos since);
   nanos patience_with(sim_client const& c) const;
 

@@ -409,8 +409,10 @@ mutant const* find_mutant(std::string_view name) {
   for (mutant const& m : delays_mutants()) {
     if (m.name == name) return &m;
   }
-  for (mutant const& m : multi_mutants()) {
-    if (m.name == name) return &m;
+  for (auto const& some : {multi_mutants(), chains_mutants()}) {
+    for (mutant const& m : some) {
+      if (m.name == name) return &m;
+    }
   }
   for (mutant const& m : replicas_mutants()) {
     if (m.name == name) return &m;

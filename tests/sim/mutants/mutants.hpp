@@ -45,6 +45,8 @@ std::span<mutant const> synced_permits_mutants();
 std::span<mutant const> cluster_mutants();
 // Faults of the delay after a loss: for make_delays_plan.
 std::span<mutant const> delays_mutants();
+// Faults of chains of waits: for make_chains_plan.
+std::span<mutant const> chains_mutants();
 // Faults of a ZooKeeper ensemble: for run_zookeeper.
 std::span<mutant const> zookeeper_mutants();
 // The same where its locks are of all kinds.

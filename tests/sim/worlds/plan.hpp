@@ -25,10 +25,13 @@ constexpr std::int64_t greatest_change = 3;  // of a limit, up or down, by one o
 struct operation {
   enum class way : std::uint8_t { wait, timed, attempt };
   enum class cancels : std::uint8_t { never, total, partial, terminal };
-  enum class orders : std::uint8_t { none, inspect, force, force_one, limit, request, request_one, wait_free };
+  enum class orders : std::uint8_t { none, inspect, force, force_one, limit, request, request_one, wait_free, why };
 
   int name = 0;
-  int inner = -1;  // a second lock taken under the first; always a later name, so nobody deadlocks
+  // a second lock taken under the first; but in a world of chains always a later name, so nobody deadlocks
+  int inner = -1;
+  bool inner_waits = false;  // for that one without end
+  int inner_tries = 1;       // so often it is asked for, with a quarter of the hold between
   way how = way::wait;
   nanos think = 0;  // before it
   nanos patience = 0;
@@ -198,6 +201,7 @@ struct plan {
   std::int64_t epoch_us = 1'700'000'000'000'000;  // the server's clock when it begins
   std::vector<std::int64_t> first_fences;         // what the fence of each name is above; 0: there is none
   bool detaches = false;                          // holds change their clients, or end between two
+  bool chains = false;                            // each coroutine is a task that others are told of
   bool declared_keys = false;                     // scripts may touch only the keys that they are given
   // a dead owner's lease is shorter than those before it, and nothing else happens
   bool leases_differ = false;
@@ -253,6 +257,9 @@ plan make_cluster_plan(std::uint64_t seed);
 // The same clients and their troubles where the servers keep what was lost (config::lock_delay), or was granted just
 // now (acquire_options::at_least), and nobody takes locks away.
 plan make_delays_plan(std::uint64_t seed);
+
+// Tasks that wait for each other, some with deadlocks, and what ends them.
+plan make_chains_plan(std::uint64_t seed);
 
 std::string name_of(int name);
 std::string key_of(int name);  // of the lock with that name

@@ -3,6 +3,8 @@
 #include "sim/worlds/sim_client.hpp"
 #include "sim/worlds/sim_levels.hpp"
 
+#include <algorithm>
+
 namespace conch::sim {
 
 namespace {
@@ -59,6 +61,7 @@ void sim_client::next_round(actor& a) {
 
 void sim_client::begin(actor& a, time_point now) {
   a.at = actor::state::acquiring;
+  a.tried = 0;
   operation const& o = current(a);
   if (o.order != operation::orders::none) {
     give_orders(a, now);
@@ -87,7 +90,7 @@ void sim_client::ask(actor& a, std::unique_ptr<sim_acquisition>& slot, int name,
   x.once = o.how == way::attempt && !is_inner;
   x.fixed = o.fixed;
   x.lease = as_ms(o.lease);
-  if (o.how == way::timed || is_inner) x.until = now + duration{o.patience};
+  if (is_inner ? !o.inner_waits : o.how == way::timed) x.until = now + duration{o.patience};
   if (o.max_hold != 0) x.max_hold = duration{o.max_hold};
   x.at_least = as_ms(o.at_least);
   if (world_.tracing()) {
@@ -100,6 +103,11 @@ void sim_client::ask(actor& a, std::unique_ptr<sim_acquisition>& slot, int name,
                 o.visited,   o.weight == 0};
   }
   world_.watcher().asked(x);
+  if (chains_ != nullptr) {
+    auto const is_it = [&](auto const& one) { return one.get() == &a; };
+    auto const number = std::find_if(actors_.begin(), actors_.end(), is_it) - actors_.begin();
+    chains_->add(x, names_[static_cast<std::size_t>(name)], static_cast<std::size_t>(number), now);
+  }
   if (plan_.id_jumps && server_->ids().last() < 1'000'000'000'000 && random_.chance(60)) {
     server_->ids().skip(server_->ids().last() * 10 + static_cast<std::uint64_t>(random_.below(9)));
   }
@@ -189,8 +197,11 @@ void sim_client::heard_acquired(notice const& n, time_point now) {
   operation const& o = current(a);
   bool const is_inner = a.inner.get() == &x;
   if (!granted) {
+    bool const again = is_inner && !x.cancelled && !a.outer->told && ++a.tried < o.inner_tries;
     (is_inner ? a.inner : a.outer).reset();
-    if (a.outer != nullptr) {
+    if (again) {
+      later(a, o.hold / 4, &sim_client::go_deeper);
+    } else if (a.outer != nullptr) {
       // The body goes on without its second lock.
       a.at = actor::state::inside;
       later(a, o.hold / 2, &sim_client::leave);
@@ -260,6 +271,7 @@ void sim_client::extend(actor& a, time_point now) {
 }
 
 void sim_client::on_admin_answered(engine::admin_request& i, engine::admin_result const& result, error_code why) {
+  if (chains_ != nullptr && chains_->answered(i, result, why)) return;
   for (auto const& a : actors_) {
     for (auto const& one : a->orders) {
       if (one.get() != &i) continue;
@@ -353,6 +365,7 @@ void sim_client::take_over(detached_hold const& d, time_point now) {
 }
 
 void sim_client::give(actor& a, std::unique_ptr<sim_acquisition>& slot, time_point now) {
+  chains_changed(*slot);
   world_.watcher().released(*slot);
   if (!current(a).abandon) {
     engine_->release(*slot, now);

@@ -53,6 +53,7 @@ sim_client::sim_client(world& w, int number)
 
 sim_client::~sim_client() {
   // No events from here on.
+  chains_.reset();
   actors_.clear();
   levels_.reset();
   connection_.reset();
@@ -74,6 +75,10 @@ void sim_client::start() {
   stats_ = {};
   process_ = world_.new_process();
   id_ = "c" + std::to_string(number_) + "p" + std::to_string(process_);
+  // As those of the library: a report about a lock has the words of an id.
+  if (world_.schedule().chains) {
+    id_ = detail::id_of({static_cast<std::uint32_t>(number_), static_cast<std::uint32_t>(process_), 0, 7});
+  }
   world_.say("client " + std::to_string(number_) + " starts as " + id_);
   plan const& plan = world_.schedule();
   engine_ = std::make_unique<engine::cohort>(settings_, timers_, *this, stats_);
@@ -105,6 +110,10 @@ void sim_client::start() {
     server_ = alone_.get();
   }
   engine_->use(backend());
+  if (plan.chains) {
+    chains_ = std::make_unique<sim_chains>(*this, settings_, id_, timers_);
+    chains_->begin(backend(), local_now());
+  }
   how.in_turns = random_.chance(50) || plan.is_explored();
   if (random_.chance(30) && !plan.is_explored()) how.slowest_write = plan.latency;
   auto const seed = random_.next();
@@ -169,6 +178,7 @@ void sim_client::take_apart() {
   wake_at_ = 0;
   inbox_.clear();
   notices_.clear();
+  chains_.reset();
   levels_->clear();
   for (auto& a : actors_) {
     for (auto* slot : {&a->outer, &a->inner}) {
@@ -331,6 +341,8 @@ void sim_client::finish_input() {
       notice const n = notices_.front();
       notices_.pop_front();
       hear(n);
+    } else if (settle_chains()) {
+      continue;
     } else if (cluster_) {
       if (!cluster_->end_of_turn()) break;
     } else if (connection_->end_of_turn() || (sentinels_ != nullptr && sentinels_->end_of_turn()) ||
@@ -696,6 +708,7 @@ void sim_client::note(bool is_error, std::string_view words) {
 
 void sim_client::on_acquired(engine::acquisition& a, engine::acquired how, error_code why) {
   auto& mine = static_cast<sim_acquisition&>(a);
+  chains_changed(mine);
   if (how == engine::acquired::granted) {
     mine.id = place_of(a.lock->place.get())->id;
     mine.told = false;
@@ -713,6 +726,7 @@ void sim_client::on_acquired(engine::acquisition& a, engine::acquired how, error
 
 void sim_client::on_lost(engine::acquisition& a, error_code why) {
   auto& mine = static_cast<sim_acquisition&>(a);
+  chains_changed(mine);
   mine.told = true;
   world_.watcher().lost(mine);
   notices_.push_back({notice::kind::lost, &mine, {}, why, false, local_now()});

@@ -7,6 +7,7 @@
 #include "protocol/sharded.hpp"
 #include "protocol/synced_server.hpp"
 #include "sim/worlds/plan.hpp"
+#include "sim/worlds/sim_chains.hpp"
 #include "sim/worlds/sim_cluster.hpp"
 #include "sim/worlds/sim_connection.hpp"
 #include "sim/worlds/world.hpp"
@@ -33,6 +34,8 @@ class sim_levels;
 
 // An acquisition, and what the observer wants to know about it.
 struct sim_acquisition : engine::acquisition {
+  ~sim_acquisition();
+
   sim_client* client = nullptr;
   actor* who = nullptr;
   int lock_number = 0;
@@ -77,6 +80,8 @@ struct sim_acquisition : engine::acquisition {
   bool warned = false;                     // its renewal was reported as late ...
   time_point warn_from{};                  // ... which it is from then on, or
   time_point warn_by = time_point::max();  // from then on at the latest
+  std::string task;                        // that acquires, where others are told of it
+  sim_noted* noted_as = nullptr;           // likewise
 };
 
 // A multi_lock, as include/conch/multi_lock.hpp carries out its plan.
@@ -110,6 +115,7 @@ struct actor {
   std::uint64_t round = 0;  // what was scheduled in an earlier round is void
   std::unique_ptr<sim_acquisition> outer, inner;
   int releasing = 0;
+  int tried = 0;  // the second lock, so often
   std::unique_ptr<engine::admin_request> downgrade;
   std::unique_ptr<several_locks> several;
   std::vector<std::unique_ptr<sim_order>> orders;
@@ -192,6 +198,13 @@ class sim_client final : public protocol::wire,
   static protocol::server const* keeper_of_place(sim_acquisition const& x) {
     return static_cast<protocol::server const*>(place_of(x.lock->place.get())->of);
   }
+
+  // ---- from sim_chains ----
+  nanos true_now() const { return world_.now(); }
+  chains_judge& chains_watcher() { return *world_.chains_watcher(); }
+  void ask_server(engine::admin_request& question, time_point now) { engine_->administer(question, *this, now); }
+  void knows_why(actor& a, std::uint64_t round);
+  void end_if_victim(std::uint64_t order, engine::wait_walk const& walk, time_point now);
 
   time_point local(nanos true_time) const;
   time_point local_now() const override { return local(world_.now()); }
@@ -320,6 +333,11 @@ class sim_client final : public protocol::wire,
   void extend(actor& a, time_point now);
   void let_go(actor& a, time_point now);
   void take_over(detached_hold const& d, time_point now);
+  bool settle_chains();
+  std::vector<sim_acquisition*> acquires_of_tasks() const;
+  void chains_changed(sim_acquisition& x) {
+    if (chains_ != nullptr) chains_->changed(x);
+  }
   // sim_orders.cpp: an operator's
   void give_orders(actor& a, time_point now);
   void no_order_may_repeat(engine::backend const& at) const;
@@ -369,6 +387,7 @@ class sim_client final : public protocol::wire,
   std::unique_ptr<protocol::sharded> sharded_;       // likewise
   protocol::server* server_ = nullptr;               // of these; null in a Cluster
   std::unique_ptr<engine::cohort> engine_;
+  std::unique_ptr<sim_chains> chains_;        // where tasks are told of
   std::unique_ptr<sim_sentinels> sentinels_;  // where there are any
   std::optional<std::size_t> named_;          // by them
   std::unique_ptr<sim_cluster> cluster_;

@@ -31,6 +31,10 @@ std::string order_words(sim_client const& c, engine::admin_request const& i) {
 
 void sim_client::give_orders(actor& a, time_point now) {
   operation const& o = current(a);
+  if (o.order == operation::orders::why) {
+    if (chains_ != nullptr) chains_->ask_why(a, names_[static_cast<std::size_t>(o.name)]);
+    return;
+  }
   auto const add = [&](kind what, std::optional<std::int64_t> fence = {}) {
     a.orders.push_back(std::make_unique<sim_order>());
     sim_order& one = *a.orders.back();
@@ -53,7 +57,8 @@ void sim_client::give_orders(actor& a, time_point now) {
   auto const owners = world_.watcher().owners_of(o.name);
   std::int64_t const fence = owners.empty() || o.patience % 4 == 1 ? 0 : owners.begin()->second;
   switch (o.order) {
-    case operation::orders::none: break;
+    case operation::orders::none:
+    case operation::orders::why: break;
     case operation::orders::inspect: add(kind::inspect); break;
     case operation::orders::force: add(kind::force); break;
     case operation::orders::force_one: add(kind::force, fence); break;

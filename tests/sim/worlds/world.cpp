@@ -15,6 +15,8 @@ namespace conch::sim {
 
 namespace {
 
+constexpr nanos longest_search = 31 * second;  // between two looks for a deadlock
+
 std::int64_t drifted(nanos n, std::int64_t ppm) { return n + n / 1'000'000 * ppm; }
 
 }  // namespace
@@ -33,6 +35,7 @@ world::world(plan const& p, bool traced, steps* order)
   } else {
     observer_ = std::make_unique<permits_observer>(*this, plan_);
   }
+  if (p.chains) chains_ = std::make_unique<chains_judge>(*this, plan_);
   trace_.on = traced;
   use_small_steps(p.small_steps);
   make_nodes();
@@ -117,6 +120,7 @@ void world::run() {
                  (o.detach ? o.adopt_after + o.adopt_too_after + o.adopted_hold + each : 0);
     }
   }
+  if (plan_.chains) limit += 20 * longest_search;
   limit_ = limit;
   if (explores_ != nullptr) explore();
   nanos const step = std::max<nanos>(plan_.longest_lease() / 8, 10 * millisecond);
@@ -461,6 +465,7 @@ void world::execute(link_ptr const& l, std::span<std::string_view const> argv) {
   } else if (script) {
     judged ? observer_->after(argv, reply) : observer_->answered_elsewhere(argv, reply);
   }
+  if (chains_ != nullptr) chains_->look_at_locks(*observer_);
   for (std::size_t i = 0; i < freeing.size(); ++i) observer_->freed(freeing[i], answer_to(reply, i, is_gathered(argv)));
   replicate(l->node);
 }

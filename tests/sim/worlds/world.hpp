@@ -4,6 +4,7 @@
 
 #include "engine/admin_request.hpp"
 #include "servers/redis/url.hpp"
+#include "sim/judges/chains_judge.hpp"
 #include "sim/judges/observer.hpp"
 #include "sim/model/redis_model.hpp"
 #include "sim/worlds/event_queue.hpp"
@@ -124,6 +125,7 @@ class world final : private explorable {
 
   plan const& schedule() const { return plan_; }
   observer& watcher() { return *observer_; }
+  chains_judge* chains_watcher() { return chains_.get(); }  // null: no world of chains
   redis_model& server() { return nodes_[master()].model; }  // the one that decides, where there is only one
   keys_of_lock keys_of(int name);
   bool is_at_master(link const& l) const { return l.node == master(nodes_[l.node].shard); }
@@ -374,6 +376,7 @@ class world final : private explorable {
   std::vector<std::weak_ptr<link>> links_;
   std::vector<std::unique_ptr<sim_client>> clients_;
   std::unique_ptr<observer> observer_;
+  std::unique_ptr<chains_judge> chains_;
   struct saying {
     std::string client, script;
     int name;
