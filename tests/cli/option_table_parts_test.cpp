@@ -11,6 +11,7 @@
 #include <conch/client.hpp>
 #include <conch/config.hpp>
 #include <conch/error.hpp>
+#include <conch/mutex.hpp>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/system/system_error.hpp>
