@@ -33,9 +33,8 @@ class owner {
 
   CONCH_API std::string const& id() const noexcept;  ///< Unique, or as given.
 
-  /// Used by the locks.
-  explicit owner(detail::owner_ptr state) noexcept : state_{std::move(state)} {}
-  detail::owner_ptr const& state() const noexcept { return state_; }
+  explicit owner(detail::owner_ptr state) noexcept : state_{std::move(state)} {}  ///< Used by the locks.
+  detail::owner_ptr const& state() const noexcept { return state_; }              ///< Used by the locks.
 
   friend bool operator==(owner const& a, owner const& b) noexcept { return a.id() == b.id(); }  ///< Are they one owner?
 

@@ -513,7 +513,9 @@ void observer::release_answered(sim_acquisition& a, bool was_held, bool failed) 
   bool const asked_once = a.client->up(a.lock_number) && a.client->up_since(a.lock_number) <= a.release_asked_at;
   // it may have been asked for at two nodes
   bool const moved = a.release_strays || (plan_.shards != 0 && trouble_until_ >= a.release_asked_at);
-  if (was_held && !failed && asked_once && !moved && released_as_nobody_.contains(owner_id(a)) &&
+  // Its hold was good when its release was refused, and nobody knows what that script had done by then.
+  bool const refused_before = refused_at_ >= a.release_asked_at;
+  if (was_held && !failed && asked_once && !moved && !refused_before && released_as_nobody_.contains(owner_id(a)) &&
       !released_as_owner_.contains(owner_id(a))) {
     throw violation{11, who + " and was told it still held it, but the server knew better"};
   }

@@ -268,11 +268,8 @@ void quorum_world::releases(quorum_hold& h) {
 /// P7: what a release says is what a majority of the servers did. `at_once`: it was handed on in memory, or came too
 /// late.
 void quorum_world::release_answered(quorum_hold& h, bool at_once, bool was_held, bool failed) {
-  using history::outcome;
-  history_.release_answered(h.in_history,
-                            failed     ? outcome::unknown
-                            : was_held ? outcome::held
-                                       : outcome::not_held,
+  // A client that a majority has not told says so too, of a hold that some servers had.
+  history_.release_answered(h.in_history, was_held && !failed ? history::outcome::held : history::outcome::unknown,
                             now_);
   bool const disturbed = h.client->paused || h.client->disturbed >= h.released_at;
   // As long as the client measured it when it released: what was slow then may be quick by now.
