@@ -483,9 +483,9 @@ TEST_P(EveryKind, P11AWaitEndsInTimeAndSaysThatTheServerIsSilent) {
 
 TEST_P(EveryKind, ALivingHoldIsRenewedAndAFixedLeaseEnds) {
   auto const body = [&]() -> asio::awaitable<void> {
-    client c{w.ctx.get_executor(), often_renewed(server(), 2s)};
+    client c{w.ctx.get_executor(), often_renewed(server())};
     taken renewed = co_await taken_by(c, "renewed");
-    request const for_once{.options = {.renew = false}};
+    request const for_once{.options = {.lease = 2s, .renew = false}};
     taken fixed = co_await taken_by(c, "fixed", for_once);
     error_code lost;
     fixed.when_lost([&](error_code ec) { lost = ec; });
