@@ -3,6 +3,7 @@
 #include "engine/wait_walk.hpp"
 #include "sim/judges/observer.hpp"
 #include "sim/worlds/sim_client.hpp"
+#include "sim/worlds/words.hpp"
 #include "sim/worlds/world.hpp"
 
 #include <algorithm>
@@ -49,7 +50,7 @@ void chains_judge::tasks_of(sim_client const& c, std::vector<sim_acquisition con
 void chains_judge::servers_learn(sim_client const& c) {
   if (!c.alive() || c.paused()) return;
   link_ptr const& l = c.connection();
-  if (l == nullptr || !l->accepted || l->cut || !c.up() || l->trap != link::trap::none) return;
+  if (l == nullptr || !l->accepted || !l->server_open || l->cut || !c.up() || l->trap != link::trap::none) return;
   nanos const since = std::max({c.up_since(), c.last_pause_end(), l->up.stalled_until, l->down.stalled_until});
   nanos const takes = plan_.latency + plan_.jitter + 2 * millisecond;
   for (fact& f : facts_) {
@@ -61,14 +62,30 @@ void chains_judge::servers_learn(sim_client const& c) {
 
 void chains_judge::look_at_locks(observer const& server) {
   for (int i = 0; i < plan_.names; ++i) {
+    lock_seen& seen = locks_[name_of(i)];
+    look_at_queue(i, seen);
     auto const now = server.owners_of(i);
     std::int64_t const fence = now.empty() ? 0 : now.begin()->second;
-    auto& all = owners_[name_of(i)];
+    auto& all = seen.owners;
     if (!all.empty() && all.back().when.until == open) {
       if (all.back().fence == fence) continue;
       all.back().when.until = world_.now();
     }
-    if (fence != 0) all.push_back({fence, {.from = world_.now()}});
+    if (fence != 0) all.push_back({fence, std::string{client_of(now.begin()->first)}, {.from = world_.now()}});
+  }
+}
+
+void chains_judge::look_at_queue(int name, lock_seen& seen) const {
+  std::string const key = key_of(name) + ":q";
+  value const queue = world_.keys_of(name).with(key).peek(key);
+  std::set<std::string> now;
+  for (value const& one : queue.items) now.emplace(client_of(one.items[0].text));
+  for (auto& [client, when] : seen.queued) {
+    if (when.back().until == open && !now.contains(client)) when.back().until = world_.now();
+  }
+  for (std::string const& client : now) {
+    spans& when = seen.queued[client];
+    if (when.empty() || when.back().until != open) when.push_back({.from = world_.now()});
   }
 }
 
@@ -85,10 +102,22 @@ chains_judge::spans chains_judge::both(spans const& a, spans const& b) {
 
 chains_judge::spans chains_judge::owned(std::string const& lock, std::int64_t fence) const {
   spans all;
-  auto const found = owners_.find(lock);
-  if (found == owners_.end()) return all;
-  for (ownership const& one : found->second) {
+  auto const found = locks_.find(lock);
+  if (found == locks_.end()) return all;
+  for (ownership const& one : found->second.owners) {
     if (one.fence == fence) all.push_back(one.when);
+  }
+  return all;
+}
+
+/// In the queue; or it has the lock, and hands it on itself.
+chains_judge::spans chains_judge::has_place(std::string const& client, std::string const& lock) const {
+  spans all;
+  auto const found = locks_.find(lock);
+  if (found == locks_.end()) return all;
+  if (auto const queued = found->second.queued.find(client); queued != found->second.queued.end()) all = queued->second;
+  for (ownership const& one : found->second.owners) {
+    if (one.client == client) all.push_back(one.when);
   }
   return all;
 }
@@ -121,6 +150,7 @@ void chains_judge::reported(sim_client const& by, engine::wait_walk const& walk,
     when = both(when, owned(one.lock, one.holder.fence));
     when = both(when, of_task(one.task, one.lock, one.holder.fence));
     when = both(when, of_task(one.task, walk.links()[next].lock, 0));
+    when = both(when, has_place(one.client, walk.links()[next].lock));
     if (when.empty())
       throw violation{of_deadlocks, by.id() + " is told of a deadlock that was none (wrong: " + one.task + " at " +
                                         one.lock + "):" + circle_words(walk)};
@@ -128,19 +158,21 @@ void chains_judge::reported(sim_client const& by, engine::wait_walk const& walk,
   world_.say("client " + std::to_string(by.number()) + " finds a deadlock:" + circle_words(walk));
 }
 
-chains_judge::fact const* chains_judge::wait_of(std::string const& task, std::string const& lock) const {
-  auto const found = std::find_if(facts_.rbegin(), facts_.rend(),
-                                  [&](fact const& f) { return f.task == task && f.lock == lock && f.fence == 0; });
-  return found == facts_.rend() ? nullptr : &*found;
+/// The wait that was there then, though the task may wait anew by now.
+chains_judge::fact const* chains_judge::wait_of(std::string const& task, std::string const& lock, nanos since) const {
+  auto const found = std::find_if(facts_.begin(), facts_.end(), [&](fact const& f) {
+    return f.task == task && f.lock == lock && f.fence == 0 && f.known_until >= since;
+  });
+  return found == facts_.end() ? nullptr : &*found;
 }
 
-void chains_judge::ended(sim_acquisition const& victim, engine::wait_walk const& walk) {
+void chains_judge::ended(sim_acquisition const& victim, engine::wait_walk const& walk, nanos since) {
   std::set<std::string> waits;  // of the circle, in no order
   fact const* latest = nullptr;
   bool are_alone = true;  // no client has several tasks, of which one waits for longer in its place
   for (std::size_t i = walk.circle(); i < walk.links().size(); ++i) {
     std::size_t const next = i + 1 == walk.links().size() ? walk.circle() : i + 1;
-    fact const* const one = wait_of(walk.links()[i].task, walk.links()[next].lock);
+    fact const* const one = wait_of(walk.links()[i].task, walk.links()[next].lock, since);
     if (one == nullptr) return;
     waits.insert(one->task + " " + std::to_string(one->order));
     if (latest == nullptr || one->real.from > latest->real.from) latest = one;

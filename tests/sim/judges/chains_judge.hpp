@@ -38,7 +38,7 @@ class chains_judge {
   /// been there at one moment since.
   void reported(sim_client const& by, engine::wait_walk const& walk, nanos since);
   /// It is the victim. Of one circle there is one: the youngest wait.
-  void ended(sim_acquisition const& victim, engine::wait_walk const& walk);
+  void ended(sim_acquisition const& victim, engine::wait_walk const& walk, nanos since);
   std::uint64_t deadlocks() const { return deadlocks_; }
 
  private:
@@ -56,21 +56,29 @@ class chains_judge {
   };
   struct ownership {
     std::int64_t fence = 0;
+    std::string client = {};  // its id
     time_span when = {};
+  };
+  /// What the server has of a lock, in the order of time.
+  struct lock_seen {
+    std::vector<ownership> owners = {};
+    std::map<std::string, spans> queued = {};  // by the id of the client
   };
 
   static spans both(spans const& a, spans const& b);
+  void look_at_queue(int name, lock_seen& seen) const;
   spans owned(std::string const& lock, std::int64_t fence) const;
+  spans has_place(std::string const& client, std::string const& lock) const;
   spans of_task(std::string const& task, std::string const& lock, std::int64_t fence) const;
   void servers_learn(sim_client const& c);
-  fact const* wait_of(std::string const& task, std::string const& lock) const;
+  fact const* wait_of(std::string const& task, std::string const& lock, nanos since) const;
   static std::string circle_words(engine::wait_walk const& walk);
 
   world& world_;
   plan const& plan_;
   std::vector<fact> facts_;
-  std::map<std::string, std::vector<ownership>> owners_;  // by the name of the lock, in their order
-  std::set<std::string> ended_;                           // the circles that had a victim
+  std::map<std::string, lock_seen> locks_;  // by name
+  std::set<std::string> ended_;             // the circles that had a victim
   std::uint64_t deadlocks_ = 0;
 };
 

@@ -6,8 +6,8 @@ namespace conch::sim {
 std::span<mutant const> chains_mutants() {
   static mutant const all[] = {
       {"one-look-is-enough", "a circle counts that is seen once", "P15", engine_mutant::one_look_is_enough},
-      {"places-not-compared-between-looks", "a circle counts though a task has waited anew since the first look", "P15",
-       engine_mutant::places_not_compared_between_looks},
+      {"waits-by-its-own-word", "a task counts as waiting that told so, and is not in the queue", "P15",
+       engine_mutant::waits_by_its_own_word},
       {"task-of-another-grant", "a hold is taken for that of the task which had the lock before", "P15",
        engine_mutant::task_of_another_grant},
       {"circle-by-the-name-of-its-lock", "a circle closes at a lock that has another holder meanwhile", "P15",

@@ -54,6 +54,8 @@ client_plan draw_settings(random_source& r, plan const& p, nanos lease, bool end
   client_plan c;
   nanos const hop = p.latency + p.jitter;
   c.settings = make_settings(r, lease, hop);
+  // The script of its renewal may have to be sent along.
+  c.settings.claim = std::max(c.settings.claim, as_duration(whole_ms(20 * hop)));
   c.settings.connect_timeout = std::max(c.settings.connect_timeout, as_duration(10 * hop));
   c.settings.offline_timeout += as_duration(20 * hop);
   c.settings.label = "";

@@ -122,7 +122,7 @@ void sim_chains::end(walk& w, time_point now) {
   bool const is_deadlock = w.steps.how() == engine::wait_walk::ending::deadlock;
   if (is_deadlock) client_.chains_watcher().reported(client_, w.steps, w.circle_since);
   if (w.who != nullptr) client_.knows_why(*w.who, w.round);
-  else client_.end_if_victim(w.of_acquire, w.steps, now);
+  else client_.end_if_victim(w.of_acquire, w.steps, w.circle_since, now);
 }
 
 // ---------------------------------------------------------------------------- the client of it
@@ -153,12 +153,12 @@ void sim_client::knows_why(actor& a, std::uint64_t round) {
 }
 
 /// As client_core::refuse does it. The user hears of it as of a cancellation.
-void sim_client::end_if_victim(std::uint64_t order, engine::wait_walk const& walk, time_point now) {
+void sim_client::end_if_victim(std::uint64_t order, engine::wait_walk const& walk, nanos since, time_point now) {
   for (sim_acquisition* const x : acquires_of_tasks()) {
     bool const waits = x->order == order && x->phase == acquisition_phase::waiting;
     if (!waits || !walk.is_to_end(id_, x->task, name_of(x->lock_number))) continue;
     world_.say("client " + std::to_string(number_) + " ends its wait for lock " + std::to_string(x->lock_number));
-    world_.chains_watcher()->ended(*x, walk);
+    world_.chains_watcher()->ended(*x, walk, since);
     x->cancelled = true;
     x->cancelled_at = world_.now();
     x->cancel_as = engine::cancel_type::terminal;

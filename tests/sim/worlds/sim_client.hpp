@@ -204,7 +204,7 @@ class sim_client final : public protocol::wire,
   chains_judge& chains_watcher() { return *world_.chains_watcher(); }
   void ask_server(engine::admin_request& question, time_point now) { engine_->administer(question, *this, now); }
   void knows_why(actor& a, std::uint64_t round);
-  void end_if_victim(std::uint64_t order, engine::wait_walk const& walk, time_point now);
+  void end_if_victim(std::uint64_t order, engine::wait_walk const& walk, nanos since, time_point now);
 
   time_point local(nanos true_time) const;
   time_point local_now() const override { return local(world_.now()); }
