@@ -151,7 +151,8 @@ error_code detail::checked_acquire(client_core const& core, acquire_options cons
   }
   std::string why =
       o.max_hold ? detail::less_than("acquire_options::max_hold", *o.max_hold, shortest_hold) : std::string{};
-  if (why.empty()) why = detail::not_between("acquire_options::at_least", o.at_least, duration::zero(), longest_lease);
+  if (why.empty() && o.at_least != duration::zero())
+    why = detail::not_between("acquire_options::at_least", o.at_least, duration::zero(), longest_lease);
   if (why.empty() && !o.note.empty()) why = wrong_text("acquire_options::note", o.note, longest_note);
   return why.empty() ? error_code{} : make_error_code(errc::invalid_config, why);
 }

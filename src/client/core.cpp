@@ -218,7 +218,8 @@ node_ref client_core::prepare(settings_ptr const& lock, acquire_options const& o
     owner_ptr task = options.task != nullptr ? options.task->state() : nullptr;
     node->note = std::make_unique<noted>(*node, lock, options.note, std::move(task));
   }
-  node->at_least = std::chrono::ceil<std::chrono::milliseconds>(options.at_least);
+  if (options.at_least != duration::zero())
+    node->at_least = std::chrono::ceil<std::chrono::milliseconds>(options.at_least);
   node->max_hold = options.max_hold.value_or(lock->max_hold.value_or(duration::max()));
   node->permit = std::move(permit);
   auto slot = asio::get_associated_cancellation_slot(node->on_acquired);
