@@ -63,7 +63,7 @@ struct acquire_options {
   std::string_view note{};
   /// The task that asks; it must live until the acquire is initiated. Pass the same owner to all acquires of a task, so
   /// that named_lock::async_why and `conch why` can show which task blocks which. Costs nothing until the acquire or
-  /// its hold is a second old; then as a note. Of a reentrant lock, empty: the owner that acquires it.
+  /// its hold is a second old; then as a note. Without one, the task of a reentrant lock is its owner.
   owner const* task = nullptr;
 };
 static_assert(std::is_trivially_destructible_v<acquire_options>);
@@ -168,8 +168,8 @@ class mutex : public named_lock {
   /// reports once the server has confirmed. total: a grant that is already on its way is still delivered. See
   /// docs/cancellation.md.
   /// Errors: operation_aborted, errc::timed_out, errc::unreachable, errc::closed, errc::access_denied,
-  /// errc::wrong_type, errc::server_refused, errc::protocol. After a wait of a second or more, timed_out says who has
-  /// the lock, if the server tells in time.
+  /// errc::wrong_type, errc::server_refused, errc::protocol. After a wait of a second or more, timed_out names the
+  /// holder, if the server answers in time.
   /// Thread safety: as client.
   /// Round trips: one if the lock is free; none if it is handed off in this process; else one and a push. A wait of a
   /// second or more that times out costs up to two more: shortly before its end, once for all that wait for the lock.

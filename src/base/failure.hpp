@@ -18,7 +18,7 @@ struct failed_task {
   std::string_view lock = {};         // empty: an error that was explained before names it
   std::string_view server = {};       // as it is shown; empty: not known
   duration after = duration::zero();  // since the task began
-  std::string_view holder = {};       // of a wait: who has the lock; empty: not known
+  std::string_view holder = {};       // of the lock that is waited for; empty: not known
 };
 
 /// The one place that words an error for the caller: what was asked, for which lock, at which server, and what it

@@ -34,8 +34,8 @@ class holder_names final : public engine::holder_source {
   std::map<std::string, answer, std::less<>> recent_;  // by lock
 };
 
-/// Asks who has the lock. `told` comes on any thread, with words for people: empty if nobody has it, or if that is not
-/// to be learned.
+/// Asks for the holder of the lock. `told` runs on any thread, and gets its name for people: empty if the lock is free,
+/// or if the server does not tell.
 void ask_who_has(settings_ptr lock, std::function<void(std::string words)> told);
 
 }  // namespace conch::detail

@@ -100,7 +100,7 @@ void cohort::acquire(acquisition& a, std::string_view name, time_point now) {
   line_.ask_if_needed(e, now);
 }
 
-/// When its wait ends; or a little earlier, to ask who has the lock. Shorter waits are not worth the question.
+/// The end of its wait, or for a long wait a moment shortly before, when the cohort asks for the holder.
 time_point cohort::first_alarm(acquisition const& a, time_point now) const {
   constexpr duration shortest_wait = std::chrono::seconds{1}, before_the_end = milliseconds{200};
   return on_.holders != nullptr && a.until - now >= shortest_wait ? a.until - before_the_end : a.until;

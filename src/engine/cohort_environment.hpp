@@ -20,7 +20,7 @@ struct cohort_environment {
   statistics& stats;
   bool const is_observed;
   backend* servers = nullptr;
-  holder_source* holders = nullptr;  // none: errors do not tell who has the lock
+  holder_source* holders = nullptr;  // none: errors do not name holders
   std::string where{};               // the server, or the servers, as errors name them
 };
 
