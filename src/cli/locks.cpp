@@ -198,6 +198,7 @@ class client_locks final : public run_locks {
   time_point deadline() const override {
     return held_.with([](auto const& h) { return h.deadline(); });
   }
+  duration lease() const override { return client_.settings().lease; }
   std::int64_t fence(std::string const& name) const override {
     return held_.is_several ? held_.several.fence(name) : held_.one.fence();
   }

@@ -42,6 +42,8 @@ class run_locks {
   /// Whether everything is still held, and until when.
   virtual bool valid() const = 0;
   virtual time_point deadline() const = 0;
+  /// How long one renewal keeps them.
+  virtual duration lease() const = 0;
   virtual std::int64_t fence(std::string const& name) const = 0;
   virtual std::uint32_t segment() const = 0;  // 0: the lock has none
 

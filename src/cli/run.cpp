@@ -205,7 +205,19 @@ class runner {
       carry_out(plan_.lost_at(now, deadline_ - std::min<duration>(50ms, grace_ / 4)));
       look_for_group();
     });
-    carry_out(plan_.granted());
+    start_when_safe();
+  }
+
+  /// Over several servers a grant is a claim of half a second first. On a busy machine it can take as long to start a
+  /// process, and the job would lose the lock as it begins.
+  void start_when_safe() {
+    time_point const deadline = locks_.deadline();
+    if (deadline >= clock::now() + std::min<duration>(1s, locks_.lease() / 2)) {
+      carry_out(plan_.granted());
+      return;
+    }
+    locks_.when_renewed(
+        deadline, [this](error_code why) { carry_out(why ? plan_.not_granted(exit_code::lost) : plan_.granted()); });
   }
 
   /// Before CMD runs, nothing is there to be warned.

@@ -30,6 +30,7 @@ struct lock_story {
   bool until_stopped = false;                        // it is refused when the wait is given up
   bool granted_when_stopped = false;                 // the grant overtakes the end of the wait
   duration valid_for = std::chrono::hours{1};        // the first deadline
+  std::optional<duration> lease = std::nullopt;      // none: as valid_for
   struct renewal {
     duration at;
     duration valid_for;
@@ -68,6 +69,7 @@ class fake_locks : public cli::run_locks {
 
   bool valid() const override { return clock::now() < deadline_; }
   time_point deadline() const override { return has("deadline_stays") && valid() ? first_deadline_ : deadline_; }
+  duration lease() const override { return story_.lease.value_or(story_.valid_for); }
   std::int64_t fence(std::string const&) const override { return 4096; }
   std::uint32_t segment() const override { return 0; }
 
@@ -79,8 +81,7 @@ class fake_locks : public cli::run_locks {
       asio::post(context_, [told = std::move(told)] { told({}); });
       return;
     }
-    known_ = known;
-    renewed_ = std::move(told);
+    followers_.push_back({known, std::move(told)});
     called("follows");
   }
 
@@ -148,7 +149,7 @@ class fake_locks : public cli::run_locks {
   void renew(time_point until) {
     deadline_ = until;
     if (has("only_one_renewal_told") && std::exchange(told_once_, true)) return;
-    if (renewed_ && until > known_) std::exchange(renewed_, nullptr)({});
+    tell_followers({}, until);
   }
 
   void endanger(std::optional<duration> left) {
@@ -160,15 +161,30 @@ class fake_locks : public cli::run_locks {
 
   void lose() {
     deadline_ = time_point::min();
-    if (lost_ && !has("loss_not_told")) std::exchange(lost_, nullptr)(make_error_code(errc::lost));
+    if (!lost_ || has("loss_not_told")) return;
+    error_code const why = make_error_code(errc::lost);
+    std::exchange(lost_, nullptr)(why);
+    tell_followers(why, time_point::max());
   }
+
+  void tell_followers(error_code why, time_point until) {
+    for (follower& one : std::exchange(followers_, {})) {
+      if (until > one.known) one.told(why);
+      else followers_.push_back(std::move(one));
+    }
+  }
+
+  struct follower {
+    time_point known;
+    std::function<void(error_code)> told;
+  };
 
   asio::io_context& context_;
   lock_story story_;
   time_point deadline_ = time_point::min(), first_deadline_ = time_point::min();
   bool told_once_ = false;
-  time_point known_{};
-  std::function<void(error_code)> waiting_, lost_, renewed_;
+  std::vector<follower> followers_;
+  std::function<void(error_code)> waiting_, lost_;
   std::function<void(std::optional<duration>)> endangered_;
   std::list<asio::steady_timer> timers_;
 };

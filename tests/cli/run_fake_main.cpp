@@ -56,6 +56,8 @@ void read_word(std::string const& word, lock_story& into) {
     into.granted_when_stopped = true;
   } else if (what == "valid_for") {
     into.valid_for = time_of(value);
+  } else if (what == "lease") {
+    into.lease = time_of(value);
   } else if (what == "renewal") {
     auto const between = value.find('=');
     into.renewals.push_back({time_of(value.substr(0, between)), time_of(value.substr(between + 1))});

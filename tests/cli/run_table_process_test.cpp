@@ -362,6 +362,34 @@ std::vector<row> all_rows() {
        "acquire release drop",
        "\"left_ms\":250}\n{\"event\":\"safe_again\""},
 
+      // ---- a short claim
+      {"StartsTheCommandWhenAShortClaimIsConfirmed",
+       {"valid_for=500ms", "lease=30s", "renewal=300ms=30s"},
+       {},
+       sh("echo started; exit 3"),
+       [](fake_run& r) {
+         time_point const granted = r.granted();
+         r.wait_for("started");
+         if (clock::now() < granted + 300ms) throw std::runtime_error{"the claim was not confirmed"};
+       },
+       3,
+       "acquire release drop"},
+      {"StartsNothingWhereAShortClaimIsLost",
+       {"valid_for=500ms", "lease=30s", "lost_at=200ms"},
+       {},
+       sh("echo never"),
+       nothing,
+       79,
+       "acquire drop close",
+       "a: the lock is lost"},
+      {"StartsNothingWhereTheSignalComesDuringAShortClaim",
+       {"valid_for=500ms", "lease=30s", "renewal=400ms=30s"},
+       {},
+       sh("echo never"),
+       when("call granted", SIGTERM),
+       128 + SIGTERM,
+       "acquire stop_waiting release drop"},
+
       // ---- the deadline moves
       {"LetsTheCommandWorkForLongerThanAClaim",
        {"valid_for=2s", "renewal=0ms=1h"},
