@@ -19,7 +19,7 @@ nanoseconds_of_boot boot_now() {
 }
 
 role_watch::role_watch(std::vector<redis_server*> of) : of_{std::move(of)}, seen_(of_.size()) {
-  for (std::size_t i = 0; i < of_.size(); ++i) threads_.emplace_back([this, i] { look(i); });
+  for (std::size_t i = 0; i < of_.size(); ++i) threads_.emplace_back([this, i] { keep_looking(i); });
 }
 
 role_watch::~role_watch() {
@@ -27,37 +27,41 @@ role_watch::~role_watch() {
   for (std::thread& t : threads_) t.join();
 }
 
-void role_watch::look(std::size_t server) {
+void role_watch::keep_looking(std::size_t server) {
   std::optional<redis_probe> probe;
   while (!ended_) {
-    std::uint64_t life = 0;
-    {
-      std::lock_guard const guard{mutex_};
-      life = seen_[server].life;
-    }
-    std::string role;
-    nanoseconds_of_boot const asked = boot_now();
-    try {
-      if (!probe) probe.emplace(*of_[server], 500ms);
-      role = probe->command({"ROLE"});
-    } catch (std::runtime_error const&) {
-      probe.reset();  // it is down, or paused
-    }
-    if (!role.empty()) {
-      std::lock_guard const guard{mutex_};
-      seen& s = seen_[server];
-      if (s.life == life) {
-        bool const replica = role.starts_with("[slave");
-        if (s.was_replica && !replica) promotions_.push_back({of_[server]->port(), s.at, boot_now()});
-        s.was_replica = replica;
-        s.at = asked;
-      }
-    }
+    look(server, probe);
     std::this_thread::sleep_for(5ms);
   }
 }
 
+void role_watch::look(std::size_t server, std::optional<redis_probe>& probe) {
+  std::uint64_t life = 0;
+  {
+    std::lock_guard const guard{mutex_};
+    life = seen_[server].life;
+  }
+  std::string role;
+  nanoseconds_of_boot const asked = boot_now();
+  try {
+    if (!probe) probe.emplace(*of_[server], 500ms);
+    role = probe->command({"ROLE"});
+  } catch (std::runtime_error const&) {
+    probe.reset();  // it is down, or paused
+  }
+  if (role.empty()) return;
+  std::lock_guard const guard{mutex_};
+  seen& s = seen_[server];
+  if (s.life != life || asked < s.at) return;
+  bool const replica = role.starts_with("[slave");
+  if (s.was_replica && !replica) promotions_.push_back({of_[server]->port(), s.at, boot_now()});
+  s.was_replica = replica;
+  s.at = asked;
+}
+
 void role_watch::forget(std::size_t server) {
+  std::optional<redis_probe> probe;
+  look(server, probe);
   std::lock_guard const guard{mutex_};
   seen_[server] = {.life = seen_[server].life + 1};
 }

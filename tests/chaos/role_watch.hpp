@@ -2,12 +2,14 @@
 #pragma once
 
 #include "chaos/failover_judge.hpp"
+#include "support/redis_probe.hpp"
 #include "support/redis_server.hpp"
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -23,7 +25,8 @@ class role_watch {
   role_watch(role_watch const&) = delete;
   role_watch& operator=(role_watch const&) = delete;
 
-  /// It is about to be killed: the role in which it comes back is not a promotion.
+  /// It is about to be killed: the role in which it comes back is not a promotion. What it has become since the last
+  /// look counts.
   void forget(std::size_t server);
   std::vector<promotion> promotions();
 
@@ -34,7 +37,8 @@ class role_watch {
     std::uint64_t life = 0;
   };
 
-  void look(std::size_t server);
+  void keep_looking(std::size_t server);
+  void look(std::size_t server, std::optional<redis_probe>& probe);
 
   std::vector<redis_server*> const of_;
   std::mutex mutex_;
