@@ -144,7 +144,8 @@ void zookeeper_client::send_all(std::vector<request> const& all) {
 
 reply zookeeper_client::read_answer() {
   if (!wait(patience, [this] { return !answers_.empty(); }))
-    throw zookeeper_connection_ended{"zookeeper_client: no answer"};
+    throw zookeeper_connection_ended{closed_ ? "zookeeper_client: the server closed the connection instead of answering"
+                                             : "zookeeper_client: no answer"};
   reply const r = answers_.front();
   answers_.pop_front();
   return r;

@@ -1,6 +1,7 @@
 #include "support/zookeeper_ensemble.hpp"
 
 #include "support/redis_server.hpp"
+#include "support/zookeeper_client.hpp"
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -180,10 +181,23 @@ std::string zookeeper_ensemble::ended_by_itself(std::size_t which) {
                            : "was ended by signal " + std::to_string(WTERMSIG(status));
 }
 
+/// One of several tells its role before it keeps the connections of its clients.
+bool zookeeper_ensemble::serves(std::size_t which) const {
+  if (role(which).empty()) return false;
+  if (size() == 1) return true;
+  try {
+    zookeeper_client one{port(which), 30s};
+    return one.ask(zookeeper::sync{"/"}).what == zookeeper::status::ok &&
+           one.ask(zookeeper::close_session{}).what == zookeeper::status::ok;
+  } catch (std::runtime_error const&) {
+    return false;
+  }
+}
+
 void zookeeper_ensemble::wait_until_serving() {
   auto const until = steady::now() + limit;
   for (std::size_t i = 0; i < size(); ++i) {
-    while (servers_[i].pid != 0 && !servers_[i].stopped && role(i).empty()) {
+    while (servers_[i].pid != 0 && !servers_[i].stopped && !serves(i)) {
       if (std::string const how = ended_by_itself(i); !how.empty()) fail(i, how);
       if (steady::now() > until) fail(i, "does not serve");
       std::this_thread::sleep_for(10ms);

@@ -89,6 +89,7 @@ class zookeeper_ensemble {
     bool stopped = false;
     std::vector<std::unique_ptr<tcp_proxy>> to;  // the other servers, as this one reaches them
   };
+  bool serves(std::size_t which) const;
 
   void configure(std::size_t which);
   void name(std::size_t which);
