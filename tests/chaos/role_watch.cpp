@@ -56,6 +56,7 @@ void role_watch::look(std::size_t server, std::optional<redis_probe>& probe) {
   bool const replica = role.starts_with("[slave");
   if (s.was_replica && !replica) promotions_.push_back({of_[server]->port(), s.at, boot_now()});
   s.was_replica = replica;
+  s.returned = s.returned && !replica;
   s.at = asked;
 }
 
@@ -63,7 +64,12 @@ void role_watch::forget(std::size_t server) {
   std::optional<redis_probe> probe;
   look(server, probe);
   std::lock_guard const guard{mutex_};
-  seen_[server] = {.life = seen_[server].life + 1};
+  seen_[server] = {.life = seen_[server].life + 1, .returned = true};
+}
+
+void role_watch::named(std::size_t server, nanoseconds_of_boot from, nanoseconds_of_boot to) {
+  std::lock_guard const guard{mutex_};
+  if (std::exchange(seen_[server].returned, false)) promotions_.push_back({of_[server]->port(), from, to});
 }
 
 std::vector<promotion> role_watch::promotions() {

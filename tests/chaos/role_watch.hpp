@@ -28,6 +28,9 @@ class role_watch {
   /// It is about to be killed: the role in which it comes back is not a promotion. What it has become since the last
   /// look counts.
   void forget(std::size_t server);
+  /// Clients are sent to it as the master since some moment between these two. One that came back as a master, and was
+  /// no replica since, is promoted by that.
+  void named(std::size_t server, nanoseconds_of_boot from, nanoseconds_of_boot to);
   std::vector<promotion> promotions();
 
  private:
@@ -35,6 +38,7 @@ class role_watch {
     bool was_replica = false;
     nanoseconds_of_boot at = 0;
     std::uint64_t life = 0;
+    bool returned = false;  // from a kill, and was no replica and no named master since
   };
 
   void keep_looking(std::size_t server);

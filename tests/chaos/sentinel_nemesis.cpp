@@ -20,6 +20,30 @@ std::vector<redis_server*> servers_of(sentinel_set& set) {
 
 }  // namespace
 
+name_watch::name_watch(sentinel_set& set, role_watch& roles) : set_{set}, roles_{roles} {
+  for (std::size_t i = 0; i < set.sentinels(); ++i) threads_.emplace_back([this, i] { keep_asking(i); });
+}
+
+name_watch::~name_watch() {
+  ended_ = true;
+  for (std::thread& t : threads_) t.join();
+}
+
+void name_watch::keep_asking(std::size_t sentinel) {
+  std::optional<std::size_t> named;
+  for (nanoseconds_of_boot last = boot_now(); !ended_; std::this_thread::sleep_for(5ms)) {
+    nanoseconds_of_boot const asked = boot_now();
+    try {
+      std::size_t const now = set_.master(sentinel, 500ms);
+      if (named != now) roles_.named(now, last, boot_now());
+      named = now;
+      last = asked;
+    } catch (std::runtime_error const&) {
+      // It is down, or paused.
+    }
+  }
+}
+
 // ---------------------------------------------------------------------------------------------------------- events
 
 sentinel_nemesis::sentinel_nemesis(chaos_options const& options)
@@ -28,7 +52,8 @@ sentinel_nemesis::sentinel_nemesis(chaos_options const& options)
       states_(set_.servers(), state::up),
       sentinel_states_(set_.sentinels(), state::up),
       first_{set_.server(0).port(), boot_now(), boot_now(), true},
-      roles_{servers_of(set_)} {
+      roles_{servers_of(set_)},
+      names_{set_, roles_} {
   for (worker& w : workers_) start(w);
 }
 

@@ -6,11 +6,31 @@
 #include "chaos/role_watch.hpp"
 #include "support/sentinel_set.hpp"
 
+#include <atomic>
+#include <cstddef>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace conch::test {
+
+/// Asks all Sentinels for the master, again and again, and tells the watch of the roles.
+class name_watch {
+ public:
+  name_watch(sentinel_set& set, role_watch& roles);
+  ~name_watch();
+  name_watch(name_watch const&) = delete;
+  name_watch& operator=(name_watch const&) = delete;
+
+ private:
+  void keep_asking(std::size_t sentinel);
+
+  sentinel_set& set_;
+  role_watch& roles_;
+  std::atomic<bool> ended_ = false;
+  std::vector<std::thread> threads_;
+};
 
 class sentinel_nemesis final : public redis_nemesis {
  public:
@@ -49,6 +69,7 @@ class sentinel_nemesis final : public redis_nemesis {
   std::vector<state> states_, sentinel_states_;
   promotion first_;
   role_watch roles_;
+  name_watch names_;
   steady::time_point quiet_until_{};
   bool to_be_changed_back_ = false;
   struct planned {

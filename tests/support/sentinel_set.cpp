@@ -49,8 +49,8 @@ std::string sentinel_set::url(std::vector<std::size_t> const& of) const {
   return "redis-sentinel://" + hosts + "?sentinelMasterId=m";
 }
 
-std::size_t sentinel_set::master(std::size_t by) {
-  redis_probe probe{sentinel(by), 10s};
+std::size_t sentinel_set::master(std::size_t by, std::chrono::milliseconds within) {
+  redis_probe probe{sentinel(by), within};
   std::string const said = probe.command({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", "m"});
   for (std::size_t i = 0; i < servers_.size(); ++i) {
     if (said == "[127.0.0.1, " + std::to_string(server(i).port()) + "]") return i;

@@ -34,7 +34,7 @@ class sentinel_set {
   std::size_t sentinels() const { return sentinels_.size(); }
 
   /// By what this Sentinel says.
-  std::size_t master(std::size_t by = 0);
+  std::size_t master(std::size_t by = 0, std::chrono::milliseconds within = std::chrono::seconds{10});
 
   /// Asks a Sentinel for a failover, in which the old master lives on.
   void fail_over(std::size_t by = 0);
