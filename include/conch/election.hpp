@@ -97,7 +97,8 @@ class observation {
   template <class Self>
   void operator()(Self& self, error_code ec) {
     was_free_ = watches_ && !ec;
-    if (ec && ec != errc::timed_out) return complete(self, ec, {});
+    bool const is_over = !ec || ec == errc::timed_out || ec == errc::unreachable;  // a slow server answers the next one
+    if (!is_over) return complete(self, ec, {});
     look(self);
   }
 

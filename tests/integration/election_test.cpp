@@ -209,6 +209,29 @@ TEST_P(Election, ALeaderWhoseProcessDiesIsFollowed) {
   w.run(body, 90s);
 }
 
+TEST_P(Election, AServerThatIsSlowForAMomentEndsNoObserver) {
+  NEEDS(operators);
+  NEEDS_A_CONNECTION();
+  auto const body = [&]() -> asio::awaitable<void> {
+    client one{w.ctx.get_executor(), labelled("one")}, two{w.ctx.get_executor(), labelled("two")};
+    election first{one, "slow"}, watched{two, "slow"};
+    leadership mine = co_await first.async_campaign(asio::use_awaitable);
+    seen_leader next;
+    watched.async_observe(mine.term(), 20ms, next.handler());
+    co_await pause_for(100ms);
+    server().stop();
+    co_await pause_for(1s);
+    server().cont();
+    co_await pause_for(100ms);
+    EXPECT_FALSE(next.done) << next.why.message();
+    co_await mine.async_resign(asio::use_awaitable);
+    auto const told = [&] { return next.done; };
+    co_await until(told, "nobody leads");
+    EXPECT_FALSE(next.why) << next.why.message();
+  };
+  w.run(body, 60s);
+}
+
 TEST_P(Election, AnObserverIsCancelled) {
   NEEDS(operators);
   auto const body = [&]() -> asio::awaitable<void> {
