@@ -34,6 +34,7 @@ INSTANTIATE_TEST_SUITE_P(OneServer, SmallWorlds,
                                          "semaphore-3c-0f", "shared-3c-0f", "ids-1c-1f", "declared-2c-0f"));
 INSTANTIATE_TEST_SUITE_P(Quorum, SmallWorlds, testing::Values("quorum-1c-0f"));
 INSTANTIATE_TEST_SUITE_P(ZooKeeper, SmallWorlds, testing::Values("zookeeper-1c-1f", "zookeeper-2c-0f"));
+INSTANTIATE_TEST_SUITE_P(Chains, SmallWorlds, testing::Values("chains-1c-0f"));
 
 class BeginningsOfSmallWorlds : public testing::TestWithParam<char const*> {};
 
@@ -61,7 +62,8 @@ TEST_P(LargeWorlds, BreakNoPromiseInManyOrders) {
 
 INSTANTIATE_TEST_SUITE_P(Slow, LargeWorlds,
                          testing::Values("quorum-1c-1f", "quorum-try-2c-0f", "quorum-2c-0f", "quorum-2c-1f",
-                                         "zookeeper-2c-1f", "zookeeper-3c-0f", "slot-1c-1f", "slot-2c-1f"));
+                                         "zookeeper-2c-1f", "zookeeper-3c-0f", "slot-1c-1f", "slot-2c-1f",
+                                         "chains-2c-0f", "chains-2c-1f", "chains-3c-0f"));
 
 TEST(Exhaustive, P1P4P6WithAFaultOfAnyClientAtAnyMoment) {
   if (!all_schedules) GTEST_SKIP() << "too long for this build";
