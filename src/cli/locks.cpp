@@ -120,6 +120,7 @@ acquire_options options_of(arguments const& given) {
   if (given.fixed_lease) options.renew = false;
   options.max_hold = given.max_hold;
   options.at_least = given.at_least;
+  options.note = given.note;
   return options;
 }
 
@@ -165,6 +166,10 @@ class client_locks final : public run_locks {
 
   void acquire(std::function<void(error_code)> done) override {
     acquire_options options = options_of(given_);
+    if (options.wait) {
+      if (!wait_ends_) wait_ends_ = conch::detail::later_by(clock::now(), *options.wait);
+      options.wait = std::min(*options.wait, *wait_ends_ - clock::now());
+    }
     options.task = &task_;
     auto const slot = stop_.slot();
     if (locks_.size() > 1) {
@@ -270,6 +275,7 @@ class client_locks final : public run_locks {
   arguments const& given_;
   std::vector<std::unique_ptr<wanted_lock>> locks_;
   asio::cancellation_signal stop_;
+  std::optional<time_point> wait_ends_;
   asio::steady_timer patience_;
   std::string held_by_;
   owner const task_ = task_of_parent();

@@ -26,7 +26,7 @@ class run_locks {
   virtual ~run_locks() = default;
 
   /// All of the locks, or an error. errc::timed_out: a server has reported that one of them is not free. Any other: it
-  /// is unknown whether it is.
+  /// is unknown whether it is. After a loss it can be called again; the time to wait goes on.
   virtual void acquire(std::function<void(error_code)> done) = 0;
   virtual void stop_waiting() = 0;
   /// After errc::timed_out: the holder of one of the locks that were not free. Empty: it is not known.

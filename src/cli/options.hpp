@@ -34,6 +34,7 @@ struct arguments {
   std::optional<duration> lease = std::nullopt;
   std::optional<duration> max_hold = std::nullopt;
   duration at_least = duration::zero();
+  std::string note;
   std::optional<duration> grace = std::nullopt;
   int warn_signal = 0;  // to CMD, when the lock is endangered; 0: none
   bool fixed_lease = false;

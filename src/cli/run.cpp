@@ -70,7 +70,7 @@ class runner {
                       0);
     });
     locks_.when_endangered([this](std::optional<duration> left) { endangered(left); });
-    locks_.acquire([this](error_code why) { acquired(why); });
+    acquire();
     context_.run();
     events_.exits(plan_.exit_code());
     end_as_child();
@@ -81,6 +81,7 @@ class runner {
   void carry_out(run_plan::orders const& orders) {
     for (run_plan::order const& one : orders) {
       switch (one.what) {
+        case order_kind::ask_again: acquire(); break;
         case order_kind::stop_waiting: locks_.stop_waiting(); break;
         case order_kind::start: start(); break;
         case order_kind::signal_group: signal_group(one.signal); break;
@@ -182,6 +183,10 @@ class runner {
 
   // -------------------------------------------------------------------------------------------- the lock
 
+  void acquire() {
+    locks_.acquire([this](error_code why) { acquired(why); });
+  }
+
   void acquired(error_code why) {
     if (why) {
       bool const not_free = why == errc::timed_out;
@@ -194,6 +199,22 @@ class runner {
       carry_out(next);
       return;
     }
+    begin_when_safe();
+  }
+
+  /// Over several servers a grant is a claim of half a second first. On a busy machine it can take as long to start a
+  /// process: the job would lose the lock as it begins.
+  void begin_when_safe() {
+    time_point const deadline = locks_.deadline();
+    duration const safe = std::min({duration{1s}, locks_.lease() / 2, given_.max_hold.value_or(1s) / 2});
+    if (deadline >= clock::now() + safe) return begin();
+    locks_.when_renewed(deadline, [this](error_code why) {
+      if (!why) begin();
+      else carry_out(plan_.lost_claim());
+    });
+  }
+
+  void begin() {
     events_.granted(locks_);
     follow_deadline();
     locks_.when_lost([this](error_code lost) {
@@ -205,19 +226,7 @@ class runner {
       carry_out(plan_.lost_at(now, deadline_ - std::min<duration>(50ms, grace_ / 4)));
       look_for_group();
     });
-    start_when_safe();
-  }
-
-  /// Over several servers a grant is a claim of half a second first. On a busy machine it can take as long to start a
-  /// process, and the job would lose the lock as it begins.
-  void start_when_safe() {
-    time_point const deadline = locks_.deadline();
-    if (deadline >= clock::now() + std::min<duration>(1s, locks_.lease() / 2)) {
-      carry_out(plan_.granted());
-      return;
-    }
-    locks_.when_renewed(
-        deadline, [this](error_code why) { carry_out(why ? plan_.not_granted(exit_code::lost) : plan_.granted()); });
+    carry_out(plan_.granted());
   }
 
   /// Before CMD runs, nothing is there to be warned.

@@ -13,6 +13,11 @@ run_plan::orders run_plan::granted() {
   return {{kind::start}};
 }
 
+run_plan::orders run_plan::lost_claim() {
+  if (state_ != run_state::waiting) return {};
+  return wishes_ > 0 ? not_granted(code_) : orders{{kind::ask_again}};
+}
+
 run_plan::orders run_plan::not_granted(int code) {
   if (state_ != run_state::waiting) return {};
   if (wishes_ == 0) code_ = code;

@@ -26,6 +26,7 @@ class run_plan {
  public:
   struct order {
     enum class kind : std::uint8_t {
+      ask_again,     // acquire once more; granted(), lost_claim() or not_granted() follows
       stop_waiting,  // give up the acquire; end() follows
       start,         // start the child; started() or cannot_start() follows
       signal_group,  // `signal` to the child's process group
@@ -58,6 +59,8 @@ class run_plan {
   bool lost() const noexcept { return lost_; }
 
   orders granted();
+  /// The grant was lost before anything was started.
+  orders lost_claim();
   /// The acquire has failed, or was given up: its exit code. After a signal that of the signal counts.
   orders not_granted(int code);
   orders started();

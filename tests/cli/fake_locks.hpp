@@ -49,8 +49,10 @@ class fake_locks : public cli::run_locks {
  public:
   fake_locks(asio::io_context& context, lock_story story) : context_{context}, story_{std::move(story)} {}
 
+  /// A second acquire is granted for an hour.
   void acquire(std::function<void(error_code)> done) override {
     called("acquire");
+    if (std::exchange(was_asked_, true)) story_ = {.fault = story_.fault};
     if (story_.until_stopped || story_.granted_when_stopped) {
       waiting_ = std::move(done);
       return;
@@ -161,9 +163,9 @@ class fake_locks : public cli::run_locks {
 
   void lose() {
     deadline_ = time_point::min();
-    if (!lost_ || has("loss_not_told")) return;
+    if (has("loss_not_told")) return;
     error_code const why = make_error_code(errc::lost);
-    std::exchange(lost_, nullptr)(why);
+    if (lost_) std::exchange(lost_, nullptr)(why);
     tell_followers(why, time_point::max());
   }
 
@@ -182,6 +184,7 @@ class fake_locks : public cli::run_locks {
   asio::io_context& context_;
   lock_story story_;
   time_point deadline_ = time_point::min(), first_deadline_ = time_point::min();
+  bool was_asked_ = false;
   bool told_once_ = false;
   std::vector<follower> followers_;
   std::function<void(error_code)> waiting_, lost_;

@@ -26,11 +26,13 @@ TEST_F(Incidents, NobodyGetsTheLockAndTheErrorSaysWhoHasIt) {
   EXPECT_TRUE(says("not free (held by " + label + ')')) << "a label outlives its process: " << output_;
 }
 
-TEST_F(Incidents, AJobHasTheLabelThatItIsGiven) {
-  program holder = run({"stock", "--label", "nightly backup"}, "echo held; sleep 600");
+TEST_F(Incidents, AJobHasTheLabelAndTheNoteThatItIsGiven) {
+  program holder = run({"stock", "--label", "nightly backup", "--note", "order 17"}, "echo held; sleep 600");
   holder.wait_for("held");
   EXPECT_EQ(result_of({"run", "--no-wait", "stock", "--", "true"}), 75);
-  EXPECT_EQ(output_, "conch: stock: not free (held by nightly backup)\n");
+  EXPECT_EQ(output_, "conch: stock: not free (held by nightly backup (order 17))\n");
+  EXPECT_EQ(result_of({"run", "stock", "--note", std::string(129, 'x'), "--", "true"}), 64);
+  EXPECT_TRUE(says("note must have at most 128 bytes of printable UTF-8, and has 129")) << output_;
   EXPECT_EQ(result_of({"run", "stock", "--label", std::string(65, 'x'), "--", "true"}), 64);
   EXPECT_TRUE(says("label must have at most 64 bytes of printable UTF-8, and has 65")) << output_;
   EXPECT_EQ(result_of({"run", "stock", "--label", "a\x1b[2J", "--", "true"}), 64);

@@ -56,6 +56,14 @@ TEST(RunPlan, EndsWithTheCodeOfAFailedAcquire) {
   EXPECT_EQ(p.exit_code(), 75);
 }
 
+TEST(RunPlan, AsksAgainAfterALossBeforeTheStartUnlessItIsToEnd) {
+  plan p;
+  EXPECT_EQ(p.lost_claim(), (orders{{kind::ask_again}}));
+  p.signalled(term, true, at(0s));
+  EXPECT_EQ(p.lost_claim(), leave);
+  EXPECT_EQ(p.exit_code(), 128 + term);
+}
+
 TEST(RunPlan, GivesUpTheWaitAtTheFirstSignalThatMeansAnEnd) {
   plan p;
   EXPECT_EQ(p.signalled(usr1, false, at(0s)), nothing);

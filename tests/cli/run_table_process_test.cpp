@@ -374,16 +374,27 @@ std::vector<row> all_rows() {
        },
        3,
        "acquire release drop"},
-      {"StartsNothingWhereAShortClaimIsLost",
+      {"AsksAgainWhereAShortClaimIsLost",
        {"valid_for=500ms", "lease=30s", "lost_at=200ms"},
        {},
+       sh("echo started; exit 3"),
+       [](fake_run& r) {
+         r.granted();
+         r.granted();
+         if (r.of().output().find("started") < r.of().output().rfind("call granted"))
+           throw std::runtime_error{"it was started under the lost claim"};
+       },
+       3,
+       "acquire acquire release drop"},
+      {"EndsWhereTheSignalComesBeforeAShortClaimIsLost",
+       {"valid_for=500ms", "lease=30s", "lost_at=3s"},
+       {},
        sh("echo never"),
-       nothing,
-       79,
-       "acquire drop close",
-       "a: the lock is lost"},
+       when("call granted", SIGTERM),
+       128 + SIGTERM,
+       "acquire stop_waiting drop close"},
       {"StartsNothingWhereTheSignalComesDuringAShortClaim",
-       {"valid_for=500ms", "lease=30s", "renewal=400ms=30s"},
+       {"valid_for=500ms", "lease=30s", "renewal=3s=30s"},
        {},
        sh("echo never"),
        when("call granted", SIGTERM),

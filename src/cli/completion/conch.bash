@@ -8,7 +8,7 @@ _conch_commands_with_locks='run status why unlock'
 _conch_connection_options='--url --config --user --password-file --key-prefix'
 _conch_options_of() {
   case $1 in
-    run) echo '--url --config --user --password-file --key-prefix --json --verbose --help --wait --no-wait --conflict-exit-code --kind --lease --lock-delay --at-least --label --fixed-lease --max-hold --grace --warn --events-fd --no-kill-child --keep-connection --sync-replicas --sync-timeout --' ;;
+    run) echo '--url --config --user --password-file --key-prefix --json --verbose --help --wait --no-wait --conflict-exit-code --kind --lease --lock-delay --at-least --label --note --fixed-lease --max-hold --grace --warn --events-fd --no-kill-child --keep-connection --sync-replicas --sync-timeout --' ;;
     status) echo '--url --config --user --password-file --key-prefix --json --verbose --help' ;;
     why) echo '--url --config --user --password-file --key-prefix --json --verbose --help' ;;
     list) echo '--url --config --user --password-file --key-prefix --json --verbose --help --names' ;;
@@ -27,6 +27,7 @@ _conch_values_of() {
     --lock-delay) values='10s 1m' ;;
     --at-least) values='1m 5m 1h' ;;
     --label) values='' ;;
+    --note) values='' ;;
     --max-hold) values='30s 5m 1h' ;;
     --grace) values='500ms 1s 5s' ;;
     --warn) values='USR1 USR2 HUP' ;;
