@@ -100,7 +100,7 @@ std::string completed(std::string const& words, int at) {
 TEST(CliDocs, BashCompletes) {
   EXPECT_EQ(completed("conch st", 1), "status\n");
   EXPECT_EQ(completed("conch help be", 2), "bench\n");
-  EXPECT_EQ(completed("conch run x --no", 3), "--no-wait --no-kill-child\n");
+  EXPECT_EQ(completed("conch run x --no", 3), "--no-wait --note --no-kill-child\n");
   EXPECT_EQ(completed("conch run x --kind sh", 4), "shared\n");
   EXPECT_EQ(completed("conch run x --kind=sem", 3), "semaphore=\n");
   EXPECT_EQ(completed("conch run x -w 5", 4), "500ms 5m\n");

@@ -157,8 +157,7 @@ class fake_locks : public cli::run_locks {
   void endanger(std::optional<duration> left) {
     if (!has("danger_not_told")) endangered_(left);
     // Later: a signal that is still pending absorbs a second one.
-    if (has("danger_told_twice"))
-      at(clock::now() + std::chrono::milliseconds{100}, [this, left] { endangered_(left); });
+    if (has("danger_told_twice")) at(clock::now() + std::chrono::seconds{1}, [this, left] { endangered_(left); });
   }
 
   void lose() {
