@@ -25,9 +25,9 @@ class walker final : public questions {
   template <class Handler>
   void begin_for(Handler const& handler) {
     obey(handler);
-    go_on();
+    ask_next();
   }
-  void go_on() {
+  void ask_next() {
     using of = engine::wait_walk::question::of;
     ask(walk_.next()->what == of::lock ? kind::inspect : kind::identify, walk_.next()->name);
   }
@@ -38,7 +38,7 @@ class walker final : public questions {
     if (q.what == kind::inspect) walk_.answer(*q.result.status);
     else walk_.answer(read_introduction(q.result.identity));
     if (is_cancelled()) return told_(asio::error::operation_aborted, walk_, io);
-    if (walk_.next()) return go_on();
+    if (walk_.next()) return ask_next();
     told_({}, walk_, io);
   }
   void drop() override { told_ = nullptr; }
@@ -46,6 +46,18 @@ class walker final : public questions {
   walk_handler told_;
   engine::wait_walk walk_;  // one question at a time
 };
+
+wait_chain::ending to_public(engine::wait_walk::ending how) {
+  using enum engine::wait_walk::ending;
+  switch (how) {
+    case free: return wait_chain::ending::free;
+    case works: return wait_chain::ending::works;
+    case unknown: return wait_chain::ending::unknown;
+    case several: return wait_chain::ending::several;
+    case deadlock: return wait_chain::ending::deadlock;
+  }
+  return wait_chain::ending::unknown;
+}
 
 /// An async_why that has not completed.
 struct waiting_why {
@@ -65,13 +77,13 @@ wait_chain to_chain(engine::wait_walk const& walk) {
     h.label = one.label;
     h.note = one.note;
   }
-  all.how = static_cast<wait_chain::ending>(walk.how());
+  all.how = to_public(walk.how());
   all.circle = walk.circle();
   return all;
 }
 
 void start_walk(settings_ptr lock, walk_handler told) {
-  std::make_shared<walker>(std::move(lock), std::move(told))->go_on();
+  std::make_shared<walker>(std::move(lock), std::move(told))->ask_next();
 }
 
 void start_why(settings_ptr lock, why_handler handler) {

@@ -2,14 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <span>
-#include <string>
 #include <string_view>
 
 namespace conch::sim {
 
-struct outcome;
+struct kind_of_world;
 
 // FNV-1a, of 64 bits.
 class digest {
@@ -26,14 +23,6 @@ class digest {
 // taken.
 void note_sent(std::int64_t now, std::string_view bytes);
 bool notes_sent();  // whether a digest is taken
-
-struct kind_of_world {
-  std::string name;
-  std::function<outcome(std::uint64_t)> run;  // traced
-};
-
-// Each world, with each kind of lock that is simulated there.
-std::span<kind_of_world const> every_world();
 
 // The digest of that schedule: its trace, its end, and all bytes sent.
 std::uint64_t digest_of(kind_of_world const& w, std::uint64_t seed);

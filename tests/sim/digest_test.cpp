@@ -1,6 +1,6 @@
 // What shows that a change which only moves code has changed nothing.
 #include "sim/digest.hpp"
-#include "sim/runner.hpp"
+#include "sim/every_world.hpp"
 
 #include <gtest/gtest.h>
 
@@ -45,11 +45,11 @@ TEST(SimulationDigest, ChangesWithWhatTheScriptsAndTheClientDo) {
 }
 
 TEST(SimulationDigest, CountsBytesThatNoTraceShows) {
-  kind_of_world const quiet{"quiet", [](std::uint64_t) {
+  kind_of_world const quiet{"quiet", "", [](std::uint64_t, bool) {
                               note_sent(1, "a");
                               return outcome{};
                             }};
-  kind_of_world const other{"other", [](std::uint64_t) {
+  kind_of_world const other{"other", "", [](std::uint64_t, bool) {
                               note_sent(1, "b");
                               return outcome{};
                             }};
