@@ -38,7 +38,7 @@ class role_watch {
     bool was_replica = false;
     nanoseconds_of_boot at = 0;
     std::uint64_t life = 0;
-    bool returned = false;  // from a kill, and was no replica and no named master since
+    bool returned = false;  // from a kill, and neither a replica nor named as the master since
   };
 
   void keep_looking(std::size_t server);

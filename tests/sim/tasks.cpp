@@ -116,12 +116,11 @@ int find_mutants(task const& t) {
                   found->what.promise, to_print(found->seed), found->what.words.c_str());
     } else if (found) {
       std::printf("%-34s P%-2d after %6llu schedules  seed %llu  %s\n", std::string{m.name}.c_str(),
-                  found->what.promise, to_print(found->index + 1),
-                  to_print(found->seed), found->what.words.c_str());
+                  found->what.promise, to_print(found->index + 1), to_print(found->seed), found->what.words.c_str());
     } else {
       ++survivors;
-      std::printf("%-34s SURVIVED %llu schedules (%.1f s): %s\n", std::string{m.name}.c_str(),
-                  to_print(t.schedules), seconds_since(begin), std::string{m.words}.c_str());
+      std::printf("%-34s SURVIVED %llu schedules (%.1f s): %s\n", std::string{m.name}.c_str(), to_print(t.schedules),
+                  seconds_since(begin), std::string{m.words}.c_str());
     }
     std::fflush(stdout);
   }
@@ -142,8 +141,7 @@ int write_seen(task const& like, std::string const& path) {
         ++missing;
         std::printf("%s: %s does not show\n", w.name.c_str(), std::string{m.name}.c_str());
       } else {
-        lines.push_back("{\"" + w.name + "\", \"" + std::string{m.name} + "\", " + std::to_string(found->seed) +
-                        "U},");
+        lines.push_back("{\"" + w.name + "\", \"" + std::string{m.name} + "\", " + std::to_string(found->seed) + "U},");
         if (!found->seen_before) std::printf("%s\n", lines.back().c_str());
       }
       std::fflush(stdout);

@@ -27,7 +27,7 @@ int replay(task const& t, std::uint64_t seed, bool full);
 int write_histories(task const& t, std::uint64_t seed, std::string const& folder);
 /// 0 if each was found.
 int find_mutants(task const& t);
-/// Of each world, as the table mutants/seen_in.inc. 0 if each shows in a schedule.
+/// For each world, as the table mutants/seen_in.inc. 0 if each shows in a schedule.
 int write_seen(task const& like, std::string const& path);
 /// For a world of plans.
 int compare_judges(task const& t);
