@@ -12,13 +12,13 @@ void completions::acquired(hold_node& n, bool is_granted, error_code why) {
   if (is_granted) {
     ended_.emplace_back(ended::kind::granted, node_ref{&n}, why);
   } else {
-    ended_.emplace_back(ended::kind::not_granted, std::move(n.of_engine), why);
+    ended_.emplace_back(ended::kind::not_granted, nodes_.remove(n), why);
   }
 }
 
 void completions::released(hold_node& n, bool was_held, error_code why) {
   if (!n.runs_on) own_executor_.end_operation();
-  ended_.emplace_back(ended::kind::released, std::move(n.of_engine), why, was_held);
+  ended_.emplace_back(ended::kind::released, nodes_.remove(n), why, was_held);
 }
 
 void completions::call(std::shared_ptr<pending_call> c, node_ref keeps, error_code why, bool is_held) {

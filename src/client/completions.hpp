@@ -24,9 +24,10 @@ struct ended {
 /// executors, posted to the client's, or, if `in_turns` (config::single_threaded), called in a turn.
 class completions {
  public:
-  completions(own_executor& own, host& owner, bool in_turns) noexcept
+  completions(own_executor& own, host& owner, node_list& nodes, bool in_turns) noexcept
       : own_executor_{own},
         owner_{owner},
+        nodes_{nodes},
         is_in_turns_{in_turns} {}
 
   // ---- With the client locked.
@@ -53,6 +54,7 @@ class completions {
 
   own_executor& own_executor_;
   host& owner_;
+  node_list& nodes_;
   bool const is_in_turns_;
   std::vector<ended> ended_;
   turn_queue<ended> turns_;

@@ -46,7 +46,6 @@ void retain(hold_node* n) noexcept { n->references.fetch_add(1, std::memory_orde
 void let_go(hold_node* n) noexcept {
   if (n->references.fetch_sub(1, std::memory_order_acq_rel) == 1 && n->core->is_here()) {
     core_ptr const outlives = std::move(n->core);
-    outlives->nodes_.remove(*n);
     delete n;
   }
 }
@@ -142,7 +141,7 @@ client_core::client_core(asio::any_io_executor executor, config settings, std::u
       number_{client_numbers::next()},
       mutex_{!settings_.single_threaded},
       cohort_{settings_, timers_, *this, stats_},
-      completions_{own_executor_, *this, settings_.single_threaded},
+      completions_{own_executor_, *this, nodes_, settings_.single_threaded},
       watchers_{completions_},
       danger_log_{*this, target_->shown()},
       observing_{settings_, mutex_, own_executor_, *this, completions_},
@@ -151,8 +150,7 @@ client_core::client_core(asio::any_io_executor executor, config settings, std::u
       holder_names_{[this](std::string const& lock) { learn_holder(lock); }},
       random_{static_cast<std::minstd_rand::result_type>(seed_of(id_))},
       close_{settings_, timers_, cohort_, deployment_, completions_, [this] { stop_alarm(); }},
-      alarm_{std::make_unique<alarm>(strand_)},
-      nodes_{!settings_.single_threaded} {
+      alarm_{std::make_unique<alarm>(strand_)} {
   deployment_ = target_->make({settings_, id_, *this, strand_, timers_, cohort_, *this, stats_});
   cohort_.use(*deployment_.backend, target_->shown());
   cohort_.name_holders_by(holder_names_);
@@ -209,7 +207,6 @@ statistics client_core::stats() {
 node_ref client_core::prepare(settings_ptr const& lock, acquire_options const& options, bool once,
                               acquire_handler handler, bool on_own_executor, engine::permit permit) {
   node_ref node{new hold_node{lock->core, std::move(handler)}};
-  nodes_.add(*node);
   if (!on_own_executor) node->runs_on = work_of(executor(), node->on_acquired);
   node->once = once;
   node->fixed = !options.renew.value_or(lock->renew);
@@ -234,8 +231,7 @@ node_ref client_core::prepare(settings_ptr const& lock, acquire_options const& o
 
 /// With the client locked, just before the cohort is given the node.
 void client_core::begin(node_ref node, std::optional<duration> wait, time_point now) {
-  hold_node& n = *node;
-  n.of_engine = std::move(node);
+  hold_node& n = nodes_.add(std::move(node));
   if (!n.runs_on) own_executor_.begin_operation();
   if (n.note) {
     n.note->keep_node();
@@ -413,7 +409,7 @@ void client_core::abandon(hold_node& n) {
     changed(n);
     watchers_.stop_all(n, asio::error::operation_aborted);
     cohort_.abandon(n, now);
-    n.of_engine = {};  // the caller refers to it as well
+    nodes_.remove(n);  // the caller refers to it as well
   });
 }
 
@@ -571,7 +567,7 @@ void client_core::on_detached(engine::acquisition& a, error_code why) {
         engine::to_text(engine::detached{n.lock->name, id_ + '.' + engine::to_text(deployment_.backend->grant_of(p)),
                                          n.fence, p.lease, n.permit.kind, share});
   }
-  completions_.call(std::move(call), std::move(n.of_engine), why);
+  completions_.call(std::move(call), nodes_.remove(n), why);
 }
 
 void client_core::on_observed(engine::acquisition& a, engine::observation const& o) {
@@ -629,7 +625,7 @@ void client_core::context_gone() {
   {
     std::lock_guard const guard{mutex_};
     gone_ = true;
-    nodes = nodes_.all();
+    nodes = nodes_.remove_all();
     untold = observing_.stop();
     introducing_.drop();
   }
@@ -644,7 +640,6 @@ void client_core::context_gone() {
       if (calls->detaching) calls->detaching->drop();
     }
     n->runs_on = {};
-    n->of_engine = {};
   }
   requests_.drop();
   close_.drop();

@@ -162,6 +162,7 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   timer_queue timers_;
   servers::deployment deployment_;  // outlives the cohort, whose places its backend has made
   engine::cohort cohort_;
+  node_list nodes_;
   completions completions_;
   hold_watchers watchers_;
   danger_log danger_log_;
@@ -176,8 +177,6 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   bool alarm_started_ = false;
   time_point armed_ = timer_queue::never;
   std::unique_ptr<alarm> alarm_;
-
-  node_list nodes_;
 };
 
 }  // namespace conch::detail

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "base/asio_compat.hpp"
-#include "base/optional_mutex.hpp"
 #include "client/noted.hpp"
 #include "engine/cohort.hpp"
 
@@ -13,7 +12,6 @@
 #include <atomic>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -91,9 +89,7 @@ class hold_node final : public engine::acquisition {
   std::unique_ptr<pending_calls> calls;  // most holds have none; with the client locked
   std::unique_ptr<noted> note;           // most have none
   error_code loss;                       // with the client locked
-  // the cohort's own reference, from the acquire to the cohort's last event about it; with the client locked
-  node_ref of_engine;
-  std::atomic<bool> given_back{false};  // its hold is released or destroyed
+  std::atomic<bool> given_back{false};   // its hold is released or destroyed
   std::atomic<int> references{0};
 
   pending_calls& made_calls() {
@@ -104,42 +100,44 @@ class hold_node final : public engine::acquisition {
  private:
   friend class node_list;
 
+  node_ref of_engine_;  // the cohort's own; with the client locked
   hold_node* next_ = nullptr;
   hold_node* previous_ = nullptr;
 };
 
-/// All nodes of a client that are referred to, so that their handlers can be dropped when the io_context goes away. It
-/// has a mutex of its own: any thread may add and remove a node, with or without the client locked.
+/// The nodes that the cohort refers to, each from its acquire to the cohort's last event about it: if the io_context
+/// goes away, their handlers are dropped. With the client locked.
 class node_list {
  public:
-  explicit node_list(bool with_mutex) noexcept : mutex_{with_mutex} {}
-
-  void add(hold_node& n) {
-    std::lock_guard const guard{mutex_};
+  hold_node& add(node_ref node) noexcept {
+    hold_node& n = *node;
+    n.of_engine_ = std::move(node);
     n.next_ = first_;
     if (first_ != nullptr) first_->previous_ = &n;
     first_ = &n;
+    return n;
   }
 
-  void remove(hold_node& n) noexcept {
-    std::lock_guard const guard{mutex_};
+  /// The cohort's reference; empty if it was removed before.
+  node_ref remove(hold_node& n) noexcept {
+    if (!n.of_engine_) return {};
     if (n.next_ != nullptr) n.next_->previous_ = n.previous_;
     if (n.previous_ != nullptr) {
       n.previous_->next_ = n.next_;
     } else {
       first_ = n.next_;
     }
+    n.next_ = n.previous_ = nullptr;
+    return std::exchange(n.of_engine_, {});
   }
 
-  std::vector<node_ref> all() {
-    std::vector<node_ref> nodes;
-    std::lock_guard const guard{mutex_};
-    for (hold_node* n = first_; n != nullptr; n = n->next_) nodes.emplace_back(n);
-    return nodes;
+  std::vector<node_ref> remove_all() {
+    std::vector<node_ref> all;
+    while (first_ != nullptr) all.push_back(remove(*first_));
+    return all;
   }
 
  private:
-  optional_mutex mutex_;
   hold_node* first_ = nullptr;
 };
 
