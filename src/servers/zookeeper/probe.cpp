@@ -168,7 +168,7 @@ void probe::complete(questions& server, std::string_view folder, line_status& of
     if (i < of.holders.size()) {
       lock_holder& h = of.status.holders[i];
       if (nodes[i] == stat{}) continue;
-      h.fence = fence * engine::hand_offs_per_grant;
+      if (!read_keep_name(of.holders[i])) h.fence = fence * engine::hand_offs_per_grant;
       h.since = since(nodes[i]);
       h.label = who[i].label;
       h.note = note_of(who[i], *lock, fence).value_or("");

@@ -34,6 +34,11 @@ struct own_node {
   unsigned folders_made = 0;  // since it was asked for
   bool asks_later = false;    // the server could not do it; `check` asks again
   time_point later_since{};   // and since when it cannot
+  std::uint32_t interval_ms = 0;  // the minimum interval in its name; 0: none
+  // the path of the node that keeps the lock for it, once that was asked for
+  std::string keep{};
+  std::uint64_t keep_sent_on = 0;  // the connection on which that is under way
+  bool awaits_end = false;         // `check` fires when the interval of another grant is over
 };
 
 /// What checks a place when its timer has fired.

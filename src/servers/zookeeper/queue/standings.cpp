@@ -92,6 +92,7 @@ void standings::interrupted() {
     s.left_before = s.left_before || s.leave_sent;
     s.lists = s.tellers = 0;
     s.leave_sent = s.has_turn = s.watches_itself = false;
+    s.awaits_end = false;
   };
   resting_.for_each(unheard);
 }
