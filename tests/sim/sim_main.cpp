@@ -36,7 +36,7 @@ promises P1 to P11 at every step. Stops at the first violation, with its seed an
   --schedules N   how many (default 20000); with --mutants: at most, for each that is searched for (default 100000)
   --seed S        of the run (default 1)
   --threads T     default: the number of processors
-  --kind KIND     of the locks: mutex (default), semaphore, shared, striped, reentrant, multi; with --zookeeper: mutex or all
+  --kind KIND     of the locks: mutex (default), semaphore, shared, striped, reentrant, multi; with --zookeeper: mutex, all, or intervals
   --replicas      a master with replicas that lag and take over; --mutants are those that this must find
   --synced        the same, and a hold is delivered when all replicas have it
   --cluster       a Cluster whose slots move and whose replicas take over; --mutants are those that this must find
@@ -78,13 +78,12 @@ struct options {
   std::string edn;   // where to write histories; empty: nowhere
   permit_kind kind = permit_kind::none;
   bool multi = false;      // several mutexes at once
-  bool all_kinds = false;  // in ZooKeeper
+  zookeeper_locks in_zookeeper = zookeeper_locks::mutexes;
   exhaustive_options exhaustive = {};
 
   outcome run(std::uint64_t of, bool traced = false) const {
     if (zookeeper) {
-      zookeeper_outcome const o =
-          run_zookeeper(of, traced, all_kinds ? zookeeper_locks::of_all_kinds : zookeeper_locks::mutexes);
+      zookeeper_outcome const o = run_zookeeper(of, traced, in_zookeeper);
       return {o.promise, o.words, o.trace, o.grants};
     }
     if (!quorum && history_only) return run_for_history(make(of), true).alone();
@@ -106,7 +105,7 @@ struct options {
   /// As the table of where mutants were seen names it.
   std::string world() const {
     if (quorum) return "quorum";
-    if (zookeeper) return all_kinds ? "zookeeper of all kinds" : "zookeeper";
+    if (zookeeper) return std::string{name_of(in_zookeeper)};
     if (cluster) return "cluster";
     if (delays) return "delays";
     if (chains) return "chains";
@@ -121,7 +120,7 @@ struct options {
   }
   std::span<mutant const> mutants_of_kind() const {
     if (quorum) return quorum_mutants();
-    if (zookeeper) return all_kinds ? zookeeper_kinds_mutants() : zookeeper_mutants();
+    if (zookeeper) return mutants_of(in_zookeeper);
     if (cluster) return cluster_mutants();
     if (delays) return delays_mutants();
     if (chains) return chains_mutants();
@@ -174,8 +173,10 @@ options parse(int argc, char** argv) {
                : name == "reentrant" ? permit_kind::reentrant
                                      : permit_kind::none;
       o.multi = name == "multi";
-      o.all_kinds = name == "all";
-      if (o.kind == permit_kind::none && name != "mutex" && !o.multi && !o.all_kinds) {
+      if (name == "all") o.in_zookeeper = zookeeper_locks::of_all_kinds;
+      if (name == "intervals") o.in_zookeeper = zookeeper_locks::with_intervals;
+      if (o.kind == permit_kind::none && name != "mutex" && !o.multi &&
+          o.in_zookeeper == zookeeper_locks::mutexes) {
         std::fprintf(stderr, "conch-sim: no kind of lock is named %s\n", name.c_str());
         std::exit(2);
       }
@@ -271,8 +272,9 @@ int report(std::uint64_t seed, outcome const& found, options const& o) {
   std::string const mutant_option = o.broken == nullptr ? std::string{} : " --mutant " + std::string{o.broken->name};
   static char const* const kinds[] = {
       "",           " --kind semaphore", " --kind shared", " --kind striped", " --kind reentrant", " --kind multi",
-      " --kind all"};
-  char const* const kind = kinds[o.all_kinds                        ? 6
+      " --kind all", " --kind intervals"};
+  char const* const kind = kinds[o.in_zookeeper == zookeeper_locks::with_intervals ? 7
+                                 : o.in_zookeeper == zookeeper_locks::of_all_kinds ? 6
                                  : o.multi                          ? 5
                                  : o.kind == permit_kind::semaphore ? 1
                                  : o.kind == permit_kind::shared    ? 2
@@ -369,7 +371,12 @@ std::vector<options> worlds_of_mutants(options const& like) {
   add([](options& o) { o.chains = true; });
   add([](options& o) { o.quorum = true; });
   add([](options& o) { o.zookeeper = true; });
-  add([](options& o) { o.zookeeper = o.all_kinds = true; });
+  for (auto const locks : {zookeeper_locks::of_all_kinds, zookeeper_locks::with_intervals}) {
+    add([&](options& o) {
+      o.zookeeper = true;
+      o.in_zookeeper = locks;
+    });
+  }
   for (permit_kind const kind :
        {permit_kind::semaphore, permit_kind::shared, permit_kind::segments, permit_kind::reentrant}) {
     for (bool const synced : {false, true}) {
@@ -473,10 +480,11 @@ int main(int argc, char** argv) {
     return o.mutants ? run_exhaustive_mutants(e, o.mutants_of_kind()) : run_exhaustive(e);
   }
   if (o.replays) return replay(o);
-  if (o.mutants && o.zookeeper && !o.all_kinds) {
-    options kinds = o;
-    kinds.all_kinds = true;
-    return std::max(run_mutants(o), run_mutants(kinds));
+  if (o.mutants && o.zookeeper && o.in_zookeeper == zookeeper_locks::mutexes) {
+    options kinds = o, intervals = o;
+    kinds.in_zookeeper = zookeeper_locks::of_all_kinds;
+    intervals.in_zookeeper = zookeeper_locks::with_intervals;
+    return std::max({run_mutants(o), run_mutants(kinds), run_mutants(intervals)});
   }
   if (o.mutants) return run_mutants(o);
 
