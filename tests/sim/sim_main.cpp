@@ -77,7 +77,7 @@ struct options {
   std::string seen;  // the table to write; empty: none
   std::string edn;   // where to write histories; empty: nowhere
   permit_kind kind = permit_kind::none;
-  bool multi = false;      // several mutexes at once
+  bool multi = false;  // several mutexes at once
   zookeeper_locks in_zookeeper = zookeeper_locks::mutexes;
   exhaustive_options exhaustive = {};
 
@@ -175,8 +175,7 @@ options parse(int argc, char** argv) {
       o.multi = name == "multi";
       if (name == "all") o.in_zookeeper = zookeeper_locks::of_all_kinds;
       if (name == "intervals") o.in_zookeeper = zookeeper_locks::with_intervals;
-      if (o.kind == permit_kind::none && name != "mutex" && !o.multi &&
-          o.in_zookeeper == zookeeper_locks::mutexes) {
+      if (o.kind == permit_kind::none && name != "mutex" && !o.multi && o.in_zookeeper == zookeeper_locks::mutexes) {
         std::fprintf(stderr, "conch-sim: no kind of lock is named %s\n", name.c_str());
         std::exit(2);
       }
@@ -270,17 +269,22 @@ int report(std::uint64_t seed, outcome const& found, options const& o) {
     std::fputs(explain(seed, found, o.maker()).c_str(), stdout);
   }
   std::string const mutant_option = o.broken == nullptr ? std::string{} : " --mutant " + std::string{o.broken->name};
-  static char const* const kinds[] = {
-      "",           " --kind semaphore", " --kind shared", " --kind striped", " --kind reentrant", " --kind multi",
-      " --kind all", " --kind intervals"};
+  static char const* const kinds[] = {"",
+                                      " --kind semaphore",
+                                      " --kind shared",
+                                      " --kind striped",
+                                      " --kind reentrant",
+                                      " --kind multi",
+                                      " --kind all",
+                                      " --kind intervals"};
   char const* const kind = kinds[o.in_zookeeper == zookeeper_locks::with_intervals ? 7
                                  : o.in_zookeeper == zookeeper_locks::of_all_kinds ? 6
-                                 : o.multi                          ? 5
-                                 : o.kind == permit_kind::semaphore ? 1
-                                 : o.kind == permit_kind::shared    ? 2
-                                 : o.kind == permit_kind::segments  ? 3
-                                 : o.kind == permit_kind::reentrant ? 4
-                                                                    : 0];
+                                 : o.multi                                         ? 5
+                                 : o.kind == permit_kind::semaphore                ? 1
+                                 : o.kind == permit_kind::shared                   ? 2
+                                 : o.kind == permit_kind::segments                 ? 3
+                                 : o.kind == permit_kind::reentrant                ? 4
+                                                                                   : 0];
   std::printf("\nreplay:    scripts/sim --replay %llu%s%s%s\n", static_cast<unsigned long long>(seed),
               mutant_option.c_str(), kind,
               o.quorum      ? " --quorum"

@@ -88,8 +88,7 @@ TEST(ZookeeperSimulation, WhatIsRefusedIsNotPassed) {
 TEST(ZookeeperSimulation, TheSameSeedGivesTheSameWorld) {
   for (std::uint64_t i = 0; i < 20; ++i) {
     std::uint64_t const seed = seed_at(9, i);
-    for (auto const locks :
-         {zookeeper_locks::mutexes, zookeeper_locks::of_all_kinds, zookeeper_locks::with_intervals})
+    for (auto const locks : {zookeeper_locks::mutexes, zookeeper_locks::of_all_kinds, zookeeper_locks::with_intervals})
       ASSERT_EQ(run_zookeeper(seed, true, locks).trace, run_zookeeper(seed, true, locks).trace);
   }
 }
@@ -106,9 +105,9 @@ class ZookeeperMutants : public testing::TestWithParam<std::size_t> {
       EXPECT_TRUE(names.insert(m.name).second) << m.name;
       if (i % 4 != GetParam()) continue;
       auto const found = find_broken(name_of(locks), m, 1, most, [locks](std::uint64_t seed) {
-                                       zookeeper_outcome const o = run_zookeeper(seed, false, locks);
-                                       return outcome{o.promise, o.words, {}, 0};
-                                     });
+        zookeeper_outcome const o = run_zookeeper(seed, false, locks);
+        return outcome{o.promise, o.words, {}, 0};
+      });
       EXPECT_TRUE(found.has_value()) << m.name << ": " << m.words << ", and nothing was found in " << most
                                      << " schedules";
     }
@@ -117,13 +116,9 @@ class ZookeeperMutants : public testing::TestWithParam<std::size_t> {
 
 TEST_P(ZookeeperMutants, FindsWhatIsBrokenOnPurpose) { must_be_found(zookeeper_locks::mutexes); }
 
-TEST_P(ZookeeperMutants, OfAllKindsFindsWhatIsBrokenOnPurpose) {
-  must_be_found(zookeeper_locks::of_all_kinds);
-}
+TEST_P(ZookeeperMutants, OfAllKindsFindsWhatIsBrokenOnPurpose) { must_be_found(zookeeper_locks::of_all_kinds); }
 
-TEST_P(ZookeeperMutants, WithIntervalsFindsWhatIsBrokenOnPurpose) {
-  must_be_found(zookeeper_locks::with_intervals);
-}
+TEST_P(ZookeeperMutants, WithIntervalsFindsWhatIsBrokenOnPurpose) { must_be_found(zookeeper_locks::with_intervals); }
 
 INSTANTIATE_TEST_SUITE_P(Quarter, ZookeeperMutants, testing::Range<std::size_t>(0, 4));
 

@@ -1,13 +1,16 @@
 // acquire_options::at_least in ZooKeeper: the node that keeps the lock, and those who wait for its end.
 #include "zookeeper_fixture.hpp"
 
+#include <algorithm>
+#include <cstdint>
+
 namespace conch::zookeeper {
 namespace {
 
 using event = notice::event;
 
-std::string const place = "/conch/a/me~i9000.2-0000000004", keep = "/conch/a/me~k9000.2-0000000004";
-std::string const theirs = "other~k9000.7-0000000003";
+std::string const my_node = "/conch/a/me~i9000.2-0000000004", my_keep = "/conch/a/me~k9000.2-0000000004";
+std::string const their_keep = "other~k9000.7-0000000003";
 
 class ZookeeperInterval : public zookeeper_test {
  protected:
@@ -16,12 +19,12 @@ class ZookeeperInterval : public zookeeper_test {
   void ask() {
     at("a").at_least = 9s;
     line->ask(at("a"), true, 12s, now);
-    made(place, ++zxid);
+    made(my_node, ++zxid);
   }
   void hold() {
     ask();
     listed({"me~i9000.2-0000000004"});
-    made(keep, ++zxid);
+    made(my_keep, ++zxid);
     ASSERT_EQ(take_told(), texts{"granted a"});
     at("a").kept_until = now + 9s;  // as the cohort does
     take_sent();
@@ -51,8 +54,8 @@ TEST_F(ZookeeperInterval, IsInTheNameAndItsNodeIsThereBeforeTheGrant) {
   EXPECT_EQ(take_sent(), (texts{"create line /conch/a/me~i9000.2-", "list /conch/a"}));
   listed({"me~i9000.2-0000000004"});
   EXPECT_EQ(take_told(), texts{});
-  EXPECT_EQ(take_sent(), texts{"create persistent " + keep});
-  made(keep, ++zxid);
+  EXPECT_EQ(take_sent(), texts{"create persistent " + my_keep});
+  made(my_keep, ++zxid);
   EXPECT_EQ(take_told(), texts{"granted a"});
 }
 
@@ -62,18 +65,17 @@ TEST_F(ZookeeperInterval, AMutexWithoutOneCostsNothingMore) {
   listed({"me.2-0000000004"});
   EXPECT_EQ(take_told(), texts{"granted a"});
   line->release(at("a"), std::nullopt, nullptr, now);
-  EXPECT_EQ(take_sent(),
-            (texts{"create line /conch/a/me.2-", "list /conch/a", "remove /conch/a/me.2-0000000004"}));
+  EXPECT_EQ(take_sent(), (texts{"create line /conch/a/me.2-", "list /conch/a", "remove /conch/a/me.2-0000000004"}));
 }
 
 TEST_F(ZookeeperInterval, AnEarlyReleaseLeavesItsNodeWhichItsClientRemovesAtTheEnd) {
   hold();
   line->release(at("a"), std::nullopt, nullptr, now);
-  EXPECT_EQ(take_sent(), texts{"remove " + place});
+  EXPECT_EQ(take_sent(), texts{"remove " + my_node});
   ok();
   EXPECT_TRUE(line->settled());
   EXPECT_EQ(live(8900ms), texts{});
-  EXPECT_EQ(live(200ms), texts{"remove " + keep});
+  EXPECT_EQ(live(200ms), texts{"remove " + my_keep});
   EXPECT_EQ(take_told(), texts{}) << "it is referred to until that is answered";
   error(status::no_node);
   EXPECT_EQ(take_told(), texts{"settled a"});
@@ -83,7 +85,7 @@ TEST_F(ZookeeperInterval, AReleaseAfterItRemovesItsNodeFirst) {
   hold();
   EXPECT_EQ(live(9100ms), texts{});
   line->release(at("a"), std::nullopt, nullptr, now);
-  EXPECT_EQ(take_sent(), (texts{"remove " + keep, "remove " + place}));
+  EXPECT_EQ(take_sent(), (texts{"remove " + my_keep, "remove " + my_node}));
 }
 
 TEST_F(ZookeeperInterval, OutlivesTheSession) {
@@ -94,7 +96,7 @@ TEST_F(ZookeeperInterval, OutlivesTheSession) {
   open(8);
   take_sent();
   EXPECT_EQ(live(8900ms), texts{});
-  EXPECT_EQ(live(200ms), texts{"remove " + keep});
+  EXPECT_EQ(live(200ms), texts{"remove " + my_keep});
 }
 
 TEST_F(ZookeeperInterval, WhatEndsWithoutAConnectionIsRemovedOnTheNext) {
@@ -107,7 +109,7 @@ TEST_F(ZookeeperInterval, WhatEndsWithoutAConnectionIsRemovedOnTheNext) {
   take_sent();
   open(7, false);
   texts const all = take_sent();
-  EXPECT_EQ(std::count(all.begin(), all.end(), "remove " + keep), 1);
+  EXPECT_EQ(std::count(all.begin(), all.end(), "remove " + my_keep), 1);
 }
 
 TEST_F(ZookeeperInterval, AnEndThatTheServerCannotDoIsAskedForAgain) {
@@ -117,7 +119,7 @@ TEST_F(ZookeeperInterval, AnEndThatTheServerCannotDoIsAskedForAgain) {
   take_sent();
   error(status::throttled);
   ok();
-  EXPECT_EQ(live(3s), texts{"remove " + keep});
+  EXPECT_EQ(live(3s), texts{"remove " + my_keep});
 }
 
 TEST_F(ZookeeperInterval, OneThatIsGivenUpBeforeTheGrantKeepsNothing) {
@@ -125,7 +127,7 @@ TEST_F(ZookeeperInterval, OneThatIsGivenUpBeforeTheGrantKeepsNothing) {
   listed({"me~i9000.2-0000000004"});
   take_sent();
   line->give_up(at("a"), nullptr, now);
-  EXPECT_EQ(take_sent(), (texts{"remove " + keep, "remove " + place}));
+  EXPECT_EQ(take_sent(), (texts{"remove " + my_keep, "remove " + my_node}));
 }
 
 /// It may have been made, and is older than the grant will be.
@@ -137,10 +139,10 @@ TEST_F(ZookeeperInterval, ANodeWhoseCreationWasNotAnsweredIsMadeAnew) {
   open(7, false);
   take_sent();
   listed({"me~i9000.2-0000000004", "me~k9000.2-0000000004"});
-  EXPECT_EQ(take_sent(), (texts{"remove " + keep, "create persistent " + keep}));
+  EXPECT_EQ(take_sent(), (texts{"remove " + my_keep, "create persistent " + my_keep}));
   ok();
   EXPECT_EQ(take_told(), texts{});
-  made(keep, ++zxid);
+  made(my_keep, ++zxid);
   EXPECT_EQ(take_told(), texts{"granted a"});
 }
 
@@ -150,8 +152,8 @@ TEST_F(ZookeeperInterval, ARefusalToMakeItsNodeIsTold) {
   take_sent();
   error(status::quota_exceeded);
   EXPECT_EQ(reason, errc::server_refused);
-  EXPECT_NE(reason.message().find(keep), std::string::npos) << reason.message();
-  EXPECT_EQ(take_sent(), (texts{"remove " + keep, "remove " + place}));
+  EXPECT_NE(reason.message().find(my_keep), std::string::npos) << reason.message();
+  EXPECT_EQ(take_sent(), (texts{"remove " + my_keep, "remove " + my_node}));
 }
 
 // ---- those who wait for its end
@@ -169,37 +171,37 @@ TEST_F(ZookeeperInterval, TheEndOfOneAheadIsNoGrantWithoutAList) {
 }
 
 TEST_F(ZookeeperInterval, AWaiterMeasuresWhatIsLeftByTheLeadersClockAndRemovesTheNode) {
-  stand("a", {theirs}, "me.2-0000000004");
+  stand("a", {their_keep}, "me.2-0000000004");
   EXPECT_EQ(take_told(), texts{"queued a"});
-  EXPECT_EQ(take_sent(),
-            (texts{"create line /conch/a/me.2-", "list /conch/a", "set /conch/a/" + theirs, "watch /conch/a/" + theirs}));
+  EXPECT_EQ(take_sent(), (texts{"create line /conch/a/me.2-", "list /conch/a", "set /conch/a/" + their_keep,
+                                "watch /conch/a/" + their_keep}));
   exists_for(5'000);
   EXPECT_EQ(live(3999ms), texts{});
-  EXPECT_EQ(live(100ms), (texts{"remove /conch/a/" + theirs, "list /conch/a"}));
+  EXPECT_EQ(live(100ms), (texts{"remove /conch/a/" + their_keep, "list /conch/a"}));
   ok();
   listed({"me.2-0000000004"});
   EXPECT_EQ(take_told(), texts{"granted a"});
 }
 
 TEST_F(ZookeeperInterval, OneThatIsOverIsRemovedAtOnceAndAClockThatWentBackCostsOneInterval) {
-  stand("a", {theirs}, "me.2-0000000004");
+  stand("a", {their_keep}, "me.2-0000000004");
   take_sent();
   exists_for(20'000);
-  EXPECT_EQ(live(10ms), (texts{"remove /conch/a/" + theirs, "list /conch/a"}));
+  EXPECT_EQ(live(10ms), (texts{"remove /conch/a/" + their_keep, "list /conch/a"}));
   ok();
-  listed({theirs, "me.2-0000000004"});
+  listed({their_keep, "me.2-0000000004"});
   take_sent();
   exists_for(-50'000);
   EXPECT_EQ(live(8999ms), texts{});
-  EXPECT_EQ(live(200ms), (texts{"remove /conch/a/" + theirs, "list /conch/a"}));
+  EXPECT_EQ(live(200ms), (texts{"remove /conch/a/" + their_keep, "list /conch/a"}));
 }
 
 TEST_F(ZookeeperInterval, AWaiterIsTheNextOnceItsClientHasRemovedTheNode) {
-  stand("a", {theirs}, "me.2-0000000004");
+  stand("a", {their_keep}, "me.2-0000000004");
   exists_for(1'000);
   take_sent();
   take_told();
-  happened(event::deleted, "/conch/a/" + theirs);
+  happened(event::deleted, "/conch/a/" + their_keep);
   EXPECT_EQ(take_sent(), texts{"list /conch/a"});
   listed({"me.2-0000000004"});
   EXPECT_EQ(take_told(), texts{"granted a"});
@@ -208,7 +210,7 @@ TEST_F(ZookeeperInterval, AWaiterIsTheNextOnceItsClientHasRemovedTheNode) {
 TEST_F(ZookeeperInterval, ATryFindsTheLockBusy) {
   line->ask(at("a"), false, 12s, now);
   made("/conch/a/me.2-0000000004", ++zxid);
-  listed({theirs, "me.2-0000000004"});
+  listed({their_keep, "me.2-0000000004"});
   ok();
   EXPECT_EQ(take_told(), (texts{"busy a", "settled a"}));
 }
@@ -222,37 +224,61 @@ TEST_F(ZookeeperInterval, TheClientItselfWaitsForTheEndOfItsOwn) {
   made("/conch/a/me.3-0000000005", ++zxid);
   take_sent();
   listed({"me~k9000.2-0000000004", "me.3-0000000005"});
-  EXPECT_EQ(take_sent(), (texts{"set " + keep, "watch " + keep})) << "it is no stray";
+  EXPECT_EQ(take_sent(), (texts{"set " + my_keep, "watch " + my_keep})) << "it is no stray";
   EXPECT_EQ(take_told(), texts{"queued a"});
 }
 
 TEST_F(ZookeeperInterval, ANodeThatCannotBeRemovedIsTriedAgainAndRefusalsAreTold) {
-  stand("a", {theirs}, "me.2-0000000004");
+  stand("a", {their_keep}, "me.2-0000000004");
   exists_for(9'000);
   take_told();
   live(10ms);
   error(status::throttled);
-  listed({theirs, "me.2-0000000004"});
+  listed({their_keep, "me.2-0000000004"});
   take_sent();
   exists_for(9'001);
-  EXPECT_EQ(live(10ms), (texts{"remove /conch/a/" + theirs, "list /conch/a"}));
+  EXPECT_EQ(live(10ms), (texts{"remove /conch/a/" + their_keep, "list /conch/a"}));
   error(status::no_auth);
   EXPECT_EQ(reason, errc::access_denied);
 }
 
+/// The wait for the end of the interval is over: its timer is for what the server could not do.
+TEST_F(ZookeeperInterval, ATurnThatComesEarlyIsNotForgottenWhenTheServerCannotMakeItsNode) {
+  at("a").at_least = 9s;
+  line->ask(at("a"), true, 12s, now);
+  made(my_node, ++zxid);
+  listed({their_keep, "me~i9000.2-0000000004"});
+  exists_for(1'000);
+  happened(event::deleted, "/conch/a/" + their_keep);
+  listed({"me~i9000.2-0000000004"});
+  take_sent();
+  error(status::throttled);
+  EXPECT_EQ(live(3s), (texts{"remove " + my_keep, "create persistent " + my_keep}));
+}
+
+TEST_F(ZookeeperInterval, AnotherNodeIsNotRemovedAtTheEndOfTheFirst) {
+  std::string const another = "another~k9000.8-0000000003";
+  stand("a", {their_keep}, "me.2-0000000004");
+  exists_for(8'000);
+  happened(event::deleted, "/conch/a/" + their_keep);
+  listed({another, "me.2-0000000004"});
+  take_sent();
+  EXPECT_EQ(live(2s), texts{}) << "it is not known how long that has been there";
+}
+
 TEST_F(ZookeeperInterval, AfterAReconnectTheRestIsMeasuredAgain) {
-  stand("a", {theirs}, "me.2-0000000004");
+  stand("a", {their_keep}, "me.2-0000000004");
   exists_for(1'000);
   take_sent();
   lose_connection();
   advance(1ms);
   open(7, false);
-  listed({theirs, "me.2-0000000004"});
+  listed({their_keep, "me.2-0000000004"});
   texts const all = take_sent();
-  EXPECT_EQ(std::count(all.begin(), all.end(), "set /conch/a/" + theirs), 1);
+  EXPECT_EQ(std::count(all.begin(), all.end(), "set /conch/a/" + their_keep), 1);
   exists_for(9'000);
   texts const then = live(10ms);
-  EXPECT_EQ(then, (texts{"remove /conch/a/" + theirs, "list /conch/a"}));
+  EXPECT_EQ(then, (texts{"remove /conch/a/" + their_keep, "list /conch/a"}));
 }
 
 }  // namespace

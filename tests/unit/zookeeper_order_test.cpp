@@ -19,7 +19,8 @@
 namespace conch::zookeeper {
 
 std::ostream& operator<<(std::ostream& out, verdict::kind k) {
-  constexpr std::string_view names[] = {"granted", "waits", "kept", "not_there", "other_kind", "owner_is_away", "has_no_place"};
+  constexpr std::string_view names[] = {"granted",    "waits",         "kept",        "not_there",
+                                        "other_kind", "owner_is_away", "has_no_place"};
   return out << names[static_cast<int>(k)];
 }
 
@@ -65,8 +66,9 @@ TEST(ZookeeperNames, SayWhatANodeAsksFor) {
 }
 
 TEST(ZookeeperNames, TermsThatNobodyKnowsAreALockOfAnotherKind) {
-  for (std::string_view const text : {"", "x", "s", "s1", "s1of", "sof1", "s0of1", "s1of0", "s1of1000001", "s-1of2",
-                                      "s1of2x", "rr", "e", "eXY", "e0g", "i", "i0", "i86400001", "k", "k0"}) {
+  for (std::string_view const text :
+       {"",       "x",  "s", "s1",  "s1of", "sof1", "s0of1", "s1of0",     "s1of1000001", "s-1of2",
+        "s1of2x", "rr", "e", "eXY", "e0g",  "i",    "i0",    "i86400001", "k",           "k0"}) {
     std::string const name = "me~" + std::string{text} + ".17-0000000042";
     auto const read = read_node_name(name);
     ASSERT_TRUE(read) << name;
@@ -207,8 +209,8 @@ TEST(ZookeeperOrder, ANodeThatKeepsTheLockKeepsOutAllButItsOwnGrant) {
 }
 
 TEST(ZookeeperOrder, ATurnBehindAnIntervalIsSeenInAList) {
-  texts const behind{"a~i9.1-0000000001", "b.1-0000000002"}, beside{"a~k9.1-0000000000", "b.1-0000000002", "c.1-0000000003"},
-      plain{"a.1-0000000001", "b.1-0000000002"};
+  texts const behind{"a~i9.1-0000000001", "b.1-0000000002"},
+      beside{"a~k9.1-0000000000", "b.1-0000000002", "c.1-0000000003"}, plain{"a.1-0000000001", "b.1-0000000002"};
   EXPECT_EQ(judge(behind, behind[1]).ahead.gone(behind[0], {}), step::lists);
   EXPECT_EQ(judge(beside, beside[2]).ahead.gone(beside[1], {}), step::lists);
   EXPECT_EQ(judge(beside, beside[1]).ahead.gone(beside[0], {}), step::lists);

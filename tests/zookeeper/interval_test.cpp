@@ -1,5 +1,5 @@
-// acquire_options::at_least over a ZooKeeper server: the nodes that keep a lock. What it shares with other servers is in
-// Interval.
+// acquire_options::at_least over a ZooKeeper server: the nodes that keep a lock. What it shares with other servers is
+// in Interval.
 #include "integration/child.hpp"
 #include "integration/fixture.hpp"
 #include "servers/zookeeper/names.hpp"

@@ -45,7 +45,9 @@ constexpr std::size_t most = 100;
 /// The interval lasts, and its holder has let go, or is gone.
 void add_kept(line_status& to, std::vector<place_in_line> const& line, std::string const& node) {
   auto const keep = read_keep_name(node);
-  auto const is_of_it = [&](place_in_line const& p) { return p.of.client == keep->client && p.of.number == keep->number; };
+  auto const is_of_it = [&](place_in_line const& p) {
+    return p.of.client == keep->client && p.of.number == keep->number;
+  };
   if (!keep || std::any_of(line.begin(), line.end(), is_of_it)) return;
   ++to.status.held;
   to.status.taken = to.status.limit = 1;

@@ -28,7 +28,10 @@ queue::queue(config const& settings, std::string const& client_id, std::string r
       arrivals_{on_, keeps_, owed_, shares_, held_, line_, rest_} {}
 
 engine::capabilities queue::offers() const noexcept {
-  return {.several_owners = true, .intervals = true, .where = "zookeeper://", .instead = "redis://, postgresql:// and memory:// have it"};
+  return {.several_owners = true,
+          .intervals = true,
+          .where = "zookeeper://",
+          .instead = "redis://, postgresql:// and memory:// have it"};
 }
 
 std::unique_ptr<engine::place> queue::make_place(std::string_view name, engine::permit const& share) {

@@ -293,8 +293,9 @@ void zookeeper_world::writes(zookeeper_client& c, zookeeper::request const& r) {
   bool const ends_an_interval = with_intervals && c.in_tick_;
   if (calm && c.in_tick_ && waits && !asks && !beat && !ends_an_interval && now_ > second)
     throw violation{10, "client " + std::to_string(c.number) + " asks again while it waits"};
-  if (auto const* const set = std::get_if<zookeeper::set_data>(&r);
-      set != nullptr && set->path.find("/.clients/") == std::string::npos && !keeps_a_lock(zookeeper_tree::name_of(set->path)))
+  if (auto const* const set = std::get_if<zookeeper::set_data>(&r); set != nullptr &&
+                                                                    set->path.find("/.clients/") == std::string::npos &&
+                                                                    !keeps_a_lock(zookeeper_tree::name_of(set->path)))
     throw violation{10, "client " + std::to_string(c.number) + " writes to " + set->path};
 }
 

@@ -172,7 +172,8 @@ void zookeeper_line_judge::not_within_interval(zookeeper_line_hold const& h, sta
                    " ms before the minimum interval since the grant of " + interval_of_ + " is over");
   for (keep const& one : keeps_) {
     bool const is_mine = one.client == mine.client && one.number == mine.number;
-    if (one.stands && !is_mine) broken(14, words_of(h) + " is granted it, and a node of client " + one.client + " keeps it");
+    if (one.stands && !is_mine)
+      broken(14, words_of(h) + " is granted it, and a node of client " + one.client + " keeps it");
   }
   if (h.at_least_ms == 0) return;
   keep const* const own = keep_of(mine);

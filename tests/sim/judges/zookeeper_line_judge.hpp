@@ -128,7 +128,7 @@ class zookeeper_line_judge {
   nanos kept_until_ = 0;
   std::int64_t interval_until_ms_ = 0;  // by the leader's clock, of the last grant with one
   std::string interval_of_;             // its node
-  std::int64_t birth_ = -1;  // what the server's part of a token has beyond the transaction of its node
+  std::int64_t birth_ = -1;             // what the server's part of a token has beyond the transaction of its node
   std::map<std::tuple<char, std::uint32_t, std::uint32_t, std::string, std::string>, zookeeper_line_hold> highest_;
 };
 

@@ -17,7 +17,8 @@ namespace conch::zookeeper {
 /// connection before it returns, so it is the last that a function does.
 class arrivals final : public session_events {
  public:
-  arrivals(common_parts& on, keeps& kept, cleanups& owed, riders& shares, holds& held, line& in_line, catch_up& rest) noexcept
+  arrivals(common_parts& on, keeps& kept, cleanups& owed, riders& shares, holds& held, line& in_line,
+           catch_up& rest) noexcept
       : on_{on},
         keeps_{kept},
         owed_{owed},

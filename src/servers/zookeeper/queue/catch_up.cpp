@@ -33,7 +33,8 @@ void catch_up::resume_backlog(time_point now) {
   for (; left != 0 && may() && on_.all.has_rest(); --left) {
     catch_up_with(on_.all.next(), now);
   }
-  if ((may() && on_.all.has_rest()) || owed_.has_rest() || (on_.session.is_open() && keeps_.has_rest())) on_.all.resume_soon(now);
+  if ((may() && on_.all.has_rest()) || owed_.has_rest() || (on_.session.is_open() && keeps_.has_rest()))
+    on_.all.resume_soon(now);
 }
 
 void catch_up::catch_up_with(standing& s, time_point now) {

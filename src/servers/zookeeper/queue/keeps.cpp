@@ -34,7 +34,9 @@ void keeps::let_go(standing& s, time_point not_before, time_point now) {
 /// The data of the node is of no use, but that it was written shows the leader's time.
 void keeps::measure(standing& s, std::string_view name, time_point now) {
   bool const is_watched = s.ahead.watched.size() == 1 && s.ahead.watched.front().name == name;
-  if (!is_watched) on_.sent.send(about::nothing, set_data{s.path_of(name), {}}, s, nullptr, now);
+  if (is_watched) return;
+  s.awaits_end = false;
+  on_.sent.send(about::nothing, set_data{s.path_of(name), {}}, s, nullptr, now);
 }
 
 void keeps::end(kept_node& k, time_point now) {

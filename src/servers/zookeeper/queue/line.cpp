@@ -134,9 +134,7 @@ void line::take_turn(standing& s, bool pushed, time_point now) {
   keeps_.make(s, now);  // it is granted with the answer
 }
 
-bool line::is_proved(time_point now) const {
-  return on_.session.deadline() > now + on_.session.timeout() / 16;
-}
+bool line::is_proved(time_point now) const { return on_.session.deadline() > now + on_.session.timeout() / 16; }
 
 /// What came of the node that keeps the lock for the interval. Without it nothing is granted, nor long after it was
 /// made.
@@ -274,10 +272,9 @@ error_code line::error_of(verdict const& v, standing const& s) const {
             std::string{v.whose});
   }
   auto const other = read_node_name(v.whose);
-  return make_error_code(errc::wrong_type,
-                         "the name is that of " +
-                             std::string{kind_in_words(other ? other->terms : terms{})} + ", and " +
-                             std::string{kind_in_words(s.asks)} + " was asked for");
+  return make_error_code(errc::wrong_type, "the name is that of " +
+                                               std::string{kind_in_words(other ? other->terms : terms{})} + ", and " +
+                                               std::string{kind_in_words(s.asks)} + " was asked for");
 }
 
 }  // namespace conch::zookeeper

@@ -47,6 +47,7 @@ void standings::watch(standing& s, std::string const& path, time_point now) {
 void standings::unwatch(standing& s) {
   for (node_ahead const& one : s.ahead.watched) watched_.leave(s.path_of(one.name), s);
   s.ahead = {};
+  s.awaits_end = false;
   if (std::exchange(s.watches_itself, false)) watched_.leave(s.node, s);
 }
 
