@@ -435,10 +435,10 @@ class ZookeeperLineJudgeOfIntervals : public ZookeeperLineJudge {
 };
 
 TEST_F(ZookeeperLineJudgeOfIntervals, ReadsTheNamesOfNodes) {
-  EXPECT_TRUE(keeps_a_lock("a~k1500.17-0000000042"));
+  EXPECT_TRUE(keeps_a_lock("a~k1500c9.17-0000000042"));
   EXPECT_FALSE(keeps_a_lock("a~i1500.17-0000000042"));
   EXPECT_EQ(read_line_node("a~i1500.17-0000000042").share, zookeeper_share{});
-  zookeeper_line_keep const k = read_line_keep("a~k1500.17-0000000042");
+  zookeeper_line_keep const k = read_line_keep("a~k1500c9.17-0000000042");
   EXPECT_EQ(k.client, "a");
   EXPECT_EQ(k.number, 17u);
   EXPECT_EQ(k.interval_ms, 1500);
@@ -461,7 +461,10 @@ TEST_F(ZookeeperLineJudgeOfIntervals, NoticesALocalHandOffThatIsTooEarly) {
   judge.kept(keep_of_a(), now);
   EXPECT_EQ(grant_at("a", 1, interval, 1010), 0);
   believed.clear();
-  EXPECT_EQ(grant_at("a", 1, 0, 1099), 14);
+  zookeeper_line_hold next = hold("a", 1, {});
+  ++next.token;
+  next.clock_ms = 1099;
+  EXPECT_EQ(granted(next).promise, 14);
 }
 
 TEST_F(ZookeeperLineJudgeOfIntervals, NoticesAGrantWhileTheNodeStands) {

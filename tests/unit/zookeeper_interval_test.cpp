@@ -9,8 +9,8 @@ namespace {
 
 using event = notice::event;
 
-std::string const my_node = "/conch/a/me~i9000.2-0000000004", my_keep = "/conch/a/me~k9000.2-0000000004";
-std::string const their_keep = "other~k9000.7-0000000003";
+std::string const my_node = "/conch/a/me~i9000.2-0000000004", my_keep = "/conch/a/me~k9000c5.2-0000000004";
+std::string const their_keep = "other~k9000c1.7-0000000003";
 
 class ZookeeperInterval : public zookeeper_test {
  protected:
@@ -138,7 +138,7 @@ TEST_F(ZookeeperInterval, ANodeWhoseCreationWasNotAnsweredIsMadeAnew) {
   advance(1ms);
   open(7, false);
   take_sent();
-  listed({"me~i9000.2-0000000004", "me~k9000.2-0000000004"});
+  listed({"me~i9000.2-0000000004", "me~k9000c5.2-0000000004"});
   EXPECT_EQ(take_sent(), (texts{"remove " + my_keep, "create persistent " + my_keep}));
   ok();
   EXPECT_EQ(take_told(), texts{});
@@ -223,7 +223,7 @@ TEST_F(ZookeeperInterval, TheClientItselfWaitsForTheEndOfItsOwn) {
   line->ask(at("a"), true, 12s, now);
   made("/conch/a/me.3-0000000005", ++zxid);
   take_sent();
-  listed({"me~k9000.2-0000000004", "me.3-0000000005"});
+  listed({"me~k9000c5.2-0000000004", "me.3-0000000005"});
   EXPECT_EQ(take_sent(), (texts{"set " + my_keep, "watch " + my_keep})) << "it is no stray";
   EXPECT_EQ(take_told(), texts{"queued a"});
 }
@@ -257,7 +257,7 @@ TEST_F(ZookeeperInterval, ATurnThatComesEarlyIsNotForgottenWhenTheServerCannotMa
 }
 
 TEST_F(ZookeeperInterval, AnotherNodeIsNotRemovedAtTheEndOfTheFirst) {
-  std::string const another = "another~k9000.8-0000000003";
+  std::string const another = "another~k9000c1.8-0000000003";
   stand("a", {their_keep}, "me.2-0000000004");
   exists_for(8'000);
   happened(event::deleted, "/conch/a/" + their_keep);

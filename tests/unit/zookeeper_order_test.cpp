@@ -78,14 +78,15 @@ TEST(ZookeeperNames, TermsThatNobodyKnowsAreALockOfAnotherKind) {
 }
 
 TEST(ZookeeperNames, ANodeThatKeepsALockIsNoPlaceInItsQueue) {
-  EXPECT_EQ(keep_name_of("me~i1500.17-0000000042"), "me~k1500.17-0000000042");
-  EXPECT_FALSE(read_node_name("me~k1500.17-0000000042"));
-  auto const read = read_keep_name("me~k1500.17-0000000042");
+  EXPECT_EQ(keep_name_of("me~i1500.17-0000000042", 8), "me~k1500c8.17-0000000042");
+  EXPECT_FALSE(read_node_name("me~k1500c8.17-0000000042"));
+  auto const read = read_keep_name("me~k1500c8.17-0000000042");
   ASSERT_TRUE(read);
   EXPECT_EQ(read->client, "me");
   EXPECT_EQ(read->number, 17u);
   EXPECT_EQ(read->interval_ms, 1500u);
-  for (std::string_view const name : {"me.17-0000000042", "me~i1500.17-0000000042", "me~k0.17-0000000042", "k1500"})
+  EXPECT_EQ(read->created, 8);
+  for (std::string_view const name : {"me.17-0000000042", "me~i1500.17-0000000042", "me~k0c8.17-0000000042", "k1500c8"})
     EXPECT_FALSE(read_keep_name(name)) << name;
 }
 
@@ -196,7 +197,7 @@ TEST(ZookeeperOrder, AnOwnerNestsWithinOneClientOnly) {
 }
 
 TEST(ZookeeperOrder, ANodeThatKeepsTheLockKeepsOutAllButItsOwnGrant) {
-  std::string const keep = "a~k9.1-0000000001";
+  std::string const keep = "a~k9c1.1-0000000001";
   texts const all{keep, "a~i9.2-0000000002", "b.1-0000000003", "c~r.1-0000000004"};
   verdict const first = judge(all, all[1]);
   EXPECT_EQ(first.is, kind::kept) << "the same client";
@@ -210,7 +211,7 @@ TEST(ZookeeperOrder, ANodeThatKeepsTheLockKeepsOutAllButItsOwnGrant) {
 
 TEST(ZookeeperOrder, ATurnBehindAnIntervalIsSeenInAList) {
   texts const behind{"a~i9.1-0000000001", "b.1-0000000002"},
-      beside{"a~k9.1-0000000000", "b.1-0000000002", "c.1-0000000003"}, plain{"a.1-0000000001", "b.1-0000000002"};
+      beside{"a~k9c1.1-0000000000", "b.1-0000000002", "c.1-0000000003"}, plain{"a.1-0000000001", "b.1-0000000002"};
   EXPECT_EQ(judge(behind, behind[1]).ahead.gone(behind[0], {}), step::lists);
   EXPECT_EQ(judge(beside, beside[2]).ahead.gone(beside[1], {}), step::lists);
   EXPECT_EQ(judge(beside, beside[1]).ahead.gone(beside[0], {}), step::lists);

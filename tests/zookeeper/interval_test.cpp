@@ -99,7 +99,7 @@ TEST_F(ZookeeperKeeps, TheNextRemovesTheNodeOfAKilledClient) {
 /// Nobody was there for the end of the interval: the first that comes asks nobody to wait.
 TEST_F(ZookeeperKeeps, OneThatIsOverCostsNoWait) {
   auto const body = [&]() -> asio::awaitable<void> {
-    std::string const keep = folder("over") + "/gone~k100.1-0000000000";
+    std::string const keep = folder("over") + "/gone~k100c1.1-0000000000";
     client c{w.ctx.get_executor(), settings()};
     mutex m{c, "over"};
     hold first = co_await m.async_acquire();

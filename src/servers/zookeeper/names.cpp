@@ -51,17 +51,33 @@ using engine::permit_kind;
 
 bool is_share(std::optional<std::uint32_t> number) { return number && *number >= 1 && *number <= engine::most_permits; }
 
-/// "i1500", or with another first letter.
-std::optional<std::uint32_t> read_interval(std::string_view text, char what) {
-  if (!text.starts_with(what)) return std::nullopt;
-  auto const ms = whole_number<std::uint32_t>(text.substr(1));
+/// "1500"
+std::optional<std::uint32_t> read_interval(std::string_view text) {
+  auto const ms = whole_number<std::uint32_t>(text);
   return ms && *ms > 0 && *ms <= engine::longest_lease_ms ? ms : std::nullopt;
+}
+
+struct keep_terms {
+  std::uint32_t interval_ms;
+  std::int64_t created;
+};
+/// "k1500c8589934592"
+std::optional<keep_terms> read_keep_terms(std::string_view text) {
+  std::size_t const mark = text.find('c');
+  if (!text.starts_with('k') || mark == std::string_view::npos) return std::nullopt;
+  auto const ms = read_interval(text.substr(1, mark - 1));
+  auto const created = whole_number<std::int64_t>(text.substr(mark + 1));
+  if (!ms || !created) return std::nullopt;
+  return keep_terms{*ms, *created};
 }
 
 /// For a node that asks for something other than a mutex, or for one with an interval.
 terms read_terms(std::string_view text) {
   terms const unknown{.known = false};
-  if (auto const ms = read_interval(text, 'i')) return {.interval_ms = *ms};
+  if (text.starts_with('i')) {
+    auto const ms = read_interval(text.substr(1));
+    return ms ? terms{.interval_ms = *ms} : unknown;
+  }
   if (text == "r") return {.kind = permit_kind::shared, .weight = 1, .limit = engine::most_permits};
   if (text == "w") return {.kind = permit_kind::shared, .weight = engine::most_permits, .limit = engine::most_permits};
   if (text.starts_with('e')) {
@@ -142,20 +158,21 @@ std::optional<name_parts> read_parts(std::string_view name) {
 
 std::optional<node_name> read_node_name(std::string_view name) {
   auto const parts = read_parts(name);
-  if (!parts || (parts->terms && read_interval(*parts->terms, 'k'))) return std::nullopt;
+  if (!parts || (parts->terms && read_keep_terms(*parts->terms))) return std::nullopt;
   return node_name{parts->client, parts->terms ? read_terms(*parts->terms) : terms{}, parts->number, parts->sequence};
 }
 
 std::optional<keep_name> read_keep_name(std::string_view name) {
   auto const parts = read_parts(name);
-  auto const ms = parts && parts->terms ? read_interval(*parts->terms, 'k') : std::nullopt;
-  if (!ms) return std::nullopt;
-  return keep_name{parts->client, parts->number, *ms};
+  auto const keeps = parts && parts->terms ? read_keep_terms(*parts->terms) : std::nullopt;
+  if (!keeps) return std::nullopt;
+  return keep_name{parts->client, parts->number, keeps->interval_ms, keeps->created};
 }
 
-std::string keep_name_of(std::string_view node) {
+std::string keep_name_of(std::string_view node, std::int64_t created) {
   std::string name{node};
   name.replace(name.find('~'), 2, "~k");
+  name.insert(name.find('.'), 'c' + std::to_string(created));
   return name;
 }
 

@@ -68,18 +68,20 @@ struct node_name {
 /// A part of `name`, which must outlive it. None: it is not a place in a queue.
 CONCH_API std::optional<node_name> read_node_name(std::string_view name);
 
-/// What the name of a node that keeps a lock contains: CLIENT~k1500.NUMBER-SEQUENCE, as the node of the grant, whose
-/// minimum interval that is. Its place in the queue keeps out a conch that does not know it.
+/// What the name of a node that keeps a lock contains: CLIENT~k1500cTRANSACTION.NUMBER-SEQUENCE, as the node of the
+/// grant, whose minimum interval that is, and which that transaction has made. Its place in the queue keeps out a conch
+/// that does not know it.
 struct keep_name {
   std::string_view client;
   std::uint64_t number = 0;  // of the node of the grant
   std::uint32_t interval_ms = 0;
+  std::int64_t created = 0;  // when that was made: the token of the grant shows it
 };
 /// A part of `name`, which must outlive it. None: it does not keep a lock.
 CONCH_API std::optional<keep_name> read_keep_name(std::string_view name);
 
 /// The name of the node that keeps the lock for the minimum interval of that node.
-std::string keep_name_of(std::string_view node);
+std::string keep_name_of(std::string_view node, std::int64_t created);
 
 /// The name without the sequence, as it is asked for.
 std::string node_prefix(std::string_view client, terms const& of, std::uint64_t number);

@@ -164,11 +164,12 @@ void probe::complete(questions& server, std::string_view folder, line_status& of
   };
   std::optional<std::string> const lock = decoded(folder);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    std::int64_t const fence = birth + nodes[i].created;
+    auto const keep = i < of.holders.size() ? read_keep_name(of.holders[i]) : std::nullopt;
+    std::int64_t const fence = birth + (keep ? keep->created : nodes[i].created);
     if (i < of.holders.size()) {
       lock_holder& h = of.status.holders[i];
       if (nodes[i] == stat{}) continue;
-      if (!read_keep_name(of.holders[i])) h.fence = fence * engine::hand_offs_per_grant;
+      h.fence = fence * engine::hand_offs_per_grant;
       h.since = since(nodes[i]);
       h.label = who[i].label;
       h.note = note_of(who[i], *lock, fence).value_or("");

@@ -95,7 +95,7 @@ bool keeps_a_lock(std::string_view name) {
 zookeeper_line_keep read_line_keep(std::string_view name) {
   auto const mark = name.find("~k"), dot = name.find('.');
   zookeeper_line_node const of = read_line_node(std::string{name.substr(0, mark)} + std::string{name.substr(dot)});
-  return {of.client, of.number, number(name.substr(mark + 2, dot - mark - 2)), 0};
+  return {of.client, of.number, number(name.substr(mark + 2, name.find('c', mark) - mark - 2)), 0};
 }
 
 void zookeeper_line_judge::broken(int promise, std::string const& words) const {

@@ -15,7 +15,7 @@ void keeps::make(standing& s, time_point now) {
   if (s.keep_sent_on == on_.sent.connection_number()) return;
   // One that an earlier attempt has made may be too old.
   if (!s.keep.empty()) on_.sent.send(about::nothing, remove{s.keep}, s, nullptr, now);
-  s.keep = s.path_of(keep_name_of(last_of(s.node)));
+  s.keep = s.path_of(keep_name_of(last_of(s.node), s.created));
   s.keep_sent_on = on_.sent.connection_number();
   on_.sent.send(about::keep, create{s.keep, {}, node_kind::persistent, on_.session.nodes().who()}, s, nullptr, now);
 }
