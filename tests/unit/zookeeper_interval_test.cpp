@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 namespace conch::zookeeper {
 namespace {
@@ -196,6 +197,15 @@ TEST_F(ZookeeperInterval, OneThatIsOverIsRemovedAtOnceAndAClockThatWentBackCosts
   EXPECT_EQ(live(200ms), (texts{"remove /conch/a/" + their_keep, "list /conch/a"}));
 }
 
+TEST_F(ZookeeperInterval, TimesThatNoServerHasDoNotOverflow) {
+  constexpr auto least = std::numeric_limits<std::int64_t>::min(), most = std::numeric_limits<std::int64_t>::max();
+  stand("a", {their_keep}, "me.2-0000000004");
+  take_sent();
+  ok();
+  answer({++zxid, status::ok, data{{}, {.created = 3, .created_ms = least, .modified_ms = most}}});
+  EXPECT_EQ(live(10ms), (texts{"remove /conch/a/" + their_keep, "list /conch/a"}));
+}
+
 TEST_F(ZookeeperInterval, AWaiterIsTheNextOnceItsClientHasRemovedTheNode) {
   stand("a", {their_keep}, "me.2-0000000004");
   exists_for(1'000);
@@ -224,7 +234,7 @@ TEST_F(ZookeeperInterval, TheClientItselfWaitsForTheEndOfItsOwn) {
   made("/conch/a/me.3-0000000005", ++zxid);
   take_sent();
   listed({"me~k9000c5.2-0000000004", "me.3-0000000005"});
-  EXPECT_EQ(take_sent(), (texts{"set " + my_keep, "watch " + my_keep})) << "it is no stray";
+  EXPECT_EQ(take_sent(), (texts{"set " + my_keep, "watch " + my_keep})) << "it is not a stray";
   EXPECT_EQ(take_told(), texts{"queued a"});
 }
 

@@ -41,7 +41,7 @@ struct zookeeper_line_keep {
   std::uint64_t number = 0;
   std::int64_t interval_ms = 0, made_ms = 0;  // by the leader's clock
 };
-/// Of a name like CLIENT~k1500cTRANSACTION.NUMBER-SEQ.
+/// For a name like CLIENT~k1500cTRANSACTION.NUMBER-SEQ.
 bool keeps_a_lock(std::string_view name);
 zookeeper_line_keep read_line_keep(std::string_view name);
 

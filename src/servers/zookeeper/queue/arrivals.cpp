@@ -219,7 +219,7 @@ void arrivals::kept_end_answer(in_flight const& r, reply const& a, time_point no
   line_.request_refused(s, a.what, "remove " + r.path, now);
 }
 
-/// Of a node that is watched, if it keeps the lock.
+/// If the node that is watched keeps the lock.
 void arrivals::interval_seen(std::string const& path, stat const& keep, time_point now) {
   auto const name = read_keep_name(last_of(path));
   if (!name) return;

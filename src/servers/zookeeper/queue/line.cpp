@@ -153,8 +153,10 @@ void line::kept(standing& s, reply const& a, time_point now) {
 /// leader's time now, so no other clock is compared with it.
 void line::interval_measured(standing& s, stat const& keep, std::uint32_t interval_ms, time_point now) {
   if (s.state != place_state::in_line) return;
-  std::int64_t const passed = std::max(keep.modified_ms, keep.created_ms) - keep.created_ms;
-  duration const left = std::chrono::milliseconds{std::max<std::int64_t>(interval_ms - passed, 0)};
+  // Unsigned, so that nothing overflows whatever the server sends.
+  auto const written = static_cast<std::uint64_t>(std::max(keep.modified_ms, keep.created_ms));
+  std::uint64_t const passed = written - static_cast<std::uint64_t>(keep.created_ms);
+  duration const left = std::chrono::milliseconds{interval_ms - std::min<std::uint64_t>(passed, interval_ms)};
   s.awaits_end = true;
   on_.env.timers.arm(s.check, now + left + protocol::drift_of(left));
 }
