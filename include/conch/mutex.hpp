@@ -53,8 +53,8 @@ struct acquire_options {
   std::optional<duration> max_hold = std::nullopt;
   /// The minimum interval between grants: nobody is granted the lock, this client included, before this time since the
   /// grant has passed by the server's clock, however early the hold ends (docs/guarantees.md, P14). A release returns
-  /// at once, and until then the lock is shown as held. 0: off; to 1 day. For a mutex, over all servers but
-  /// zookeeper://; else the acquire ends with errc::not_supported. The hold cannot be detached.
+  /// at once, and until then the lock is shown as held. 0: off; to 1 day. For a mutex; else the acquire ends with
+  /// errc::not_supported. The hold cannot be detached.
   duration at_least = duration::zero();
   /// Says what the hold is for, wherever it is shown: "order 17, build 812". Up to 128 bytes of printable UTF-8; it
   /// must live until the acquire is initiated. All users that may read the lock on the server can read it

@@ -52,6 +52,14 @@ TEST_F(CommandAtZookeeper, KeepsALockThatWasWaitedFor) {
   EXPECT_EQ(c.result_of({"run", "w", "--", "sleep", "4"}), 0) << c.output;
 }
 
+TEST_F(CommandAtZookeeper, ShowsALockAsHeldWithinItsMinimumInterval) {
+  EXPECT_EQ(c.result_of({"run", "daily", "--at-least", "1h", "--", "true"}), 0) << c.output;
+  EXPECT_EQ(c.result_of({"status", "daily"}), 0);
+  EXPECT_TRUE(c.output.starts_with("daily: mutex, held, 0 waiting\n  ")) << c.output;
+  EXPECT_FALSE(c.says("fence 0,")) << c.output;
+  EXPECT_EQ(c.result_of({"run", "daily", "--no-wait", "--", "true"}), 75);
+}
+
 TEST_F(CommandAtZookeeper, NamesWhatItCannotDo) {
   EXPECT_EQ(c.result_of({"unlock", "a", "--yes"}), 64);
   EXPECT_TRUE(c.says("async_force_release over zookeeper://")) << c.output;

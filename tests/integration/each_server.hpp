@@ -22,7 +22,6 @@ struct abilities {
   bool own_leases = true;     // each lock has a lease of its own; else one session keeps all of a client
   bool tells_of_loss = true;  // a holder learns soon that the server has forgotten it
   bool claims = true;         // a waiter that does not take its turn is passed over; else it costs its session
-  bool intervals = true;      // acquire_options::at_least
   bool counts = true;         // it says what it was asked, without what keeps a connection alive
 };
 

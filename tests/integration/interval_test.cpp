@@ -8,13 +8,7 @@
 namespace conch::test {
 namespace {
 
-class Interval : public with_each_server<Interval> {
- protected:
-  void SetUp() override {
-    with_each_server::SetUp();
-    NEEDS(intervals);
-  }
-};
+class Interval : public with_each_server<Interval> {};
 
 constexpr acquire_options interval{.at_least = 1500ms};
 

@@ -23,10 +23,9 @@ outcome as_outcome(Outcome o) {
   return {o.promise, std::move(o.words), std::move(o.trace), o.grants};
 }
 
-kind_of_world of_zookeeper(std::string name, std::string options, zookeeper_locks locks,
-                           std::span<mutant const> mutants) {
+kind_of_world of_zookeeper(std::string options, zookeeper_locks locks) {
   auto run = [locks](std::uint64_t seed, bool traced) { return as_outcome(run_zookeeper(seed, traced, locks)); };
-  return {std::move(name), std::move(options), std::move(run), {}, mutants};
+  return {std::string{name_of(locks)}, std::move(options), std::move(run), {}, mutants_of(locks)};
 }
 
 std::vector<kind_of_world> make_every_world() {
@@ -51,11 +50,11 @@ std::vector<kind_of_world> make_every_world() {
   all.push_back(of_plans("cluster", "--cluster", make_cluster_plan, cluster_mutants()));
   auto run_of_quorum = [](std::uint64_t seed, bool traced) { return as_outcome(run_quorum(seed, traced)); };
   all.push_back({"quorum", "--quorum", run_of_quorum, {}, quorum_mutants()});
-  all.push_back(of_zookeeper("zookeeper", "--zookeeper", zookeeper_locks::mutexes, zookeeper_mutants()));
-  all.push_back(of_zookeeper("zookeeper of all kinds", "--zookeeper --kind all", zookeeper_locks::of_all_kinds,
-                             zookeeper_kinds_mutants()));
+  all.push_back(of_zookeeper("--zookeeper", zookeeper_locks::mutexes));
+  all.push_back(of_zookeeper("--zookeeper --kind all", zookeeper_locks::of_all_kinds));
   all.push_back(of_plans("delays", "--delays", make_delays_plan, delays_mutants()));
   all.push_back(of_plans("chains", "--chains", make_chains_plan, chains_mutants()));
+  all.push_back(of_zookeeper("--zookeeper --kind intervals", zookeeper_locks::with_intervals));
   return all;
 }
 

@@ -23,7 +23,7 @@ promises P1 to P15 at every step. Stops at the first violation, with its seed an
   --schedules N   how many (default 20000); with --mutants: at most, for each that is searched for (default 100000)
   --seed S        of the run (default 1)
   --threads T     default: the number of processors
-  --kind KIND     of the locks: mutex (default), semaphore, shared, striped, reentrant, multi; with --zookeeper: mutex or all
+  --kind KIND     of the locks: mutex (default), semaphore, shared, striped, reentrant, multi; with --zookeeper: mutex, all or intervals
   --replicas      a master with replicas that lag and take over; --mutants are those that this must find
   --synced        the same, and a hold is delivered when all replicas have it
   --cluster       a Cluster whose slots move and whose replicas take over; --mutants are those that this must find
@@ -195,13 +195,17 @@ int explore(options const& o) {
   return o.mutants ? run_exhaustive_mutants(e, o.what.world->mutants) : run_exhaustive(e);
 }
 
-/// Those of ZooKeeper are in two worlds.
+/// Those of ZooKeeper are in several worlds.
 int find_all_mutants(task const& t) {
-  int const code = find_mutants(t);
-  if (t.world->options != "--zookeeper") return code;
-  task kinds = t;
-  kinds.world = find_world("--zookeeper --kind all");
-  return std::max(code, find_mutants(kinds));
+  if (t.world->options != "--zookeeper") return find_mutants(t);
+  int code = 0;
+  for (kind_of_world const& w : every_world()) {
+    if (!w.options.starts_with("--zookeeper")) continue;
+    task one = t;
+    one.world = &w;
+    code = std::max(code, find_mutants(one));
+  }
+  return code;
 }
 
 }  // namespace

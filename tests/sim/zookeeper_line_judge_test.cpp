@@ -410,5 +410,89 @@ TEST_F(ZookeeperLineJudge, NoticesANodeThatIsRemovedAndWanted) {
   EXPECT_EQ(of([&] { judge.gone(node(1), true, now); }).promise, 4);
 }
 
+// ------------------------------------------------------------------------------------------------- minimum intervals
+
+class ZookeeperLineJudgeOfIntervals : public ZookeeperLineJudge {
+ protected:
+  static constexpr std::int64_t interval = 100;
+
+  zookeeper_line_keep keep_of_a() const { return {"a", 1, interval, 1000}; }
+  int grant_at(std::string client, std::int64_t created, std::int64_t at_least, std::int64_t clock_ms) {
+    zookeeper_line_hold h = hold(std::move(client), created, {});
+    h.at_least_ms = at_least;
+    h.clock_ms = clock_ms;
+    return granted(h).promise;
+  }
+  /// It was granted and has been given back.
+  void had_it() {
+    stands("a", 1, {});
+    judge.kept(keep_of_a(), now);
+    EXPECT_EQ(grant_at("a", 1, interval, 1010), 0);
+    goes(1);
+    believed.clear();
+    stands("b", 2, {});
+  }
+};
+
+TEST_F(ZookeeperLineJudgeOfIntervals, ReadsTheNamesOfNodes) {
+  EXPECT_TRUE(keeps_a_lock("a~k1500c9.17-0000000042"));
+  EXPECT_FALSE(keeps_a_lock("a~i1500.17-0000000042"));
+  EXPECT_EQ(read_line_node("a~i1500.17-0000000042").share, zookeeper_share{});
+  zookeeper_line_keep const k = read_line_keep("a~k1500c9.17-0000000042");
+  EXPECT_EQ(k.client, "a");
+  EXPECT_EQ(k.number, 17u);
+  EXPECT_EQ(k.interval_ms, 1500);
+}
+
+TEST_F(ZookeeperLineJudgeOfIntervals, LetsTheNextHaveItWhenOneIsOver) {
+  had_it();
+  judge.kept_no_more(keep_of_a());
+  EXPECT_EQ(grant_at("b", 2, 0, 1100), 0);
+}
+
+TEST_F(ZookeeperLineJudgeOfIntervals, NoticesAGrantThatIsTooEarly) {
+  had_it();
+  judge.kept_no_more(keep_of_a());
+  EXPECT_EQ(grant_at("b", 2, 0, 1099), 14);
+}
+
+TEST_F(ZookeeperLineJudgeOfIntervals, NoticesALocalHandOffThatIsTooEarly) {
+  stands("a", 1, {});
+  judge.kept(keep_of_a(), now);
+  EXPECT_EQ(grant_at("a", 1, interval, 1010), 0);
+  believed.clear();
+  zookeeper_line_hold next = hold("a", 1, {});
+  ++next.token;
+  next.clock_ms = 1099;
+  EXPECT_EQ(granted(next).promise, 14);
+}
+
+TEST_F(ZookeeperLineJudgeOfIntervals, NoticesAGrantWhileTheNodeStands) {
+  had_it();
+  EXPECT_EQ(grant_at("b", 2, 0, 1100), 14);
+}
+
+TEST_F(ZookeeperLineJudgeOfIntervals, NoticesAGrantThatNothingKeeps) {
+  stands("a", 1, {});
+  EXPECT_EQ(grant_at("a", 1, interval, 1010), 14);
+}
+
+TEST_F(ZookeeperLineJudgeOfIntervals, NoticesOneThatKeepsItForTooShort) {
+  stands("a", 1, {});
+  judge.kept(keep_of_a(), now);
+  EXPECT_EQ(grant_at("a", 1, interval + 1, 1010), 14);
+}
+
+TEST_F(ZookeeperLineJudgeOfIntervals, NoticesANodeThatStaysAndAWaiterThatIsForgottenAfterIt) {
+  had_it();
+  now = judge.kept_until() + patience;
+  EXPECT_EQ(of([&] { judge.waits(hold("b", 2, {}), 0, patience, now); }).promise, 0);
+  EXPECT_EQ(of([&] { judge.keeps_nothing("a", patience, now); }).promise, 0);
+  ++now;
+  EXPECT_EQ(of([&] { judge.waits(hold("b", 2, {}), 0, patience, now); }).promise, 4);
+  EXPECT_EQ(of([&] { judge.keeps_nothing("a", patience, now); }).promise, 6);
+  EXPECT_EQ(of([&] { judge.keeps_nothing("b", patience, now); }).promise, 0);
+}
+
 }  // namespace
 }  // namespace conch::sim

@@ -21,7 +21,7 @@ void run_share(std::uint64_t seeds, zookeeper_locks locks, zookeeper_outcome& su
           &zookeeper_outcome::built_anew, &zookeeper_outcome::no_place_told, &zookeeper_outcome::calm_remote_grants,
           &zookeeper_outcome::calm_lists, &zookeeper_outcome::calm_creations, &zookeeper_outcome::beside_others,
           &zookeeper_outcome::in_one_node, &zookeeper_outcome::other_kind_told,
-          &zookeeper_outcome::owner_elsewhere_told}) {
+          &zookeeper_outcome::owner_elsewhere_told, &zookeeper_outcome::behind_intervals}) {
       sum.*count += o.*count;
     }
   }
@@ -67,6 +67,17 @@ TEST_P(ZookeeperSchedulesOfAllKinds, BreakNoPromise) {
 
 INSTANTIATE_TEST_SUITE_P(Seed, ZookeeperSchedulesOfAllKinds, testing::Values(5, 6));
 
+class ZookeeperSchedulesWithIntervals : public testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(ZookeeperSchedulesWithIntervals, BreakNoPromise) {
+  zookeeper_outcome sum;
+  ASSERT_NO_FATAL_FAILURE(run_share(GetParam(), zookeeper_locks::with_intervals, sum));
+  EXPECT_GT(sum.grants, share_of(8'000));
+  EXPECT_GT(sum.behind_intervals, share_of(2'000));
+}
+
+INSTANTIATE_TEST_SUITE_P(Seed, ZookeeperSchedulesWithIntervals, testing::Values(7, 8));
+
 // An acquire that is refused because the name is that of a shared_mutex still has its node while a try of its client
 // is granted: the judge took it for a waiter that was passed.
 TEST(ZookeeperSimulation, WhatIsRefusedIsNotPassed) {
@@ -77,7 +88,7 @@ TEST(ZookeeperSimulation, WhatIsRefusedIsNotPassed) {
 TEST(ZookeeperSimulation, TheSameSeedGivesTheSameWorld) {
   for (std::uint64_t i = 0; i < 20; ++i) {
     std::uint64_t const seed = seed_at(9, i);
-    for (auto const locks : {zookeeper_locks::mutexes, zookeeper_locks::of_all_kinds})
+    for (auto const locks : {zookeeper_locks::mutexes, zookeeper_locks::of_all_kinds, zookeeper_locks::with_intervals})
       ASSERT_EQ(run_zookeeper(seed, true, locks).trace, run_zookeeper(seed, true, locks).trace);
   }
 }
@@ -85,29 +96,29 @@ TEST(ZookeeperSimulation, TheSameSeedGivesTheSameWorld) {
 // Each takes one mutant in four, so that they can run side by side.
 class ZookeeperMutants : public testing::TestWithParam<std::size_t> {
  protected:
-  static void must_be_found(std::span<mutant const> all, zookeeper_locks locks) {
+  static void must_be_found(zookeeper_locks locks) {
+    std::span<mutant const> const all = mutants_of(locks);
     constexpr std::uint64_t most = 20'000;
     std::set<std::string_view> names;
     for (std::size_t i = 0; i < all.size(); ++i) {
       mutant const& m = all[i];
       EXPECT_TRUE(names.insert(m.name).second) << m.name;
       if (i % 4 != GetParam()) continue;
-      auto const found = find_broken(locks == zookeeper_locks::mutexes ? "zookeeper" : "zookeeper of all kinds", m, 1,
-                                     most, [locks](std::uint64_t seed) {
-                                       zookeeper_outcome const o = run_zookeeper(seed, false, locks);
-                                       return outcome{o.promise, o.words, {}, 0};
-                                     });
+      auto const found = find_broken(name_of(locks), m, 1, most, [locks](std::uint64_t seed) {
+        zookeeper_outcome const o = run_zookeeper(seed, false, locks);
+        return outcome{o.promise, o.words, {}, 0};
+      });
       EXPECT_TRUE(found.has_value()) << m.name << ": " << m.words << ", and nothing was found in " << most
                                      << " schedules";
     }
   }
 };
 
-TEST_P(ZookeeperMutants, FindsWhatIsBrokenOnPurpose) { must_be_found(zookeeper_mutants(), zookeeper_locks::mutexes); }
+TEST_P(ZookeeperMutants, FindsWhatIsBrokenOnPurpose) { must_be_found(zookeeper_locks::mutexes); }
 
-TEST_P(ZookeeperMutants, OfAllKindsFindsWhatIsBrokenOnPurpose) {
-  must_be_found(zookeeper_kinds_mutants(), zookeeper_locks::of_all_kinds);
-}
+TEST_P(ZookeeperMutants, OfAllKindsFindsWhatIsBrokenOnPurpose) { must_be_found(zookeeper_locks::of_all_kinds); }
+
+TEST_P(ZookeeperMutants, WithIntervalsFindsWhatIsBrokenOnPurpose) { must_be_found(zookeeper_locks::with_intervals); }
 
 INSTANTIATE_TEST_SUITE_P(Quarter, ZookeeperMutants, testing::Range<std::size_t>(0, 4));
 

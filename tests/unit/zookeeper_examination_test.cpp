@@ -82,6 +82,13 @@ TEST(ZookeeperLineStatus, TellsHoldersFromWaiters) {
   EXPECT_EQ(permits.status.limit, 3u);
   EXPECT_EQ(permits.status.waiting, 1u);
   EXPECT_FALSE(read_line({}).status.locked());
+  line_status const kept = read_line({"a~k1500c7.1-0000000001", "b.1-0000000002"});
+  EXPECT_EQ(kept.status.held, 1u);
+  EXPECT_EQ(kept.status.waiting, 1u);
+  EXPECT_EQ(kept.status.holders[0].client, "a");
+  EXPECT_EQ(kept.holders, std::vector<std::string>{"a~k1500c7.1-0000000001"});
+  line_status const both = read_line({"a~k1500c7.1-0000000001", "a~i1500.1-0000000001"});
+  EXPECT_EQ(both.holders, std::vector<std::string>{"a~i1500.1-0000000001"});
 }
 
 TEST(ZookeeperNames, AreReadBack) {

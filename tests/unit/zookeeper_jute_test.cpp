@@ -161,7 +161,10 @@ TEST(ZookeeperJute, ReadsWhatWasMade) {
       "00000000000000000000000000000000000000000000000002",
       op::create);
   EXPECT_EQ(header, (reply_header{1, 2, status::ok}));
-  EXPECT_EQ(got, (reply{2, status::ok, created{"/locks", {.created = 2, .created_ms = 0x1a212975854, .modified = 2}}}));
+  EXPECT_EQ(got,
+            (reply{2, status::ok,
+                   created{"/locks",
+                           {.created = 2, .created_ms = 0x1a212975854, .modified = 2, .modified_ms = 0x1a212975854}}}));
 }
 
 TEST(ZookeeperJute, ReadsTheDataOfANode) {
@@ -172,7 +175,10 @@ TEST(ZookeeperJute, ReadsTheDataOfANode) {
       "0000000000000000000004000000000000000000000003",
       op::get_data);
   EXPECT_EQ(header, (reply_header{5, 5, status::ok}));
-  EXPECT_EQ(got, (reply{5, status::ok, data{"data", {.created = 3, .created_ms = 0x1a212975881, .modified = 3}}}));
+  EXPECT_EQ(
+      got,
+      (reply{5, status::ok,
+             data{"data", {.created = 3, .created_ms = 0x1a212975881, .modified = 3, .modified_ms = 0x1a212975881}}}));
 }
 
 TEST(ZookeeperJute, ReadsEveryFieldOfAStat) {
@@ -201,7 +207,8 @@ TEST(ZookeeperJute, ReadsEveryFieldOfAStat) {
                               .modified = 4,
                               .version = 5,
                               .owner = 0x100020000000008,
-                              .children = 10}}}));
+                              .children = 10,
+                              .modified_ms = 0x1a212975882}}}));
 }
 
 TEST(ZookeeperJute, ReadsNames) {

@@ -19,7 +19,8 @@
 namespace conch::zookeeper {
 
 std::ostream& operator<<(std::ostream& out, verdict::kind k) {
-  constexpr std::string_view names[] = {"granted", "waits", "not_there", "other_kind", "owner_is_away", "has_no_place"};
+  constexpr std::string_view names[] = {"granted",    "waits",         "kept",        "not_there",
+                                        "other_kind", "owner_is_away", "has_no_place"};
   return out << names[static_cast<int>(k)];
 }
 
@@ -51,6 +52,7 @@ TEST(ZookeeperNames, SayWhatANodeAsksFor) {
       {"me~r.17-0000000042", {.kind = permit_kind::shared, .weight = 1, .limit = everything}},
       {"me~w.17-0000000042", {.kind = permit_kind::shared, .weight = everything, .limit = everything}},
       {"me~e00ff.17-0000000042", {.kind = permit_kind::reentrant, .owner = "00ff"}},
+      {"me~i1500.17-0000000042", {.interval_ms = 1500}},
   };
   for (auto const& row : table) {
     auto const read = read_node_name(row.name);
@@ -64,14 +66,28 @@ TEST(ZookeeperNames, SayWhatANodeAsksFor) {
 }
 
 TEST(ZookeeperNames, TermsThatNobodyKnowsAreALockOfAnotherKind) {
-  for (std::string_view const text : {"", "x", "s", "s1", "s1of", "sof1", "s0of1", "s1of0", "s1of1000001", "s-1of2",
-                                      "s1of2x", "rr", "e", "eXY", "e0g"}) {
+  for (std::string_view const text :
+       {"",       "x",  "s", "s1",  "s1of", "sof1", "s0of1", "s1of0",     "s1of1000001", "s-1of2",
+        "s1of2x", "rr", "e", "eXY", "e0g",  "i",    "i0",    "i86400001", "k",           "k0"}) {
     std::string const name = "me~" + std::string{text} + ".17-0000000042";
     auto const read = read_node_name(name);
     ASSERT_TRUE(read) << name;
     EXPECT_FALSE(read->terms.known) << name;
     EXPECT_FALSE(is_alike(read->terms, read->terms)) << name;
   }
+}
+
+TEST(ZookeeperNames, ANodeThatKeepsALockIsNoPlaceInItsQueue) {
+  EXPECT_EQ(keep_name_of("me~i1500.17-0000000042", 8), "me~k1500c8.17-0000000042");
+  EXPECT_FALSE(read_node_name("me~k1500c8.17-0000000042"));
+  auto const read = read_keep_name("me~k1500c8.17-0000000042");
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->client, "me");
+  EXPECT_EQ(read->number, 17u);
+  EXPECT_EQ(read->interval_ms, 1500u);
+  EXPECT_EQ(read->created, 8);
+  for (std::string_view const name : {"me.17-0000000042", "me~i1500.17-0000000042", "me~k0c8.17-0000000042", "k1500c8"})
+    EXPECT_FALSE(read_keep_name(name)) << name;
 }
 
 TEST(ZookeeperNames, APrefixNamesARootThatNoOtherPrefixNames) {
@@ -178,6 +194,28 @@ TEST(ZookeeperOrder, AnOwnerNestsWithinOneClientOnly) {
   EXPECT_EQ(judge(line, "b~e01.1-3").is, kind::owner_is_away);
   EXPECT_EQ(judge(line, "b~e01.1-3").whose, "a~e01.1-1");
   EXPECT_EQ(judge(texts{"a~e01.1-1", "a~e01.3-4"}, "a~e01.3-4").is, kind::waits) << "its own, earlier one";
+}
+
+TEST(ZookeeperOrder, ANodeThatKeepsTheLockKeepsOutAllButItsOwnGrant) {
+  std::string const keep = "a~k9c1.1-0000000001";
+  texts const all{keep, "a~i9.2-0000000002", "b.1-0000000003", "c~r.1-0000000004"};
+  verdict const first = judge(all, all[1]);
+  EXPECT_EQ(first.is, kind::kept) << "the same client";
+  EXPECT_EQ(watched(first.ahead), texts{keep});
+  verdict const second = judge(all, all[2]);
+  EXPECT_EQ(second.is, kind::waits);
+  EXPECT_EQ(watched(second.ahead), texts{all[1]}) << "only the first watches the node that keeps the lock";
+  EXPECT_EQ(judge(all, all[3]).whose, keep) << "the lock is a mutex still";
+  EXPECT_EQ(judge(texts{keep, "a~i9.1-0000000001"}, "a~i9.1-0000000001").is, kind::granted);
+}
+
+TEST(ZookeeperOrder, ATurnBehindAnIntervalIsSeenInAList) {
+  texts const behind{"a~i9.1-0000000001", "b.1-0000000002"},
+      beside{"a~k9c1.1-0000000000", "b.1-0000000002", "c.1-0000000003"}, plain{"a.1-0000000001", "b.1-0000000002"};
+  EXPECT_EQ(judge(behind, behind[1]).ahead.gone(behind[0], {}), step::lists);
+  EXPECT_EQ(judge(beside, beside[2]).ahead.gone(beside[1], {}), step::lists);
+  EXPECT_EQ(judge(beside, beside[1]).ahead.gone(beside[0], {}), step::lists);
+  EXPECT_EQ(judge(plain, plain[1]).ahead.gone(plain[0], {}), step::granted);
 }
 
 TEST(ZookeeperOrder, WhatIsNotThereHasNoTurn) {

@@ -52,12 +52,7 @@ class zookeeper_under_test final : public lock_server {
   }
   // It counts packets, heartbeats among them.
   abilities can() const override {
-    return {.segments = false,
-            .operators = false,
-            .own_leases = false,
-            .claims = false,
-            .intervals = false,
-            .counts = false};
+    return {.segments = false, .operators = false, .own_leases = false, .claims = false, .counts = false};
   }
   void stop() override { server_.stop(0); }
   void cont() override { server_.cont(0); }

@@ -161,7 +161,7 @@ std::vector<node_tree::fired> node_tree::apply(transaction const& t) {
       n.data = t.data;
       n.users = t.users;
       n.created = n.modified = t.zxid;
-      n.created_ms = t.at_ms;
+      n.created_ms = n.modified_ms = t.at_ms;
       n.owner = t.owner;
       n.next_child = t.first_child;
       if (t.owner != 0 && t.owner != container) ephemerals_[t.owner].insert(t.path);
@@ -173,6 +173,7 @@ std::vector<node_tree::fired> node_tree::apply(transaction const& t) {
       if (node* const n = find(t.path)) {
         n->data = t.data;
         n->modified = t.zxid;
+        n->modified_ms = t.at_ms;
         ++n->version;
         told.push_back({notice::event::changed, t.path});
       }

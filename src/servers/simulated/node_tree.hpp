@@ -43,7 +43,7 @@ class node_tree {
 
   struct node {
     std::string data;
-    std::int64_t created = 0, created_ms = 0, modified = 0;
+    std::int64_t created = 0, created_ms = 0, modified = 0, modified_ms = 0;
     std::int32_t version = 0;
     std::int32_t next_child = 0;  // SEQ: signed, and stays at the greatest
     bool had_children = false;
@@ -63,7 +63,8 @@ class node_tree {
               modified,
               version,
               owner == container ? 0 : owner,
-              static_cast<std::int32_t>(children.size())};
+              static_cast<std::int32_t>(children.size()),
+              modified_ms};
     }
   };
   struct fired {

@@ -194,7 +194,7 @@ class field_reader {
     s.created = int64();
     s.modified = int64();
     s.created_ms = int64();
-    int64();  // mtime
+    s.modified_ms = int64();
     s.version = int32();
     int32();  // cversion
     int32();  // aversion

@@ -42,6 +42,23 @@ std::vector<place_in_line> in_order(std::vector<std::string> const& nodes) {
 
 constexpr std::size_t most = 100;
 
+/// The interval lasts, and its holder has let go, or is gone.
+void add_kept(line_status& to, std::vector<place_in_line> const& line, std::string const& node) {
+  auto const keep = read_keep_name(node);
+  auto const is_of_it = [&](place_in_line const& p) {
+    return p.of.client == keep->client && p.of.number == keep->number;
+  };
+  if (!keep || std::any_of(line.begin(), line.end(), is_of_it)) return;
+  ++to.status.held;
+  to.status.taken = to.status.limit = 1;
+  lock_holder one;
+  one.client = keep->client;
+  one.lease_left = servers::unknown_lease;
+  one.confirmed = true;
+  to.status.holders.push_back(std::move(one));
+  to.holders.push_back(node);
+}
+
 void add_holder(line_status& to, place_in_line const& p) {
   terms const& asks = p.of.terms;
   lock_status& s = to.status;
@@ -74,8 +91,10 @@ line_status read_line(std::vector<std::string> const& nodes) {
   constexpr std::uint32_t most_held = 1000;  // each is compared with all before it
   std::vector<place_in_line> const line = in_order(nodes);
   line_status all;
-  if (line.empty()) return all;
-  all.status.kind = kind_of(line.front().of.terms);
+  for (std::string const& one : nodes) add_kept(all, line, one);
+  auto const kept = all.status.held;
+  if (line.empty() && kept == 0) return all;
+  all.status.kind = kind_of(line.empty() || kept != 0 ? terms{} : line.front().of.terms);
   for (place_in_line const& one : line) {
     bool const holds =
         all.waiters.empty() && all.status.held < most_held && judge(nodes, *one.node).is == verdict::kind::granted;
@@ -83,7 +102,7 @@ line_status read_line(std::vector<std::string> const& nodes) {
     else add_waiter(all, one);
     if (all.waiters.size() == most) break;
   }
-  all.status.waiting = line.size() - all.status.held;
+  all.status.waiting = line.size() - (all.status.held - kept);
   return all;
 }
 

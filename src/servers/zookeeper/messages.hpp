@@ -50,6 +50,7 @@ struct stat {
   std::int32_t version = 0;     // of the data
   std::int64_t owner = 0;       // the session of an ephemeral node; 0: it is persistent
   std::int32_t children = 0;
+  std::int64_t modified_ms = 0;  // when its data was written last, by the leader's clock (mtime)
 
   friend bool operator==(stat const&, stat const&) = default;
 };

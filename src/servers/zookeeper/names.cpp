@@ -3,6 +3,7 @@
 
 #include "base/numbers.hpp"
 #include "base/percent.hpp"
+#include "engine/lease.hpp"
 
 #include <cstddef>
 #include <cstdio>
@@ -50,9 +51,33 @@ using engine::permit_kind;
 
 bool is_share(std::optional<std::uint32_t> number) { return number && *number >= 1 && *number <= engine::most_permits; }
 
-/// For a node that asks for something other than a mutex.
+/// "1500"
+std::optional<std::uint32_t> read_interval(std::string_view text) {
+  auto const ms = whole_number<std::uint32_t>(text);
+  return ms && *ms > 0 && *ms <= engine::longest_lease_ms ? ms : std::nullopt;
+}
+
+struct keep_terms {
+  std::uint32_t interval_ms;
+  std::int64_t created;
+};
+/// "k1500c8589934592"
+std::optional<keep_terms> read_keep_terms(std::string_view text) {
+  std::size_t const mark = text.find('c');
+  if (!text.starts_with('k') || mark == std::string_view::npos) return std::nullopt;
+  auto const ms = read_interval(text.substr(1, mark - 1));
+  auto const created = whole_number<std::int64_t>(text.substr(mark + 1));
+  if (!ms || !created) return std::nullopt;
+  return keep_terms{*ms, *created};
+}
+
+/// For a node that asks for something other than a mutex, or for one with an interval.
 terms read_terms(std::string_view text) {
   terms const unknown{.known = false};
+  if (text.starts_with('i')) {
+    auto const ms = read_interval(text.substr(1));
+    return ms ? terms{.interval_ms = *ms} : unknown;
+  }
   if (text == "r") return {.kind = permit_kind::shared, .weight = 1, .limit = engine::most_permits};
   if (text == "w") return {.kind = permit_kind::shared, .weight = engine::most_permits, .limit = engine::most_permits};
   if (text.starts_with('e')) {
@@ -70,7 +95,7 @@ terms read_terms(std::string_view text) {
 
 std::string in_text(terms const& t) {
   switch (t.kind) {
-    case permit_kind::none:
+    case permit_kind::none: return t.interval_ms == 0 ? std::string{} : "~i" + std::to_string(t.interval_ms);
     case permit_kind::segments: return {};
     case permit_kind::shared: return t.weight == 1 ? "~r" : "~w";
     case permit_kind::semaphore: return "~s" + std::to_string(t.weight) + "of" + std::to_string(t.limit);
@@ -107,7 +132,16 @@ std::string_view kind_in_words(terms const& t) noexcept {
   return {};
 }
 
-std::optional<node_name> read_node_name(std::string_view name) {
+namespace {
+
+struct name_parts {
+  std::string_view client;
+  std::optional<std::string_view> terms;
+  std::uint64_t number;
+  std::int32_t sequence;
+};
+
+std::optional<name_parts> read_parts(std::string_view name) {
   std::size_t const dot = name.find('.');
   std::size_t const dash = name.find('-', dot == std::string_view::npos ? name.size() : dot);
   if (dash == std::string_view::npos) return std::nullopt;
@@ -116,8 +150,30 @@ std::optional<node_name> read_node_name(std::string_view name) {
   if (!number || !sequence) return std::nullopt;
   std::string_view const who = name.substr(0, dot);
   std::size_t const mark = who.find('~');
-  return node_name{who.substr(0, mark), mark == std::string_view::npos ? terms{} : read_terms(who.substr(mark + 1)),
-                   *number, *sequence};
+  if (mark == std::string_view::npos) return name_parts{who, std::nullopt, *number, *sequence};
+  return name_parts{who.substr(0, mark), who.substr(mark + 1), *number, *sequence};
+}
+
+}  // namespace
+
+std::optional<node_name> read_node_name(std::string_view name) {
+  auto const parts = read_parts(name);
+  if (!parts || (parts->terms && read_keep_terms(*parts->terms))) return std::nullopt;
+  return node_name{parts->client, parts->terms ? read_terms(*parts->terms) : terms{}, parts->number, parts->sequence};
+}
+
+std::optional<keep_name> read_keep_name(std::string_view name) {
+  auto const parts = read_parts(name);
+  auto const keeps = parts && parts->terms ? read_keep_terms(*parts->terms) : std::nullopt;
+  if (!keeps) return std::nullopt;
+  return keep_name{parts->client, parts->number, keeps->interval_ms, keeps->created};
+}
+
+std::string keep_name_of(std::string_view node, std::int64_t created) {
+  std::string name{node};
+  name.replace(name.find('~'), 2, "~k");
+  name.insert(name.find('.'), 'c' + std::to_string(created));
+  return name;
 }
 
 std::string node_prefix(std::string_view client, terms const& of, std::uint64_t number) {

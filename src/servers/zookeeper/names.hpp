@@ -40,6 +40,7 @@ struct terms {
   engine::permit_kind kind = engine::permit_kind::none;
   std::uint32_t weight = 1, limit = 1;  // a mutex takes 1 of 1
   std::string_view owner{};             // of a reentrant lock, in hex
+  std::uint32_t interval_ms = 0;        // of a mutex: the minimum interval until the next grant; 0: none
   bool known = true;                    // false: a later conch has written it; it is a lock of another kind
 
   friend bool operator==(terms const&, terms const&) = default;
@@ -55,8 +56,9 @@ inline bool is_alike(terms const& a, terms const& b) noexcept { return a.known &
 std::string_view kind_in_words(terms const& t) noexcept;
 
 /// What the name of a lock's node contains: CLIENT.NUMBER-SEQUENCE of a mutex, else CLIENT~TERMS.NUMBER-SEQUENCE.
-/// TERMS: "s3of10" (3 permits of a semaphore of 10), "r" (a reader), "w" (a writer) or "eOWNER". The terms come before
-/// the point, so that a conch that knows only mutexes takes such a node for one of another client, and waits behind it.
+/// TERMS: "s3of10" (3 permits of a semaphore of 10), "r" (a reader), "w" (a writer), "eOWNER" or "i1500" (a mutex with
+/// a minimum interval, in ms). The terms come before the point, so that a conch that knows only mutexes takes such a
+/// node for one of another client, and waits behind it.
 struct node_name {
   std::string_view client;
   zookeeper::terms terms;
@@ -65,6 +67,21 @@ struct node_name {
 };
 /// A part of `name`, which must outlive it. None: it is not a place in a queue.
 CONCH_API std::optional<node_name> read_node_name(std::string_view name);
+
+/// What the name of a node that keeps a lock contains: CLIENT~k1500cTRANSACTION.NUMBER-SEQUENCE, as the node of the
+/// grant, whose minimum interval that is, and which that transaction has made. Its place in the queue keeps out a conch
+/// that does not know it.
+struct keep_name {
+  std::string_view client;
+  std::uint64_t number = 0;  // of the node of the grant
+  std::uint32_t interval_ms = 0;
+  std::int64_t created = 0;  // when that was made: the token of the grant shows it
+};
+/// A part of `name`, which must outlive it. None: it does not keep a lock.
+CONCH_API std::optional<keep_name> read_keep_name(std::string_view name);
+
+/// The name of the node that keeps the lock for the minimum interval of that node.
+std::string keep_name_of(std::string_view node, std::int64_t created);
 
 /// The name without the sequence, as it is asked for.
 std::string node_prefix(std::string_view client, terms const& of, std::uint64_t number);

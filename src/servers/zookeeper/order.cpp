@@ -19,6 +19,14 @@ struct candidate {
   std::string_view name;
 };
 
+bool has_interval(candidate const& c) noexcept { return c.asks.interval_ms != 0; }
+
+/// Does it keep the lock for another grant?
+bool keeps_out(std::string_view name, node_name const& me) {
+  auto const keep = read_keep_name(name);
+  return keep && (keep->client != me.client || keep->number != me.number);
+}
+
 bool is_farther(candidate const& a, candidate const& b) noexcept { return is_before(a.sequence, b.sequence); }
 
 /// What a node ahead takes. One of another kind admits none beside it: it is about to end, or mine is.
@@ -71,7 +79,9 @@ view::step view::gone(std::string_view name, share mine) {
   if (it == watched.end()) return step::nothing;
   watched.erase(it);
   std::size_t const block = blocking(watched, mine);
-  if (others == 0) return block == 0 ? step::granted : step::nothing;
+  // A node that keeps the lock was made after the list.
+  if (others == 0 && block == 0) return may_be_kept ? step::lists : step::granted;
+  if (others == 0) return step::nothing;
   // One of them is to be spare: so the list comes before the turn does.
   return block != 0 && watched.size() > block ? step::nothing : step::lists;
 }
@@ -82,13 +92,16 @@ verdict judge(std::span<std::string const> names, std::string_view mine) {
   if (!me || std::find(names.begin(), names.end(), mine) == names.end()) return {.is = kind::not_there};
   if (!is_place(me->sequence)) return {.is = kind::has_no_place};
   std::vector<candidate> ahead;
+  std::string_view kept_by;
   for (std::string const& one : names) {
     auto const name = read_node_name(one);
+    if (!name && keeps_out(one, *me)) kept_by = one;
     if (one == mine || !name || !is_place(name->sequence)) continue;
     if (is_before(name->sequence, me->sequence)) ahead.push_back({name->sequence, name->terms, one});
   }
   terms const& asks = me->terms;
   auto const first = std::min_element(ahead.begin(), ahead.end(), is_farther);
+  if (!kept_by.empty() && !is_alike(terms{}, asks)) return {.is = kind::other_kind, .whose = kept_by};
   if (first != ahead.end()) {
     if (!is_alike(first->asks, asks)) return {.is = kind::other_kind, .whose = first->name};
   }
@@ -98,8 +111,13 @@ verdict judge(std::span<std::string const> names, std::string_view mine) {
     if (same_owner && !is_of_client(one.name, me->client)) return {.is = kind::owner_is_away, .whose = one.name};
     room.add(taken_by(one.asks, asks));
   }
-  if (room.is_enough()) return {.is = kind::granted};
-  return {.is = kind::waits, .ahead = whom_to_watch(std::move(ahead), asks)};
+  if (room.is_enough() && kept_by.empty()) return {.is = kind::granted};
+  bool const may_be_kept = !kept_by.empty() || std::any_of(ahead.begin(), ahead.end(), has_interval);
+  if (room.is_enough())
+    return {.is = kind::kept, .ahead = {.watched = {{std::string{kept_by}, {}}}, .may_be_kept = may_be_kept}};
+  view seen = whom_to_watch(std::move(ahead), asks);
+  seen.may_be_kept = may_be_kept;
+  return {.is = kind::waits, .ahead = std::move(seen)};
 }
 
 }  // namespace conch::zookeeper

@@ -20,6 +20,8 @@
 //
 // A blocked node stays blocked as long as some nodes exist that block it without the others: more nodes never unblock
 // it. So it watches the nearest nodes that together block it, and as many more before them.
+//
+// A node that keeps the lock (keep_name) keeps out all but the node of its own grant, wherever they are in the queue.
 namespace conch::zookeeper {
 
 /// What a node takes.
@@ -57,6 +59,7 @@ struct node_ahead {
 struct view {
   std::vector<node_ahead> watched;  // the nearest first
   std::size_t others = 0;           // before these
+  bool may_be_kept = false;         // one of them has a minimum interval, or a node keeps the lock for one
 
   enum class step : std::uint8_t { nothing, granted, lists };
   /// One that is watched is gone.
@@ -68,6 +71,7 @@ struct verdict {
   enum class kind : std::uint8_t {
     granted,
     waits,
+    kept,           // its turn comes when the minimum interval of an earlier grant is over
     not_there,      // it has been removed
     other_kind,     // the first in line is of another kind
     owner_is_away,  // its owner is before it through another client
@@ -75,7 +79,7 @@ struct verdict {
   };
 
   kind is = kind::not_there;
-  view ahead{};              // waits
+  view ahead{};              // waits, kept: the node that keeps the lock
   std::string_view whose{};  // other_kind, owner_is_away: the name of that node
 };
 

@@ -19,15 +19,19 @@ queue::queue(config const& settings, std::string const& client_id, std::string r
           out,
           arrivals_,
           {&rest_, call<&catch_up::resume_backlog>}},
+      keeps_{on_},
       owed_{on_, {&rest_, call<&catch_up::resume_backlog>}},
-      shares_{on_, owed_},
+      shares_{on_, keeps_, owed_},
       held_{on_, shares_},
-      line_{on_, owed_, shares_, held_},
-      rest_{on_, owed_, shares_, held_, line_},
-      arrivals_{on_, owed_, shares_, held_, line_, rest_} {}
+      line_{on_, keeps_, owed_, shares_, held_},
+      rest_{on_, keeps_, owed_, shares_, held_, line_},
+      arrivals_{on_, keeps_, owed_, shares_, held_, line_, rest_} {}
 
 engine::capabilities queue::offers() const noexcept {
-  return {.several_owners = true, .where = "zookeeper://", .instead = "redis://, postgresql:// and memory:// have it"};
+  return {.several_owners = true,
+          .intervals = true,
+          .where = "zookeeper://",
+          .instead = "redis://, postgresql:// and memory:// have it"};
 }
 
 std::unique_ptr<engine::place> queue::make_place(std::string_view name, engine::permit const& share) {

@@ -53,6 +53,7 @@ class queue final : public engine::backend {
 
  private:
   common_parts on_;
+  keeps keeps_;
   cleanups owed_;
   riders shares_;
   holds held_;

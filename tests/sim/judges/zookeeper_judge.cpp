@@ -22,13 +22,6 @@ zookeeper::standing const* place_of(zookeeper_hold const& h) {
   return h.lock == nullptr ? nullptr : static_cast<zookeeper::standing const*>(h.lock->place.get());
 }
 
-zookeeper_line_hold in_line(zookeeper_hold const& h) {
-  zookeeper_line_hold l{h.client->id, wanted_by(h.permit), {}, h.fence, h.asked_at};
-  if (h.active) l.node = zookeeper_tree::name_of(h.node);
-  else if (auto const* const place = place_of(h)) l.node = zookeeper_tree::name_of(place->node);
-  return l;
-}
-
 /// Its client has withdrawn its node, or was told that it never gets the lock.
 bool is_leaving(zookeeper::standing const& place) {
   return (place.state == place_state::asking && !place.wait) || place.leave_sent || place.refusal;
@@ -37,6 +30,21 @@ bool is_leaving(zookeeper::standing const& place) {
 bool waits_on(zookeeper_hold const& h) { return h.waiting && !h.once && !h.cancelled && h.until == time_point::max(); }
 
 }  // namespace
+
+zookeeper_line_hold zookeeper_world::in_line(zookeeper_hold const& h) const {
+  zookeeper_line_hold l{h.client->id, wanted_by(h.permit), {}, h.fence, h.asked_at};
+  if (h.active) l.node = zookeeper_tree::name_of(h.node);
+  else if (auto const* const place = place_of(h)) l.node = zookeeper_tree::name_of(place->node);
+  l.at_least_ms = h.at_least.count();
+  l.clock_ms = model_->latest_clock_ms();
+  return l;
+}
+
+std::chrono::milliseconds zookeeper_world::draw_interval() {
+  random_source& r = intervals_;
+  if (!with_intervals || !r.chance(40)) return {};
+  return std::chrono::milliseconds{r.chance(60) ? r.between(1, 300) : r.between(300, 3 * lease / millisecond / 2)};
+}
 
 void zookeeper_world::asks(zookeeper_hold& h) {
   locks_[static_cast<std::size_t>(h.name)].waiting.push_back(&h);
@@ -82,12 +90,13 @@ void zookeeper_world::granted(zookeeper_hold& h) {
   if (h.deadline() <= h.client->local()) throw violation{3, who() + " when its validity is over"};
   bool const remote = h.fence % engine::hand_offs_per_grant == 0;
   // A coroutine that gets it in memory from its own client was not queued.
+  if (w.line.kept_until() > h.asked_at) ++result.behind_intervals;
   w.line.granted(mine, believed, asked_before(h), remote ? since() : no_end, patience(), now_);
   if (calm) {
     // Nobody leaves a free lock alone that is asked for.
     nanos first = h.asked_at;
     for (zookeeper_hold const* one : w.waiting) first = std::min(first, one->asked_at);
-    nanos const idle = now_ - std::max({w.free_since, first, since()});
+    nanos const idle = now_ - std::max({w.free_since, first, since(), w.line.kept_until()});
     if (w.active.empty() && idle > patience()) {
       throw violation{4, "lock " + std::to_string(h.name) + " was left alone for " +
                              std::to_string(idle / microsecond) + " us although it was asked for"};
@@ -156,10 +165,21 @@ void zookeeper_world::decided(zookeeper_transaction const& t) {
     n.created = t.zxid;
     locks_[static_cast<std::size_t>(of)].line.made(std::move(n), now_);
   }
+  if (t.what == kind::create && t.owner == 0 && keeps_a_lock(zookeeper_tree::name_of(t.path))) {
+    int const of = lock_of(t.path);
+    if (of < 0) return;
+    zookeeper_line_keep k = read_line_keep(zookeeper_tree::name_of(t.path));
+    k.made_ms = t.at_ms;
+    locks_[static_cast<std::size_t>(of)].line.kept(std::move(k), now_);
+  }
   if (t.what == kind::remove) {
     int const of = lock_of(t.path);
     if (of < 0) return;
     auto const name = zookeeper_tree::name_of(t.path);
+    if (keeps_a_lock(name)) {
+      locks_[static_cast<std::size_t>(of)].line.kept_no_more(read_line_keep(name));
+      return;
+    }
     locks_[static_cast<std::size_t>(of)].line.gone(name, is_wanted(read_line_node(name)), now_);
   }
   if (t.what == kind::close_session) {
@@ -270,10 +290,12 @@ void zookeeper_world::writes(zookeeper_client& c, zookeeper::request const& r) {
   bool const asks = std::any_of(c.coroutines_.begin(), c.coroutines_.end(), [](auto const& one) {
     return one.hold != nullptr && (!one.hold->waiting || one.hold->cancelled || one.hold->until != time_point::max());
   });
-  if (calm && c.in_tick_ && waits && !asks && !beat && now_ > second)
+  bool const ends_an_interval = with_intervals && c.in_tick_;
+  if (calm && c.in_tick_ && waits && !asks && !beat && !ends_an_interval && now_ > second)
     throw violation{10, "client " + std::to_string(c.number) + " asks again while it waits"};
-  if (auto const* const set = std::get_if<zookeeper::set_data>(&r);
-      set != nullptr && set->path.find("/.clients/") == std::string::npos)
+  if (auto const* const set = std::get_if<zookeeper::set_data>(&r); set != nullptr &&
+                                                                    set->path.find("/.clients/") == std::string::npos &&
+                                                                    !keeps_a_lock(zookeeper_tree::name_of(set->path)))
     throw violation{10, "client " + std::to_string(c.number) + " writes to " + set->path};
 }
 

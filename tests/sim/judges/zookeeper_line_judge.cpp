@@ -76,6 +76,7 @@ zookeeper_line_node read_line_node(std::string_view name) {
   if (mark == std::string_view::npos) return n;
   std::string_view const terms = who.substr(mark + 1);
   auto const of = terms.find("of");
+  if (terms.starts_with('i') && whole(terms.substr(1)) > 0) return n;
   if (terms == "r") n.share = {permit_kind::shared, 1, engine::most_permits};
   else if (terms == "w") n.share = {permit_kind::shared, engine::most_permits, engine::most_permits};
   else if (terms.starts_with('e')) n.share = {permit_kind::reentrant, 1, 1, std::string{terms.substr(1)}};
@@ -84,6 +85,17 @@ zookeeper_line_node read_line_node(std::string_view name) {
     n.share = {permit_kind::semaphore, static_cast<std::uint32_t>(whole(terms.substr(1, of - 1))),
                static_cast<std::uint32_t>(whole(terms.substr(of + 2)))};
   return n;
+}
+
+bool keeps_a_lock(std::string_view name) {
+  auto const mark = name.find("~k");
+  return mark != std::string_view::npos && mark < name.find('.');
+}
+
+zookeeper_line_keep read_line_keep(std::string_view name) {
+  auto const mark = name.find("~k"), dot = name.find('.');
+  zookeeper_line_node const of = read_line_node(std::string{name.substr(0, mark)} + std::string{name.substr(dot)});
+  return {of.client, of.number, number(name.substr(mark + 2, name.find('c', mark) - mark - 2)), 0};
 }
 
 void zookeeper_line_judge::broken(int promise, std::string const& words) const {
@@ -124,7 +136,54 @@ void zookeeper_line_judge::session_over(std::int64_t session, nanos now) {
   look(now);
 }
 
+/// A waiter reckons with 1 % for its clock, in the whole interval twice: the client that was granted it, too.
+void zookeeper_line_judge::kept(zookeeper_line_keep k, nanos now) {
+  nanos const length = k.interval_ms * millisecond;
+  keep one{std::move(k), now + length + length / 50 + 5 * millisecond};
+  kept_until_ = std::max(kept_until_, one.over);
+  keeps_.push_back(std::move(one));
+}
+
+void zookeeper_line_judge::kept_no_more(zookeeper_line_keep const& k) {
+  for (keep& one : keeps_) {
+    if (one.client == k.client && one.number == k.number) one.stands = false;
+  }
+}
+
+/// The newest: it may have been made more than once.
+zookeeper_line_judge::keep const* zookeeper_line_judge::keep_of(standing_node const& n) const {
+  auto const at = std::find_if(keeps_.rbegin(), keeps_.rend(),
+                               [&](keep const& k) { return k.client == n.client && k.number == n.number; });
+  return at == keeps_.rend() ? nullptr : &*at;
+}
+
+void zookeeper_line_judge::keeps_nothing(std::string_view client, nanos after, nanos now) const {
+  for (keep const& one : keeps_) {
+    if (one.stands && one.client == client && one.over + after < now)
+      broken(6, "a node of client " + one.client + " keeps it, and its interval was over " +
+                    std::to_string((now - one.over) / millisecond) + " ms ago");
+  }
+}
+
+/// P14, by the leader's clock: the interval begins with the node that keeps the lock, which is there before the grant.
+void zookeeper_line_judge::not_within_interval(zookeeper_line_hold const& h, standing_node const& mine) const {
+  if (h.clock_ms < interval_until_ms_)
+    broken(14, words_of(h) + " is granted it " + std::to_string(interval_until_ms_ - h.clock_ms) +
+                   " ms before the minimum interval since the grant of " + interval_of_ + " is over");
+  for (keep const& one : keeps_) {
+    bool const is_mine = one.client == mine.client && one.number == mine.number;
+    if (one.stands && !is_mine)
+      broken(14, words_of(h) + " is granted it, and a node of client " + one.client + " keeps it");
+  }
+  if (h.at_least_ms == 0) return;
+  keep const* const own = keep_of(mine);
+  if (own == nullptr || !own->stands) broken(14, words_of(h) + " is granted it with an interval, and nothing keeps it");
+  if (own->interval_ms < h.at_least_ms) broken(14, words_of(h) + " is granted it, and it is kept for too short a time");
+}
+
 void zookeeper_line_judge::built_anew(nanos now) {
+  keeps_.clear();
+  interval_until_ms_ = 0;
   for (standing_node& n : line_) {
     n.gone_at = now;
     past_.push_back(std::move(n));
@@ -232,6 +291,11 @@ void zookeeper_line_judge::granted(zookeeper_line_hold const& h, std::span<zooke
   if (birth_ < 0) birth_ = birth;
   if (birth != birth_) broken(2, words_of(h) + " has a token that is not of its node");
   token_grows(h);
+  not_within_interval(h, *mine);
+  if (h.at_least_ms != 0) {
+    interval_until_ms_ = keep_of(*mine)->made_ms + h.at_least_ms;
+    interval_of_ = mine->name;
+  }
   waits(h, since, patience, now);
 }
 
@@ -242,7 +306,8 @@ void zookeeper_line_judge::waits(zookeeper_line_hold const& h, nanos since, nano
   auto const ms = [&](nanos from) {
     return std::to_string((now - std::max({from, h.asked_at, since})) / microsecond) + " us";
   };
-  if (too_long(mine->fits_since)) broken(4, words_of(h) + " could have had it for " + ms(mine->fits_since));
+  nanos const fits_since = mine->fits_since < 0 ? -1 : std::max(mine->fits_since, kept_until_);
+  if (too_long(fits_since)) broken(4, words_of(h) + " could have had it for " + ms(fits_since));
   if (!mine->refuses.empty() && too_long(mine->made_at))
     broken(4, words_of(h) + " has not been told for " + ms(mine->made_at) + " that " + mine->refuses.front() +
                   " lets it never have it");

@@ -35,6 +35,16 @@ struct zookeeper_line_node {
   bool has_place = true;  // else its SEQ is one that others may have, too
 };
 
+/// A node that keeps the lock for the minimum interval of the grant whose node has that client and number.
+struct zookeeper_line_keep {
+  std::string client = {};
+  std::uint64_t number = 0;
+  std::int64_t interval_ms = 0, made_ms = 0;  // by the leader's clock
+};
+/// For a name like CLIENT~k1500cTRANSACTION.NUMBER-SEQ.
+bool keeps_a_lock(std::string_view name);
+zookeeper_line_keep read_line_keep(std::string_view name);
+
 /// What a name says: CLIENT.NUMBER-SEQ or CLIENT~TERMS.NUMBER-SEQ. Written from docs/design/zookeeper.md, not with the
 /// reader of src/servers/zookeeper. Throws violation if it says nothing.
 zookeeper_line_node read_line_node(std::string_view name);
@@ -46,6 +56,8 @@ struct zookeeper_line_hold {
   std::string node = {};  // its name; empty: none yet
   std::int64_t token = 0;
   nanos asked_at = 0;
+  std::int64_t at_least_ms = 0;  // the minimum interval that it asks for
+  std::int64_t clock_ms = 0;     // what the servers' clocks show at most
 };
 
 class zookeeper_line_judge {
@@ -57,6 +69,8 @@ class zookeeper_line_judge {
   /// `wanted`: a place that waits or holds knows the node, and its own client has removed it.
   void gone(std::string_view name, bool wanted, nanos now);
   void session_over(std::int64_t session, nanos now);
+  void kept(zookeeper_line_keep k, nanos now);
+  void kept_no_more(zookeeper_line_keep const& k);
   /// All nodes are gone, and another ensemble counts its transactions from the beginning. Tokens still grow.
   void built_anew(nanos now);
 
@@ -75,6 +89,11 @@ class zookeeper_line_judge {
   /// Likewise because its node got a number that others may have, too.
   void told_of_no_place(zookeeper_line_hold const& h, nanos lag) const;
 
+  /// P6: a client that lives leaves nothing that keeps the lock, `after` the interval.
+  void keeps_nothing(std::string_view client, nanos after, nanos now) const;
+  /// When the last interval was over for those who wait, who reckon with other clocks.
+  nanos kept_until() const { return kept_until_; }
+
   /// Do these two exclude each other, whatever else there is?
   static bool exclude_each_other(zookeeper_line_hold const& a, zookeeper_line_hold const& b);
 
@@ -86,6 +105,13 @@ class zookeeper_line_judge {
     nanos gone_at = 0;
   };
 
+  struct keep : zookeeper_line_keep {
+    nanos over = 0;
+    bool stands = true;
+  };
+
+  keep const* keep_of(standing_node const& n) const;
+  void not_within_interval(zookeeper_line_hold const& h, standing_node const& mine) const;
   standing_node const* find(std::string_view name) const;
   void look(nanos now);
   std::vector<std::string> who_refuses(zookeeper_line_node const& n) const;
@@ -98,7 +124,11 @@ class zookeeper_line_judge {
   std::vector<standing_node> line_;  // in the order of their making
   std::vector<standing_node> past_;  // gone
   std::vector<standing_node> placeless_;
-  std::int64_t birth_ = -1;  // what the server's part of a token has beyond the transaction of its node
+  std::vector<keep> keeps_;
+  nanos kept_until_ = 0;
+  std::int64_t interval_until_ms_ = 0;  // by the leader's clock, of the last grant with one
+  std::string interval_of_;             // its node
+  std::int64_t birth_ = -1;             // what the server's part of a token has beyond the transaction of its node
   std::map<std::tuple<char, std::uint32_t, std::uint32_t, std::string, std::string>, zookeeper_line_hold> highest_;
 };
 

@@ -560,6 +560,12 @@ std::optional<std::size_t> zookeeper_model::leader() const {
   return found;
 }
 
+std::int64_t zookeeper_model::latest_clock_ms() const {
+  nanos most = 0;
+  for (server const& s : servers_) most = std::max(most, local(s));
+  return epoch_ms_ + most / millisecond;
+}
+
 bool zookeeper_model::follows_well(std::size_t at) const {
   auto const l = leader();
   if (!l || !servers_[at].serving) return false;

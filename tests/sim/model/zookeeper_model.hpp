@@ -83,6 +83,8 @@ class zookeeper_model {
   void write(std::string const& path);
   // The leader loses its followers, and another server is elected if there is one.
   void depose();
+  // What the clock of the server shows that is ahead of the others, since 1970.
+  std::int64_t latest_clock_ms() const;
   void set_clock(std::size_t of, std::int64_t ppm) { servers_[of].ppm = ppm; }
 
   // ---- to look at it

@@ -395,7 +395,7 @@ mutant const* find_mutant(std::string_view name) {
   for (mutant const& m : all_mutants()) {
     if (m.name == name) return &m;
   }
-  for (auto const& some : {zookeeper_mutants(), zookeeper_kinds_mutants()}) {
+  for (auto const& some : {zookeeper_mutants(), zookeeper_kinds_mutants(), zookeeper_interval_mutants()}) {
     for (mutant const& m : some) {
       if (m.name == name) return &m;
     }

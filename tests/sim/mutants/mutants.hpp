@@ -49,8 +49,9 @@ std::span<mutant const> delays_mutants();
 std::span<mutant const> chains_mutants();
 // Faults of a ZooKeeper ensemble: for run_zookeeper.
 std::span<mutant const> zookeeper_mutants();
-// The same where its locks are of all kinds.
+// The same where its locks are of all kinds, and where mutexes have minimum intervals.
 std::span<mutant const> zookeeper_kinds_mutants();
+std::span<mutant const> zookeeper_interval_mutants();
 mutant const* find_mutant(std::string_view name);
 
 // For this thread. Null: none.

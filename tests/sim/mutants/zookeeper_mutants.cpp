@@ -79,9 +79,32 @@ constexpr mutant kinds[] = {
     {"zk-weight-not-cut", "a request for more than the limit never fits", "P4", engine_mutant::weight_not_cut},
 };
 
+// What only minimum intervals show.
+constexpr mutant intervals[] = {
+    {"zk-interval-not-kept", "no node keeps the lock for the interval", "P14", engine_mutant::interval_not_kept},
+    {"zk-interval-granted-early", "a grant with an interval does not wait for the node that keeps the lock", "P14",
+     engine_mutant::interval_granted_early},
+    {"zk-keep-overlooked", "a node that keeps the lock keeps nobody out", "P14", engine_mutant::keep_overlooked},
+    {"zk-keep-of-own-client-overlooked", "a client takes the node of its earlier grant for its own", "P14",
+     engine_mutant::keep_of_own_client_overlooked},
+    {"zk-granted-without-list", "the end of the last one ahead is the grant, whatever keeps the lock", "P14",
+     engine_mutant::granted_without_list},
+    {"zk-kept-node-forgotten", "what keeps the lock is known to the one behind it only", "P14",
+     engine_mutant::kept_node_forgotten},
+    {"zk-keep-removed-on-release", "a release ends the interval", "P14", engine_mutant::keep_removed_on_release},
+    {"zk-keep-removed-by-a-waiter", "a waiter does not wait for the end of the interval", "P14",
+     engine_mutant::keep_removed_by_a_waiter},
+    {"zk-keep-left", "nobody but a waiter removes what keeps the lock", "P6", engine_mutant::keep_left},
+    {"zk-end-of-keep-forgotten", "the end of an interval is forgotten with its connection", "P6",
+     engine_mutant::end_of_keep_forgotten},
+    {"zk-end-told-on", "the end of an interval is taken for a word about what the place asks for now", "P4",
+     engine_mutant::end_told_on},
+};
+
 }  // namespace
 
 std::span<mutant const> zookeeper_mutants() { return mutants_of_zookeeper; }
 std::span<mutant const> zookeeper_kinds_mutants() { return kinds; }
+std::span<mutant const> zookeeper_interval_mutants() { return intervals; }
 
 }  // namespace conch::sim

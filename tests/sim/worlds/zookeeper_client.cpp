@@ -353,6 +353,7 @@ void zookeeper_client::draw(zookeeper_hold& h, time_point now) {
   h.once = r.chance(12);
   h.fixed = r.chance(3);
   if (!h.once && r.chance(10)) h.until = now + duration{r.between(0, 200) * millisecond};
+  h.at_least = world.draw_interval();
 }
 
 void zookeeper_client::draw_cancellations(int which) {

@@ -63,7 +63,8 @@ zookeeper_world::zookeeper_world(plan const& small, bool traced, steps& order)
       explores_{&order},
       traced_{traced},
       random_{small.seed},
-      shares_{small.seed} {
+      shares_{small.seed},
+      intervals_{small.seed} {
   config const& c = small.clients.front().settings;
   calm = small.possible.empty();
   names = small.names;

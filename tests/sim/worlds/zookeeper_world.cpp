@@ -24,9 +24,11 @@ std::string zookeeper_world::as_bytes(message const& m) {
 zookeeper_world::zookeeper_world(std::uint64_t with_seed, zookeeper_locks locks, bool traced)
     : seed{with_seed},
       of_all_kinds{locks == zookeeper_locks::of_all_kinds},
+      with_intervals{locks == zookeeper_locks::with_intervals},
       traced_{traced},
       random_{seed},
-      shares_{seed ^ 0x9a27'5f00} {
+      shares_{seed ^ 0x9a27'5f00},
+      intervals_{seed ^ 0x6b65'6570'0000} {
   random_source& r = random_;
   calm = r.chance(25);
   names = r.chance(75) ? 1 : 2;
@@ -108,7 +110,7 @@ void zookeeper_world::run() {
   auto const finished = [](zookeeper_client const& c) { return c.finished(); };
   auto const settled = [](zookeeper_client const& c) { return c.settled(); };
   // more coroutines, and holds of up to three leases
-  nanos const patience_with_all = (of_all_kinds ? 150 : 40) * lease + 20 * second;
+  nanos const patience_with_all = (of_all_kinds || with_intervals ? 150 : 40) * lease + 20 * second;
   if (!pass_until(now_ + patience_with_all, [&] { return revivals_ == 0 && every(finished); }))
     tell(4, "somebody still waits long after all faults were over:", finished);
   if (!pass_until(now_ + 2 * lease + 2 * second, [&] { return every(settled); }))
@@ -129,6 +131,11 @@ void zookeeper_world::run() {
 /// B3: no node but those of sessions that are to be ended. (A leader that is cut off may say that a session has ended,
 /// and the next leader gives it its timeout once more.)
 void zookeeper_world::nothing_left(bool only_of_the_living) {
+  for (watch const& w : locks_) {
+    for (auto const& c : clients_) {
+      if (c->alive) w.line.keeps_nothing(c->id, lease + 2 * second, now_);
+    }
+  }
   for (auto const& [path, n] : model_->truth().nodes()) {
     if (n.owner == 0 || n.owner == zookeeper_tree::container || path.find("/.clients/") != std::string::npos) continue;
     bool const of_the_living =
@@ -476,6 +483,19 @@ void zookeeper_world::strike() {
         if (one->line != nullptr && random_.chance(70)) one->line->trap = static_cast<int>(random_.between(0, 3));
       }
       return;
+  }
+}
+
+std::string_view name_of(zookeeper_locks locks) {
+  constexpr std::string_view names[] = {"zookeeper", "zookeeper of all kinds", "zookeeper with intervals"};
+  return names[static_cast<int>(locks)];
+}
+
+std::span<mutant const> mutants_of(zookeeper_locks locks) {
+  switch (locks) {
+    case zookeeper_locks::of_all_kinds: return zookeeper_kinds_mutants();
+    case zookeeper_locks::with_intervals: return zookeeper_interval_mutants();
+    default: return zookeeper_mutants();
   }
 }
 

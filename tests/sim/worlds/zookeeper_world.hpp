@@ -9,6 +9,7 @@
 #include "sim/judges/user_history.hpp"
 #include "sim/judges/zookeeper_line_judge.hpp"
 #include "sim/model/zookeeper_model.hpp"
+#include "sim/mutants/mutants.hpp"
 #include "sim/worlds/event_queue.hpp"
 #include "sim/worlds/explorable.hpp"
 #include "sim/worlds/random.hpp"
@@ -20,7 +21,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -35,13 +38,17 @@ struct zookeeper_outcome {
   // For locks that may have several owners.
   std::uint64_t beside_others = 0, in_one_node = 0;             // grants
   std::uint64_t other_kind_told = 0, owner_elsewhere_told = 0;  // refusals
+  std::uint64_t behind_intervals = 0;                           // grants that had to wait for the end of one
   bool in_history = false;  // if one was broken: does it show in what users were told alone?
 };
 
-enum class zookeeper_locks : std::uint8_t { mutexes, of_all_kinds };
+enum class zookeeper_locks : std::uint8_t { mutexes, of_all_kinds, with_intervals };
 
 zookeeper_outcome run_zookeeper(std::uint64_t seed, bool traced = false,
                                 zookeeper_locks locks = zookeeper_locks::mutexes);
+/// As the table of where mutants were seen names it, and the faults that this world shows.
+std::string_view name_of(zookeeper_locks locks);
+std::span<mutant const> mutants_of(zookeeper_locks locks);
 
 class zookeeper_client;
 struct zookeeper_hold;
@@ -89,6 +96,9 @@ class zookeeper_world final : private zookeeper_model::outside, private explorab
   engine::permit draw_permit(int name, std::string_view client) {
     return sim::draw_permit(locks_[static_cast<std::size_t>(name)].plan, client, shares_);
   }
+  /// The minimum interval that the next acquire asks for. (With numbers of its own, so that it changes no other
+  /// schedule.)
+  std::chrono::milliseconds draw_interval();
   std::uint64_t new_process() { return ++processes_; }
   std::uint64_t new_serial() { return ++serials_; }
 
@@ -110,7 +120,7 @@ class zookeeper_world final : private zookeeper_model::outside, private explorab
 
   // The schedule.
   std::uint64_t const seed;
-  bool const of_all_kinds;
+  bool const of_all_kinds, with_intervals = false;
   int names = 1;
   bool calm = false;
   nanos tick = 0, lease = 0, margin = 0, latency = 0, jitter = 0;
@@ -184,6 +194,7 @@ class zookeeper_world final : private zookeeper_model::outside, private explorab
   std::vector<zookeeper_line_hold> asked_before(zookeeper_hold const& h) const;
   nanos since() const;
   nanos patience() const;
+  zookeeper_line_hold in_line(zookeeper_hold const& h) const;
 
   plan const* const small_ = nullptr;  // where every order is tried
   steps* const explores_ = nullptr;    // from plan::explored_from on
@@ -191,7 +202,7 @@ class zookeeper_world final : private zookeeper_model::outside, private explorab
   bool traced_;
   nanos now_ = 0;
   event_queue events_;
-  random_source random_, shares_;
+  random_source random_, shares_, intervals_;
   std::unique_ptr<zookeeper_model> model_;
   std::map<zookeeper_model::connection_id, line_ptr> by_id_;
   std::vector<std::unique_ptr<zookeeper_client>> clients_;

@@ -24,6 +24,7 @@ void arrivals::opened(time_point now) {
 
 void arrivals::interrupted(time_point now) {
   std::deque<in_flight> const unanswered = on_.sent.interrupted(now);
+  keeps_.interrupted();
   owed_.interrupted();
   on_.all.interrupted();
   rest_.resume_backlog(now);
@@ -80,6 +81,9 @@ void arrivals::answered(reply const& a, time_point now) {
     case about::search: search_answer(r, a, now); break;
     case about::rights: rights_answer(r, a, now); break;
     case about::found: found_answer(r, a, now); break;
+    case about::keep: keep_answer(r, a, now); break;
+    case about::keep_end: keeps_.answered(r, a, now); break;
+    case about::kept_end: kept_end_answer(r, a, now); break;
     case about::stray:
     case about::nothing: break;
   }
@@ -174,6 +178,7 @@ void arrivals::list_answer(in_flight const& r, reply const& a, time_point now) {
 }
 
 void arrivals::watch_answer(in_flight const& r, reply const& a, time_point now) {
+  if (auto const* const node = std::get_if<data>(&a.content)) return interval_seen(r.path, node->node, now);
   if (a.what == status::ok) return;
   if (a.what == status::no_node) {
     is_gone(r.path, now);
@@ -195,11 +200,30 @@ void arrivals::leave_answer(in_flight const& r, reply const& a, time_point now) 
   bool const was_leaving = s.state == place_state::leaving;
   error_code const refusal = s.refusal;
   while (!s.riders.empty()) line_.fail(*s.riders.front(), refusal, now);  // they ask for the same
-  shares_.become_idle(s);
+  shares_.become_idle(s, now);
   if (!is_gone) owed_.owe(s, nullptr, now);
   if (was_leaving) on_.env.up.left(s, now);
   else if (refusal) on_.env.up.failed(s, refusal, now);
   else on_.env.up.busy(s, now);
+}
+
+void arrivals::keep_answer(in_flight const& r, reply const& a, time_point now) {
+  standing& s = *r.place;
+  if (s.number == r.number && s.state != place_state::idle) line_.kept(s, a, now);
+}
+
+/// The list behind it shows whether the node is gone.
+void arrivals::kept_end_answer(in_flight const& r, reply const& a, time_point now) {
+  standing& s = *r.place;
+  if (a.what == status::ok || a.what == status::no_node || s.number != r.number) return;
+  line_.request_refused(s, a.what, "remove " + r.path, now);
+}
+
+/// If the node that is watched keeps the lock.
+void arrivals::interval_seen(std::string const& path, stat const& keep, time_point now) {
+  auto const name = read_keep_name(last_of(path));
+  if (!name) return;
+  for (standing* s : on_.all.waiting_for(path)) line_.interval_measured(*s, keep, name->interval_ms, now);
 }
 
 void arrivals::search_answer(in_flight const& r, reply const& a, time_point now) {

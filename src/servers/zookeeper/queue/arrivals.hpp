@@ -5,6 +5,7 @@
 #include "servers/zookeeper/queue/cleanups.hpp"
 #include "servers/zookeeper/queue/common_parts.hpp"
 #include "servers/zookeeper/queue/holds.hpp"
+#include "servers/zookeeper/queue/keeps.hpp"
 #include "servers/zookeeper/queue/line.hpp"
 #include "servers/zookeeper/queue/riders.hpp"
 
@@ -16,8 +17,10 @@ namespace conch::zookeeper {
 /// connection before it returns, so it is the last that a function does.
 class arrivals final : public session_events {
  public:
-  arrivals(common_parts& on, cleanups& owed, riders& shares, holds& held, line& in_line, catch_up& rest) noexcept
+  arrivals(common_parts& on, keeps& kept, cleanups& owed, riders& shares, holds& held, line& in_line,
+           catch_up& rest) noexcept
       : on_{on},
+        keeps_{kept},
         owed_{owed},
         shares_{shares},
         held_{held},
@@ -43,9 +46,13 @@ class arrivals final : public session_events {
   void leave_answer(in_flight const& r, reply const& a, time_point now);
   void search_answer(in_flight const& r, reply const& a, time_point now);
   void found_answer(in_flight const& r, reply const& a, time_point now);
+  void keep_answer(in_flight const& r, reply const& a, time_point now);
+  void kept_end_answer(in_flight const& r, reply const& a, time_point now);
+  void interval_seen(std::string const& path, stat const& keep, time_point now);
   void is_gone(std::string const& path, time_point now);
 
   common_parts& on_;
+  keeps& keeps_;
   cleanups& owed_;
   riders& shares_;
   holds& held_;

@@ -19,6 +19,7 @@ void catch_up::rest_all() {
 /// Does one turn of the work that follows a new connection, the end of one, or of the session.
 void catch_up::resume_backlog(time_point now) {
   std::size_t left = in_one_turn;
+  for (; left != 0 && on_.session.is_open() && keeps_.has_rest(); --left) keeps_.end_next(now);
   for (; left != 0 && owed_.has_rest(); --left) {
     cleanup& c = owed_.next();
     if (c.made_in != on_.sent.session_number()) {
@@ -32,7 +33,8 @@ void catch_up::resume_backlog(time_point now) {
   for (; left != 0 && may() && on_.all.has_rest(); --left) {
     catch_up_with(on_.all.next(), now);
   }
-  if ((may() && on_.all.has_rest()) || owed_.has_rest()) on_.all.resume_soon(now);
+  if ((may() && on_.all.has_rest()) || owed_.has_rest() || (on_.session.is_open() && keeps_.has_rest()))
+    on_.all.resume_soon(now);
 }
 
 void catch_up::catch_up_with(standing& s, time_point now) {
@@ -81,7 +83,7 @@ void catch_up::continue_riding(standing& s, time_point now) {
     return line_.take_turn(s, carrier.by_push, now);
   }
   if (carrier.state == place_state::in_line && !s.wait) {
-    shares_.become_idle(s);
+    shares_.become_idle(s, now);
     return on_.env.up.busy(s, now);
   }
   if (carrier.state == place_state::in_line && s.state == place_state::asking) {
@@ -93,11 +95,12 @@ void catch_up::continue_riding(standing& s, time_point now) {
 
 void catch_up::due(standing& s, time_point now) {
   if (on_.session.is_open()) {
+    if (std::exchange(s.awaits_end, false)) return line_.interval_over(s, now);
     if (std::exchange(s.asks_later, false)) catch_up_with(s, now);
     return;
   }
   if (s.state == place_state::leaving) {
-    shares_.become_idle(s);
+    shares_.become_idle(s, now);
     owed_.owe(s, nullptr, now);
     on_.env.up.left(s, now);
   } else if (s.waits()) {

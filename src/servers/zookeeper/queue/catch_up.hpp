@@ -4,6 +4,7 @@
 #include "servers/zookeeper/queue/cleanups.hpp"
 #include "servers/zookeeper/queue/common_parts.hpp"
 #include "servers/zookeeper/queue/holds.hpp"
+#include "servers/zookeeper/queue/keeps.hpp"
 #include "servers/zookeeper/queue/line.hpp"
 #include "servers/zookeeper/queue/riders.hpp"
 
@@ -12,8 +13,9 @@ namespace conch::zookeeper {
 /// The work that follows a connection, the end of one, and the end of the session, and what waits for room: in turns.
 class catch_up final : public standing_keeper {
  public:
-  catch_up(common_parts& on, cleanups& owed, riders& shares, holds& held, line& in_line) noexcept
+  catch_up(common_parts& on, keeps& kept, cleanups& owed, riders& shares, holds& held, line& in_line) noexcept
       : on_{on},
+        keeps_{kept},
         owed_{owed},
         shares_{shares},
         held_{held},
@@ -32,6 +34,7 @@ class catch_up final : public standing_keeper {
   void continue_riding(standing& s, time_point now);
 
   common_parts& on_;
+  keeps& keeps_;
   cleanups& owed_;
   riders& shares_;
   holds& held_;

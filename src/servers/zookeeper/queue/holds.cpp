@@ -57,7 +57,7 @@ void holds::removed(standing& s, time_point now) {
   all.front()->riders.clear();
   for (standing* one : all) {
     if (one->state == place_state::owned) {
-      shares_.become_idle(*one);
+      shares_.become_idle(*one, now);
       on_.env.up.lost(*one, now);
     } else if (one->waits()) {  // it was to have the node as well
       shares_.ask_anew(*one, now);

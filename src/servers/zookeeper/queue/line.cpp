@@ -26,8 +26,10 @@ void line::make_node(standing& s, time_point now) {
   s.written = true;
   s.check.cancel();
   ask_for_rights(s, now);
+  terms asks = s.asks;
+  asks.interval_ms = s.interval_ms = static_cast<std::uint32_t>(s.at_least.count());
   on_.sent.send(about::node,
-                create{s.path_of(node_prefix(on_.env.client_id, s.asks, s.number)),
+                create{s.path_of(node_prefix(on_.env.client_id, asks, s.number)),
                        {},
                        node_kind::ephemeral_sequential,
                        on_.session.nodes().who()},
@@ -78,11 +80,12 @@ void line::look(standing& s, children const& all, time_point now) {
   using kind = verdict::kind;
   if (found.is == kind::not_there) return has_no_node(s, now);
   if (found.is == kind::granted) return take_turn(s, false, now);
-  bool const is_refused = found.is != kind::waits;
+  bool const is_kept = found.is == kind::kept;
+  bool const is_refused = found.is != kind::waits && !is_kept;
   s.refusal = is_refused ? error_of(found, s) : error_code{};
   if (!is_refused && !s.wait && !s.riders.empty()) {  // the try has ended, and others want the node
     standing& next = shares_.pass_on(s, now);
-    shares_.become_idle(s);
+    shares_.become_idle(s, now);
     on_.env.up.busy(s, now);
     return look(next, all, now);
   }
@@ -91,12 +94,13 @@ void line::look(standing& s, children const& all, time_point now) {
   // Only then does a try report that the lock is busy: otherwise a later one could find its node, and no holder.
   if (is_refused || s.state == place_state::leaving || !s.wait) return leave(s, now);
   if (!s.wait) {
-    shares_.become_idle(s);
+    shares_.become_idle(s, now);
     return on_.env.up.busy(s, now);
   }
   enter(s, place_state::in_line);
   on_.env.up.queued(s, now);
   shares_.rest_riders(s, now);
+  if (is_kept) keeps_.measure(s, found.ahead.watched.front().name, now);
   on_.all.watch(s, std::move(found.ahead), now);
 }
 
@@ -125,8 +129,45 @@ void line::take_turn(standing& s, bool pushed, time_point now) {
   s.has_turn = true;
   s.by_push = pushed;
   on_.all.unwatch(s);
-  if (on_.session.deadline() > now + on_.session.timeout() / 16) own(s, now);
-  else on_.session.prove_soon(now);
+  if (!is_proved(now)) return on_.session.prove_soon(now);
+  if (s.interval_ms == 0) return own(s, now);
+  keeps_.make(s, now);  // it is granted with the answer
+}
+
+bool line::is_proved(time_point now) const { return on_.session.deadline() > now + on_.session.timeout() / 16; }
+
+/// What came of the node that keeps the lock for the interval. Without it nothing is granted, nor long after it was
+/// made.
+void line::kept(standing& s, reply const& a, time_point now) {
+  s.keep_sent_on = 0;
+  if (!s.waits() && s.state != place_state::leaving) return;
+  if (a.what == status::ok) return is_proved(now) ? own(s, now) : on_.session.prove_soon(now);
+  if (a.what == status::no_node) return has_no_node(s, now);
+  std::string const asked = "create " + s.keep;
+  // an earlier one is there, which this server did not remove
+  if (a.what == status::node_exists) return ask_later(s, a.what, asked, now);
+  request_refused(s, a.what, asked, now);
+}
+
+/// The times of the node that keeps the lock: when it was made, and when this client wrote to it. The second is the
+/// leader's time now, so no other clock is compared with it.
+void line::interval_measured(standing& s, stat const& keep, std::uint32_t interval_ms, time_point now) {
+  if (s.state != place_state::in_line) return;
+  // Unsigned, so that nothing overflows whatever the server sends.
+  auto const written = static_cast<std::uint64_t>(std::max(keep.modified_ms, keep.created_ms));
+  std::uint64_t const passed = written - static_cast<std::uint64_t>(keep.created_ms);
+  duration const left = std::chrono::milliseconds{interval_ms - std::min<std::uint64_t>(passed, interval_ms)};
+  s.awaits_end = true;
+  on_.env.timers.arm(s.check, now + left + protocol::drift_of(left));
+}
+
+/// Its own client may be gone.
+void line::interval_over(standing& s, time_point now) {
+  if (s.state != place_state::in_line || s.ahead.watched.size() != 1) return;
+  std::string const node = s.path_of(s.ahead.watched.front().name);
+  on_.all.unwatch(s);
+  on_.sent.send(about::kept_end, remove{node}, s, nullptr, now, node);
+  list(s, now);
 }
 
 void line::own(standing& s, time_point now) {
@@ -162,7 +203,7 @@ void line::leave(standing& s, time_point now) {
 }
 
 void line::gone_from_line(standing& s, time_point now) {
-  shares_.become_idle(s);
+  shares_.become_idle(s, now);
   on_.env.up.left(s, now);
 }
 
@@ -170,6 +211,7 @@ void line::gone_from_line(standing& s, time_point now) {
 void line::has_no_node(standing& s, time_point now) {
   if (s.state == place_state::leaving) return gone_from_line(s, now);
   if (s.written) on_.env.up.asked_again(s, retry_reason::reconnected, now);
+  keeps_.let_go(s, time_point::min(), now);
   on_.all.begin(s);
   s.written = false;
   if (on_.session.is_open()) make_node(s, now);
@@ -183,7 +225,7 @@ void line::patience(standing& s, time_point since) {
 
 void line::fail(standing& s, error_code why, time_point now) {
   shares_.pass_on_the_asking(s, now);
-  shares_.become_idle(s);
+  shares_.become_idle(s, now);
   ++s.references;  // the place must outlive its clean-up and the event
   if (s.written) owed_.owe(s, nullptr, now);
   on_.env.up.failed(s, why, now);
@@ -196,7 +238,7 @@ void line::request_refused(standing& s, status what, std::string const& asked, t
   if (refusal_of(what).then != remedy::none) return ask_later(s, what, asked, now);
   if (s.waits()) return fail(s, error_of(what, asked), now);
   ++s.references;
-  shares_.become_idle(s);
+  shares_.become_idle(s, now);
   if (s.written) owed_.owe(s, nullptr, now);
   on_.env.up.left(s, now);
   on_.all.drop(s);
@@ -232,10 +274,9 @@ error_code line::error_of(verdict const& v, standing const& s) const {
             std::string{v.whose});
   }
   auto const other = read_node_name(v.whose);
-  return make_error_code(errc::wrong_type,
-                         "the name is that of " +
-                             std::string{other ? kind_in_words(other->terms) : "another kind of lock"} + ", and " +
-                             std::string{kind_in_words(s.asks)} + " was asked for");
+  return make_error_code(errc::wrong_type, "the name is that of " +
+                                               std::string{kind_in_words(other ? other->terms : terms{})} + ", and " +
+                                               std::string{kind_in_words(s.asks)} + " was asked for");
 }
 
 }  // namespace conch::zookeeper

@@ -5,6 +5,7 @@
 #include "servers/zookeeper/queue/cleanups.hpp"
 #include "servers/zookeeper/queue/common_parts.hpp"
 #include "servers/zookeeper/queue/holds.hpp"
+#include "servers/zookeeper/queue/keeps.hpp"
 #include "servers/zookeeper/queue/riders.hpp"
 
 #include <cstdint>
@@ -15,8 +16,9 @@ namespace conch::zookeeper {
 /// A place that asks, is queued, or leaves: its node, the nodes before it, its turn.
 class line {
  public:
-  line(common_parts& on, cleanups& owed, riders& shares, holds& held) noexcept
+  line(common_parts& on, keeps& kept, cleanups& owed, riders& shares, holds& held) noexcept
       : on_{on},
+        keeps_{kept},
         owed_{owed},
         shares_{shares},
         held_{held} {}
@@ -29,6 +31,9 @@ class line {
   void look(standing& s, children const& all, time_point now);
   void gone(standing& s, std::string const& path, time_point now);
   void take_turn(standing& s, bool pushed, time_point now);
+  void kept(standing& s, reply const& a, time_point now);
+  void interval_measured(standing& s, stat const& keep, std::uint32_t interval_ms, time_point now);
+  void interval_over(standing& s, time_point now);
   void gone_from_line(standing& s, time_point now);
   void has_no_node(standing& s, time_point now);
 
@@ -41,6 +46,7 @@ class line {
  private:
   void ask_for_rights(standing& s, time_point now);
   void remove_strays(standing& s, children const& all, time_point now);
+  bool is_proved(time_point now) const;
   void own(standing& s, time_point now);
   void leave(standing& s, time_point now);
   void ask_later(standing& s, status what, std::string const& asked, time_point now);
@@ -49,6 +55,7 @@ class line {
   bool is_known(std::uint64_t number) const { return on_.all.find(number) != nullptr || owed_.find(number) != nullptr; }
 
   common_parts& on_;
+  keeps& keeps_;
   cleanups& owed_;
   riders& shares_;
   holds& held_;

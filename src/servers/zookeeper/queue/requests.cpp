@@ -14,7 +14,8 @@ bool tells_of_node(about what) noexcept { return what == about::node || what == 
 void requests::send(about what, request const& r, standing& s, cleanup* c, time_point now, std::string path) {
   ++env_.stats.scripts;
   ++s.references;
-  if (c == nullptr) s.told_on = connections_;  // a clean-up is independent of what the place asks for now
+  // a clean-up, and the end of an interval, is independent of what the place asks for now
+  if (c == nullptr && what != about::keep_end) s.told_on = connections_;
   if (c == nullptr && tells_of_node(what)) ++s.tellers;
   bool const is_list = what == about::list;
   if (is_list) window_.uses(s.lease, now);

@@ -16,7 +16,22 @@
 namespace conch::zookeeper {
 
 /// What a request asks, and so which part reads its answer.
-enum class about : std::uint8_t { node, folder, list, watch, leave, clean_up, stray, search, found, rights, nothing };
+enum class about : std::uint8_t {
+  node,
+  folder,
+  list,
+  watch,
+  leave,
+  clean_up,
+  stray,
+  search,
+  found,
+  rights,
+  keep,
+  keep_end,
+  kept_end,
+  nothing
+};
 
 struct in_flight {
   about what;

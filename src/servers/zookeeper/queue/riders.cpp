@@ -123,7 +123,9 @@ std::vector<standing*> riders::sharing_with(standing& s) {
   return all;
 }
 
-void riders::become_idle(standing& s) {
+void riders::become_idle(standing& s, time_point now) {
+  // of a grant that nobody has received no interval is owed
+  keeps_.let_go(s, s.state == place_state::owned ? s.kept_until : time_point::min(), now);
   enter(s, place_state::idle);
   s.unlink();
   s.check.cancel();
@@ -140,7 +142,7 @@ void riders::become_idle(standing& s) {
 bool riders::step_out(standing& s, time_point now) {
   bool const is_shared = s.carrier != nullptr || !s.riders.empty();
   if (!s.riders.empty()) pass_on(s, now);
-  become_idle(s);
+  become_idle(s, now);
   return !is_shared;
 }
 

@@ -3,6 +3,7 @@
 
 #include "servers/zookeeper/queue/cleanups.hpp"
 #include "servers/zookeeper/queue/common_parts.hpp"
+#include "servers/zookeeper/queue/keeps.hpp"
 
 #include <string>
 #include <unordered_map>
@@ -15,7 +16,7 @@ namespace conch::zookeeper {
 /// one that goes takes the node with it.
 class riders {
  public:
-  riders(common_parts& on, cleanups& owed) noexcept : on_{on}, owed_{owed} {}
+  riders(common_parts& on, keeps& kept, cleanups& owed) noexcept : on_{on}, keeps_{kept}, owed_{owed} {}
   riders(riders const&) = delete;
   riders& operator=(riders const&) = delete;
 
@@ -28,7 +29,7 @@ class riders {
   void pass_on_the_asking(standing& from, time_point now);
   void ask_anew(standing& s, time_point now);
   static std::vector<standing*> sharing_with(standing& s);
-  void become_idle(standing& s);
+  void become_idle(standing& s, time_point now);
   bool step_out(standing& s, time_point now);
 
  private:
@@ -36,6 +37,7 @@ class riders {
   standing& succeed(standing& from);
 
   common_parts& on_;
+  keeps& keeps_;
   cleanups& owed_;
   // by owner and lock: the place on which others of that owner ride
   std::unordered_map<std::string, standing*> carriers_;

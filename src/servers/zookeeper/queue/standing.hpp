@@ -21,19 +21,24 @@ struct standing;
 
 /// The node that a place has, or asks for.
 struct own_node {
-  std::uint64_t number = 0;   // a new one for each that is asked for
-  std::string node{};         // its path; empty: the answer has not come
-  std::int64_t created = 0;   // the transaction that made it
-  std::uint64_t made_in = 0;  // the session, counted
-  std::uint64_t told_on = 0;  // the connection on which something about it was sent last
-  unsigned lists = 0;         // of the folder, under way for it
-  unsigned tellers = 0;       // requests under way whose answer shows whether there is a node
-  bool leave_sent = false;    // on this connection
-  bool left_before = false;   // the same on an earlier connection, unanswered
-  error_code refusal{};       // why it is being removed; none: for what the cohort has asked
-  unsigned folders_made = 0;  // since it was asked for
-  bool asks_later = false;    // the server could not do it; `check` asks again
-  time_point later_since{};   // and since when it cannot
+  std::uint64_t number = 0;       // a new one for each that is asked for
+  std::string node{};             // its path; empty: the answer has not come
+  std::int64_t created = 0;       // the transaction that made it
+  std::uint64_t made_in = 0;      // the session, counted
+  std::uint64_t told_on = 0;      // the connection on which something about it was sent last
+  unsigned lists = 0;             // of the folder, under way for it
+  unsigned tellers = 0;           // requests under way whose answer shows whether there is a node
+  bool leave_sent = false;        // on this connection
+  bool left_before = false;       // the same on an earlier connection, unanswered
+  error_code refusal{};           // why it is being removed; none: for what the cohort has asked
+  unsigned folders_made = 0;      // since it was asked for
+  bool asks_later = false;        // the server could not do it; `check` asks again
+  time_point later_since{};       // and since when it cannot
+  std::uint32_t interval_ms = 0;  // the minimum interval in its name; 0: none
+  // the path of the node that keeps the lock for it, once that was asked for
+  std::string keep{};
+  std::uint64_t keep_sent_on = 0;  // the connection on which that is under way
+  bool awaits_end = false;         // `check` fires when the interval of another grant is over
 };
 
 /// What checks a place when its timer has fired.

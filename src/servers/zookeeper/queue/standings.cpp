@@ -47,6 +47,7 @@ void standings::watch(standing& s, std::string const& path, time_point now) {
 void standings::unwatch(standing& s) {
   for (node_ahead const& one : s.ahead.watched) watched_.leave(s.path_of(one.name), s);
   s.ahead = {};
+  s.awaits_end = false;
   if (std::exchange(s.watches_itself, false)) watched_.leave(s.node, s);
 }
 
@@ -92,6 +93,7 @@ void standings::interrupted() {
     s.left_before = s.left_before || s.leave_sent;
     s.lists = s.tellers = 0;
     s.leave_sent = s.has_turn = s.watches_itself = false;
+    s.awaits_end = false;
   };
   resting_.for_each(unheard);
 }

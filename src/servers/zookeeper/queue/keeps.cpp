@@ -1,0 +1,68 @@
+// conch: distributed locks for Boost.Asio. Boost Software License 1.0.
+#include "servers/zookeeper/queue/keeps.hpp"
+
+#include "servers/zookeeper/names.hpp"
+
+#include <boost/assert.hpp>
+
+#include <utility>
+
+namespace conch::zookeeper {
+
+keeps::~keeps() = default;
+
+void keeps::make(standing& s, time_point now) {
+  if (s.keep_sent_on == on_.sent.connection_number()) return;
+  // One that an earlier attempt has made may be too old.
+  if (!s.keep.empty()) on_.sent.send(about::nothing, remove{s.keep}, s, nullptr, now);
+  s.keep = s.path_of(keep_name_of(last_of(s.node), s.created));
+  s.keep_sent_on = on_.sent.connection_number();
+  on_.sent.send(about::keep, create{s.keep, {}, node_kind::persistent, on_.session.nodes().who()}, s, nullptr, now);
+}
+
+void keeps::let_go(standing& s, time_point not_before, time_point now) {
+  if (s.keep.empty()) return;
+  auto const [at, is_new] = all_.try_emplace(s.keep, std::make_unique<kept_node>(*this, s));
+  BOOST_ASSERT_MSG(is_new, "two grants have one node");
+  ++s.references;
+  s.keep.clear();
+  kept_node& k = *at->second;
+  if (not_before > now) return on_.env.timers.arm(k.due, not_before);
+  end(k, now);
+}
+
+/// The data of the node is of no use, but that it was written shows the leader's time.
+void keeps::measure(standing& s, std::string_view name, time_point now) {
+  bool const is_watched = s.ahead.watched.size() == 1 && s.ahead.watched.front().name == name;
+  if (is_watched) return;
+  s.awaits_end = false;
+  on_.sent.send(about::nothing, set_data{s.path_of(name), {}}, s, nullptr, now);
+}
+
+void keeps::end(kept_node& k, time_point now) {
+  k.unlink();
+  if (!on_.session.is_open()) return resting_.push_back(k);
+  sent_.push_back(k);
+  on_.sent.send(about::keep_end, remove{k.node}, k.place, nullptr, now, k.node);
+}
+
+void keeps::end_next(time_point now) { end(resting_.front(), now); }
+
+/// What the server could not do now is asked for again: otherwise the lock would stay kept until somebody wants it.
+void keeps::answered(in_flight const& r, reply const& a, time_point now) {
+  auto const at = all_.find(r.path);
+  if (at == all_.end()) return;
+  kept_node& k = *at->second;
+  if (a.what != status::ok && a.what != status::no_node) {
+    k.unlink();
+    on_.env.timers.arm(k.due, now + on_.pause.next());
+    return;
+  }
+  standing& s = k.place;
+  all_.erase(at);
+  on_.all.drop(s);
+}
+
+void keeps::interrupted() { resting_.splice_back(sent_); }
+
+}  // namespace conch::zookeeper
