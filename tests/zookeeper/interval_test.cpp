@@ -96,8 +96,8 @@ TEST_F(ZookeeperKeeps, TheNextRemovesTheNodeOfAKilledClient) {
   w.run(body, 60s);
 }
 
-/// Nobody was there for the end of the interval: the first that comes asks nobody to wait.
-TEST_F(ZookeeperKeeps, OneThatIsOverCostsNoWait) {
+/// Nobody was there for the end of the interval.
+TEST_F(ZookeeperKeeps, TheNextRemovesOneThatIsOver) {
   auto const body = [&]() -> asio::awaitable<void> {
     std::string const keep = folder("over") + "/gone~k100c1.1-0000000000";
     client c{w.ctx.get_executor(), settings()};
@@ -106,9 +106,7 @@ TEST_F(ZookeeperKeeps, OneThatIsOverCostsNoWait) {
     other().create(keep);
     co_await first.async_release();
     co_await pause_for(200ms);
-    auto const began = steady::now();
     hold next = co_await m.async_acquire();
-    EXPECT_LT(steady::now() - began, 3s);
     EXPECT_FALSE(other().has(keep));
     co_await next.async_release();
   };
