@@ -165,7 +165,7 @@ void probe::complete(questions& server, std::string_view folder, line_status& of
   std::optional<std::string> const lock = decoded(folder);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     auto const keep = i < of.holders.size() ? read_keep_name(of.holders[i]) : std::nullopt;
-    // Whoever may create nodes chooses their names.
+    // A client that may create nodes can give them any name.
     std::int64_t const fence =
         birth + (keep ? std::clamp<std::int64_t>(keep->created, 0, protocol::fence_limit / 2) : nodes[i].created);
     if (i < of.holders.size()) {
