@@ -330,16 +330,16 @@ std::vector<row> all_rows() {
 
       // ---- a warning
       {"WarnsTheCommandEachTimeThatTheLockIsEndangered",
-       {"endangered_at=300ms", "safe_at=500ms", "endangered_at=700ms", "safe_at=900ms"},
+       {"endangered_at=1s", "safe_at=1500ms", "endangered_at=3s", "safe_at=3500ms"},
        {"--warn", "USR1"},
-       sh("trap 'n=$((n + 1)); echo warning $n' USR1; trap 'exit 6' TERM; for i in $(seq 100); do sleep 0.02; done; "
-          "exit $((n * 10))"),
+       sh("trap 'n=$((n + 1)); echo warning $n' USR1; trap 'exit 6' TERM; i=0; "
+          "while [ $i -lt 250 ]; do sleep 0.02; i=$((i + 1)); done; exit $((n * 10))"),
        nothing,
        20,
        "acquire release drop",
        "warning 2"},
       {"WarnsTheCommandBeforeALoss",
-       {"endangered_at=300ms", "lost_at=600ms"},
+       {"endangered_at=1s", "lost_at=2s"},
        {"--warn", "SIGHUP"},
        sh("trap 'echo warning' HUP; trap 'echo told; exit 0' TERM; " + waits),
        nothing,
@@ -354,9 +354,9 @@ std::vector<row> all_rows() {
        4,
        "acquire release drop"},
       {"ReportsTheDangerToAProgram",
-       {"endangered_at=300ms", "safe_at=400ms"},
+       {"endangered_at=1s", "safe_at=1100ms"},
        {"--json"},
-       sh("sleep 0.7"),
+       sh("sleep 2"),
        nothing,
        0,
        "acquire release drop",
