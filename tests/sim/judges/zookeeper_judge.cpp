@@ -290,8 +290,8 @@ void zookeeper_world::writes(zookeeper_client& c, zookeeper::request const& r) {
   bool const asks = std::any_of(c.coroutines_.begin(), c.coroutines_.end(), [](auto const& one) {
     return one.hold != nullptr && (!one.hold->waiting || one.hold->cancelled || one.hold->until != time_point::max());
   });
-  bool const ends_an_interval = with_intervals && c.in_tick_;
-  if (calm && c.in_tick_ && waits && !asks && !beat && !ends_an_interval && now_ > second)
+  // A timer also ends an interval.
+  if (calm && c.in_tick_ && waits && !asks && !beat && !with_intervals && now_ > second)
     throw violation{10, "client " + std::to_string(c.number) + " asks again while it waits"};
   if (auto const* const set = std::get_if<zookeeper::set_data>(&r); set != nullptr &&
                                                                     set->path.find("/.clients/") == std::string::npos &&
