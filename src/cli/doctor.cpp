@@ -22,7 +22,7 @@ namespace conch::cli {
 
 namespace {
 
-char const* name_of(verdict v) {
+char const* verdict_name(verdict v) {
   switch (v) {
     case verdict::ok: return "ok";
     case verdict::warning: return "warning";
@@ -52,13 +52,13 @@ class doctor_visit {
     if (given_.json) {
       boost::json::object o;
       if (!server.empty()) o["server"] = server;
-      o["verdict"] = name_of(f.how);
+      o["verdict"] = verdict_name(f.how);
       o["what"] = f.what;
       o["words"] = conch::readable(f.words, std::string::npos);
       if (!f.advice.empty()) o["advice"] = f.advice;
       print(one_line(o));
     } else {
-      std::string line = name_of(f.how);
+      std::string line = verdict_name(f.how);
       line.resize(9, ' ');
       if (!server.empty() && (servers_.quorum || server != conch::servers::without_login(servers_.settings.url)))
         line += server + ": ";

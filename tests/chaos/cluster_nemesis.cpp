@@ -16,8 +16,6 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds node_timeout = 2s;
 
-constexpr nanoseconds_of_boot in_ns(std::chrono::nanoseconds d) { return d.count(); }
-
 std::vector<redis_server*> nodes_of(cluster_set& set) {
   std::vector<redis_server*> all;
   for (std::size_t i = 0; i < set.size(); ++i) all.push_back(&set.node(i));

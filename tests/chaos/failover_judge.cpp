@@ -11,8 +11,6 @@ using namespace std::chrono_literals;
 
 constexpr nanoseconds_of_boot never = std::numeric_limits<nanoseconds_of_boot>::max();
 
-constexpr nanoseconds_of_boot in_ns(std::chrono::nanoseconds d) { return d.count(); }
-
 /// By then Sentinels make a replica of a former master that is alive (Redis: four pings, and its publish period).
 constexpr auto demotion = 12s;
 

@@ -16,6 +16,8 @@ namespace conch::test {
 /// A moment of CLOCK_BOOTTIME in nanoseconds: the same in all processes of the machine.
 using nanoseconds_of_boot = std::int64_t;
 
+constexpr nanoseconds_of_boot in_ns(std::chrono::nanoseconds d) { return d.count(); }
+
 /// What a worker says about a refusal: its fence was smaller than one the resource had seen.
 struct refusal {
   std::string who;  // WORKER.INCARNATION.TASK

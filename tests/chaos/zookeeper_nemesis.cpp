@@ -146,8 +146,7 @@ void zookeeper_nemesis::cut_off(std::size_t follower) {
   note("followers cut off");
   hurt_ = follower;
   tcp_proxy& link = ensemble_.between(follower, leader);
-  link.set(towards::server, {.stalled = true});
-  link.set(towards::client, {.stalled = true});
+  link.stall();
   auto const lease = static_cast<int>(options_.lease.count());
   bool const for_good = roll(2) == 0;
   later(milliseconds{roll(3) == 0 ? roll(lease) : lease + roll(lease)}, [this, &link, for_good] {

@@ -13,6 +13,7 @@
 #include "demo/counter_server.hpp"
 #include "demo/http_probe.hpp"
 #include "demo/program.hpp"
+#include "support/contains.hpp"
 #include "support/redis_server.hpp"
 
 namespace {
@@ -25,8 +26,6 @@ class HttpCounter : public testing::Test {
  protected:
   redis_server redis_{{.tcp = true}};
 };
-
-bool contains(std::string const& text, std::string const& part) { return text.find(part) != text.npos; }
 
 TEST_F(HttpCounter, AnswersItsRoutes) {
   counter_server server(redis_.url());

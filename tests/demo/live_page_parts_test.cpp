@@ -10,10 +10,12 @@
 
 #include "from_options.hpp"
 #include "scene.hpp"
+#include "support/contains.hpp"
 
 namespace {
 
 using namespace live_page;
+using conch::test::contains;
 using namespace std::chrono_literals;
 namespace json = boost::json;
 
@@ -39,8 +41,6 @@ struct stage {
     return all;
   }
 };
-
-bool contains(std::string const& text, std::string const& part) { return text.find(part) != text.npos; }
 
 TEST(LivePageScene, NamesTheHolderAndCountsThoseThatWait) {
   stage t;

@@ -19,6 +19,7 @@
 #include "demo/counter_server.hpp"
 #include "demo/http_probe.hpp"
 #include "demo/program.hpp"
+#include "support/contains.hpp"
 #include "support/redis_server.hpp"
 
 namespace {
@@ -27,8 +28,6 @@ using namespace std::chrono_literals;
 using namespace conch::test;
 using steady = std::chrono::steady_clock;
 namespace json = boost::json;
-
-bool contains(std::string const& text, std::string const& part) { return text.find(part) != text.npos; }
 
 class LivePage : public testing::Test {
  protected:

@@ -35,7 +35,7 @@ error_code first_error(config const& settings, duration wait = 60s) {
 
 /// The same with a `.wait` far below `offline_timeout`. How far a connection comes meanwhile is for the machine to
 /// decide: a busy one gets longer.
-error_code short_wait(config settings, std::string_view words) {
+error_code error_of_short_wait(config settings, std::string_view words) {
   settings.connect_timeout = settings.offline_timeout = 60s;
   error_code ended;
   for (duration const wait : {300ms, 3'000ms, 20'000ms}) {
@@ -93,21 +93,23 @@ class talker {
 TEST(FirstErrors, AShortWaitSaysHowFarTheFirstConnectionIs) {
   redis_server plain{{.tcp = true}};
   config const c = quick("rediss://127.0.0.1:" + std::to_string(plain.port()));
-  EXPECT_EQ(short_wait(c, "no answer to the TLS handshake yet; is this a TLS port?"), errc::unreachable);
+  EXPECT_EQ(error_of_short_wait(c, "no answer to the TLS handshake yet; is this a TLS port?"), errc::unreachable);
 }
 
 TEST(FirstErrors, AShortWaitSaysThatAServerHasNotAnsweredTheGreeting) {
   talker silent{"", talker::when::never};
   for (std::string const scheme : {"redis://", "redlock://"}) {
-    EXPECT_EQ(short_wait(quick(scheme + silent.address()), silent.address() + ": no answer to the greeting yet"),
-              errc::unreachable);
+    EXPECT_EQ(
+        error_of_short_wait(quick(scheme + silent.address()), silent.address() + ": no answer to the greeting yet"),
+        errc::unreachable);
   }
 }
 
 TEST(FirstErrors, AShortWaitSaysWhyTheLastAttemptToConnectHasFailed) {
   std::string const nobody = "127.0.0.1:" + std::to_string(find_free_port());
   for (std::string const scheme : {"redis://", "redlock://"}) {
-    EXPECT_EQ(short_wait(quick(scheme + nobody), "redis://" + nobody + ": Connection refused"), errc::unreachable);
+    EXPECT_EQ(error_of_short_wait(quick(scheme + nobody), "redis://" + nobody + ": Connection refused"),
+              errc::unreachable);
   }
 }
 
@@ -137,7 +139,7 @@ TEST(FirstErrors, APortOverTlsReachedWithoutItAndTheOtherWayRoundSaySo) {
   tls_files files;
   redis_server tls{files.options()};
   config const without = quick("redis://127.0.0.1:" + std::to_string(tls.port()));
-  EXPECT_EQ(short_wait(without, "if this is a TLS port, the URL begins with rediss://"), errc::unreachable);
+  EXPECT_EQ(error_of_short_wait(without, "if this is a TLS port, the URL begins with rediss://"), errc::unreachable);
   redis_server plain{{.tcp = true}};
   config c = over_tls("rediss://127.0.0.1:" + std::to_string(plain.port()), files);
   c.connect_timeout = 300ms;

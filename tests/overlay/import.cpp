@@ -77,9 +77,9 @@ place place_of(std::string_view diff) {
   return *found;
 }
 
-class change {
+class edit {
  public:
-  change(std::string_view before, std::string_view after)
+  edit(std::string_view before, std::string_view after)
       : before_{before},
         after_{after},
         old_{tokens_of(before)},
@@ -407,7 +407,7 @@ fault fault_of_diff(std::string_view name, std::string_view diff,
   std::string const after = joined(lines);
 
   fault f{std::string{name}, p.file, {}, {}, {}, "the diff"};
-  change c{before, after};
+  edit c{before, after};
   std::string const new_text = joined(p.added), old_text = joined(p.removed);
   std::vector<token> const added = tokens_of(new_text), removed = tokens_of(old_text);
   auto const whole = [](std::vector<token> const& all) { return are_statements(all) && is_balanced(all); };

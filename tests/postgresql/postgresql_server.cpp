@@ -141,11 +141,18 @@ std::string postgresql_server::url_over_tcp(std::string const& user) const {
   return "postgresql://" + user + "@127.0.0.1:" + std::to_string(port_) + "/postgres";
 }
 
-std::string postgresql_server::log() const {
+std::string postgresql_server::log(std::size_t from) const {
   std::string all;
   for (char const* name : {"init.log", "log"}) {
-    std::ifstream in{directory_ / name, std::ios::binary};
-    all.append(std::istreambuf_iterator<char>{in}, {});
+    fs::path const file = directory_ / name;
+    std::size_t const size = fs::exists(file) ? fs::file_size(file) : 0;
+    std::size_t const left_out = std::min(from, size);
+    from -= left_out;
+    std::string text(size - left_out, '\0');
+    std::ifstream in{file, std::ios::binary};
+    in.seekg(static_cast<std::streamoff>(left_out));
+    in.read(text.data(), static_cast<std::streamsize>(text.size()));
+    all += text;
   }
   return all;
 }

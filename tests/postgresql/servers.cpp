@@ -44,9 +44,9 @@ class postgresql_under_test final : public lock_server {
   }
   traffic counted() override {
     traffic all;
-    std::string const log = server_.log();
+    std::string const log = server_.log(logged_);
     constexpr std::string_view request = "LOG:  execute conch_";  // by log_statement
-    for (auto at = log.find(request, logged_); at != std::string::npos; at = log.find(request, at + 1)) ++all.requests;
+    for (auto at = log.find(request); at != std::string::npos; at = log.find(request, at + 1)) ++all.requests;
     all.pushes = told_ += client_.notified();
     return all;
   }

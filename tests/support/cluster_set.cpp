@@ -1,5 +1,7 @@
 #include "support/cluster_set.hpp"
 
+#include "support/patience.hpp"
+
 #include <algorithm>
 #include <sstream>
 #include <stdexcept>
@@ -12,7 +14,6 @@ namespace {
 using namespace std::chrono_literals;
 using steady = std::chrono::steady_clock;
 
-constexpr auto patience = 60s;
 constexpr unsigned slots = 16384;
 
 void must_be_ok(std::string const& said, std::string const& what) {

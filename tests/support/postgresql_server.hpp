@@ -38,7 +38,7 @@ class postgresql_server {
   std::filesystem::path const& directory() const noexcept { return directory_; }
   std::uint16_t port() const noexcept { return port_; }
   pid_t pid() const noexcept { return pid_; }
-  std::string log() const;
+  std::string log(std::size_t from = 0) const;  // without its first bytes
 
   /// Sends the signal to the first process of the server, and waits until it has ended. SIGINT: orderly, SIGQUIT: as a
   /// crash.

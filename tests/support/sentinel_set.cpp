@@ -1,5 +1,7 @@
 #include "support/sentinel_set.hpp"
 
+#include "support/patience.hpp"
+
 #include <algorithm>
 #include <stdexcept>
 #include <thread>
@@ -10,8 +12,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using steady = std::chrono::steady_clock;
-
-constexpr auto patience = 60s;
 
 }  // namespace
 

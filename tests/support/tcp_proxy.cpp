@@ -318,6 +318,13 @@ void tcp_proxy::set(towards direction, behaviour b) {
   impl_->call([&] { impl_->set(direction, b); });
 }
 
+void tcp_proxy::stall() {
+  impl_->call([&] {
+    impl_->set(towards::server, {.stalled = true});
+    impl_->set(towards::client, {.stalled = true});
+  });
+}
+
 void tcp_proxy::heal() {
   impl_->call([&] {
     impl_->refuse(false);

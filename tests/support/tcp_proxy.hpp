@@ -42,6 +42,8 @@ class tcp_proxy {
   std::string url() const { return "redis://127.0.0.1:" + std::to_string(port_); }
 
   void set(towards direction, behaviour b);
+  /// Both directions.
+  void stall();
   /// Both directions as they were at first, and new connections welcome. Connections that lost bytes stay crippled: see
   /// drop().
   void heal();

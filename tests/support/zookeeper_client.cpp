@@ -1,5 +1,7 @@
 #include "support/zookeeper_client.hpp"
 
+#include "support/patience.hpp"
+
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -17,8 +19,6 @@ using namespace std::chrono_literals;
 using steady = std::chrono::steady_clock;
 
 namespace {
-
-constexpr auto patience = 60s;
 
 [[noreturn]] void failed(std::string const& what, std::string const& path, status why) {
   throw std::runtime_error{what + ' ' + path + ": error " + std::to_string(static_cast<std::int32_t>(why))};

@@ -2,6 +2,8 @@
 #include <conch/all.hpp>
 #include <conch/testing.hpp>
 
+#include "testing/shared.hpp"
+
 #include <gtest/gtest.h>
 
 #include <boost/asio/as_tuple.hpp>
@@ -18,11 +20,11 @@ namespace {
 
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
+using conch::test::body;
 using conch::testing::explore;
 using conch::testing::fencing;
 using conch::testing::report;
 using conch::testing::world;
-using body = asio::awaitable<void>;
 
 conch::config settings_of(world& w, std::string process) {
   conch::config c;

@@ -2,6 +2,8 @@
 #include <conch/all.hpp>
 #include <conch/testing.hpp>
 
+#include "testing/shared.hpp"
+
 #include <gtest/gtest.h>
 
 #include <boost/asio/as_tuple.hpp>
@@ -19,12 +21,12 @@ namespace {
 
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
+using conch::test::body;
 using conch::testing::explore;
 using conch::testing::fencing;
 using conch::testing::finding;
 using conch::testing::report;
 using conch::testing::world;
-using body = asio::awaitable<void>;
 
 /// Sells one piece, three times. It checks its hold, and not its fence.
 body sell(world& w, std::string process, fencing f) {

@@ -2,6 +2,8 @@
 #include <conch/all.hpp>
 #include <conch/testing.hpp>
 
+#include "testing/shared.hpp"
+
 #include <gtest/gtest.h>
 
 #include <boost/asio/as_tuple.hpp>
@@ -25,17 +27,14 @@ namespace {
 
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
+using conch::test::body;
+using conch::test::contains;
+using conch::test::counter;
+using conch::test::hold_three_times;
+using conch::test::sleep_for;
 using conch::testing::finding;
 using conch::testing::violation;
 using conch::testing::world;
-using body = asio::awaitable<void>;
-
-bool has(std::string const& text, std::string_view part) { return text.find(part) != std::string::npos; }
-
-body sleep_for(std::chrono::nanoseconds length) {
-  asio::steady_timer timer{co_await asio::this_coro::executor, length};
-  co_await timer.async_wait(asio::use_awaitable);
-}
 
 /// A URL, and the name of a server that it names.
 struct place {
@@ -73,23 +72,6 @@ std::string name_of(::testing::TestParamInfo<place> const& of) {
 
 // ---------------------------------------------------------------------------------------------------------- contention
 
-struct counter {
-  int inside = 0, most = 0, done = 0;
-};
-
-body hold_three_times(world& w, std::string process, std::string url, counter& seen) {
-  conch::client client{w.executor(process), url};
-  conch::mutex stock{client, "stock"};
-  for (int i = 0; i < 3; ++i) {
-    conch::hold h = co_await stock.async_acquire(asio::use_awaitable);
-    seen.most = std::max(seen.most, ++seen.inside);
-    co_await sleep_for(50ms);
-    --seen.inside;
-    ++seen.done;
-    co_await h.async_release(asio::use_awaitable);
-  }
-}
-
 TEST_P(TestingUrls, ClientsExcludeEachOther) {
   world w{1};
   counter seen;
@@ -98,7 +80,7 @@ TEST_P(TestingUrls, ClientsExcludeEachOther) {
   w.run();
   EXPECT_EQ(seen.done, 9) << w.trace();
   EXPECT_EQ(seen.most, 1);
-  EXPECT_TRUE(has(w.trace(), "connected to " + GetParam().server)) << w.trace();
+  EXPECT_TRUE(contains(w.trace(), "connected to " + GetParam().server)) << w.trace();
 }
 
 // -------------------------------------------------------------------------------------------------------------- faults
@@ -196,7 +178,7 @@ TEST_P(TestingUrls, ALateWriteIsFound) {
     ADD_FAILURE() << "nothing was found\n" << w.trace();
   } catch (violation const& v) {
     EXPECT_EQ(v.kind(), finding::late_write) << v.what() << '\n' << w.trace();
-    EXPECT_TRUE(has(v.what(), "although another holder had been granted the lock")) << v.what();
+    EXPECT_TRUE(contains(v.what(), "although another holder had been granted the lock")) << v.what();
   }
 }
 
@@ -216,7 +198,7 @@ TEST_P(TestingUrls, ALeakedHoldIsFound) {
     ADD_FAILURE() << "nothing was found\n" << w.trace();
   } catch (violation const& v) {
     EXPECT_EQ(v.kind(), finding::leak);
-    EXPECT_TRUE(has(v.what(), "at " + GetParam().server + ", \"stock\" is held by main")) << v.what();
+    EXPECT_TRUE(contains(v.what(), "at " + GetParam().server + ", \"stock\" is held by main")) << v.what();
   }
 }
 
@@ -277,7 +259,7 @@ TEST(TestingServers, AWrongNameIsRefused) {
   world w{1};
   std::string error;
   w.run(restart_by_a_wrong_name(w, error));
-  EXPECT_TRUE(has(error, "the servers are: cache:6379")) << error;
+  EXPECT_TRUE(contains(error, "the servers are: cache:6379")) << error;
 }
 
 body acquire_at(world& w, std::string url) {
@@ -368,7 +350,7 @@ TEST(TestingZooKeeper, AHoldEndsWithTheSessionOfItsClient) {
   w.run();
   EXPECT_GT(waited, 20s) << "not with its own lease\n" << w.trace();
   EXPECT_LT(waited, 35s) << "a session of 30 s, and a tick\n" << w.trace();
-  EXPECT_TRUE(has(w.trace(), "session 1 has ended")) << w.trace();
+  EXPECT_TRUE(contains(w.trace(), "session 1 has ended")) << w.trace();
 }
 
 body share(world& w, std::string url, int& held) {
@@ -431,7 +413,7 @@ TEST_P(TestingUrls, AnExplorationFindsALateWriteWithoutFencesAndNothingWithThem)
       conch::testing::explore(10'000, [&](world& w) { return sale(w, url, conch::testing::fencing::off); });
   EXPECT_FALSE(found);
   EXPECT_EQ(found.kind, finding::late_write) << found;
-  EXPECT_FALSE(has(found.what, "something else the second time")) << found;
+  EXPECT_FALSE(contains(found.what, "something else the second time")) << found;
   auto const none = conch::testing::explore(200, [&](world& w) { return sale(w, url, conch::testing::fencing::on); });
   EXPECT_TRUE(none) << none;
 }
@@ -454,7 +436,7 @@ void expect_same_refusal(conch::config const& c, std::string_view part) {
   std::string const outside = refusal(context.get_executor(), c);
   world w{1};
   EXPECT_EQ(refusal(w.executor(), c), outside) << c.url;
-  EXPECT_TRUE(has(outside, part)) << outside;
+  EXPECT_TRUE(contains(outside, part)) << outside;
 }
 
 conch::config with_url(std::string url) {
@@ -500,7 +482,7 @@ TEST(TestingErrors, ReplicasAreNotSimulated) {
   auto c = with_url("redis://cache");
   c.sync_replicas = 1;
   world w{1};
-  EXPECT_TRUE(has(refusal(w.executor(), c), "a simulated server has no replicas"));
+  EXPECT_TRUE(contains(refusal(w.executor(), c), "a simulated server has no replicas"));
 }
 
 /// Each of these is refused before a server is asked.
@@ -533,7 +515,7 @@ TEST(TestingErrors, WhatServersDoNotOfferIsRefusedAsOutsideOfAWorld) {
     w.run(ask_for_what_is_not_offered(w.executor(), url, inside));
     EXPECT_EQ(inside, outside);
     ASSERT_EQ(outside.size(), 6u);
-    for (std::string const& error : outside) EXPECT_TRUE(has(error, " over ")) << error;
+    for (std::string const& error : outside) EXPECT_TRUE(contains(error, " over ")) << error;
   }
 }
 

@@ -2,6 +2,8 @@
 #include <conch/all.hpp>
 #include <conch/testing.hpp>
 
+#include "testing/shared.hpp"
+
 #include <gtest/gtest.h>
 
 #include <boost/asio/co_spawn.hpp>
@@ -23,10 +25,14 @@ namespace {
 
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
+using conch::test::body;
+using conch::test::contains;
+using conch::test::counter;
+using conch::test::hold_three_times;
+using conch::test::sleep_for;
 using conch::testing::finding;
 using conch::testing::violation;
 using conch::testing::world;
-using body = asio::awaitable<void>;
 
 /// What is wrong in this world; empty: nothing.
 std::string wrong(world& w) {
@@ -36,13 +42,6 @@ std::string wrong(world& w) {
   } catch (violation const& v) {
     return v.what();
   }
-}
-
-bool has(std::string const& text, std::string_view part) { return text.find(part) != std::string::npos; }
-
-body sleep_for(std::chrono::nanoseconds length) {
-  asio::steady_timer timer{co_await asio::this_coro::executor, length};
-  co_await timer.async_wait(asio::use_awaitable);
 }
 
 // ---------------------------------------------------------------------------------------------------------------- time
@@ -121,27 +120,10 @@ TEST(TestingTime, RunsChannelsOfTheUser) {
 // --------------------------------------------------------------------------------------------------------------
 // clients
 
-struct counter {
-  int inside = 0, most = 0, done = 0;
-};
-
-body hold_three_times(world& w, std::string process, counter& seen) {
-  conch::client client{w.executor(process), w.url()};
-  conch::mutex stock{client, "stock"};
-  for (int i = 0; i < 3; ++i) {
-    conch::hold h = co_await stock.async_acquire(asio::use_awaitable);
-    seen.most = std::max(seen.most, ++seen.inside);
-    co_await sleep_for(50ms);
-    --seen.inside;
-    ++seen.done;
-    co_await h.async_release(asio::use_awaitable);
-  }
-}
-
 TEST(TestingClients, ExcludeEachOtherOverSimulatedServers) {
   world w{1};
   counter seen;
-  for (std::string const process : {"a", "b", "c"}) w.spawn(process, hold_three_times(w, process, seen));
+  for (std::string const process : {"a", "b", "c"}) w.spawn(process, hold_three_times(w, process, w.url(), seen));
   w.run();
   EXPECT_EQ(seen.done, 9);
   EXPECT_EQ(seen.most, 1);
@@ -265,8 +247,8 @@ TEST(TestingFindings, AWriteAfterTheLeaseIsFound) {
   bool refused = false;
   w.spawn("main", write_late(w, conch::testing::fencing::off, refused));
   std::string const found = wrong(w);
-  EXPECT_TRUE(has(found, "late write with seed 1")) << found << '\n' << w.trace();
-  EXPECT_TRUE(has(found, "although that hold had ended")) << found;
+  EXPECT_TRUE(contains(found, "late write with seed 1")) << found << '\n' << w.trace();
+  EXPECT_TRUE(contains(found, "although that hold had ended")) << found;
 }
 
 TEST(TestingFindings, AWriteAfterTheNextGrantIsFound) {
@@ -275,8 +257,8 @@ TEST(TestingFindings, AWriteAfterTheNextGrantIsFound) {
   w.spawn("main", write_late(w, conch::testing::fencing::off, refused));
   w.spawn("other", write_in_time(w));
   std::string const found = wrong(w);
-  EXPECT_TRUE(has(found, "late write with seed 1")) << found << '\n' << w.trace();
-  EXPECT_TRUE(has(found, "although another holder had been granted the lock")) << found;
+  EXPECT_TRUE(contains(found, "late write with seed 1")) << found << '\n' << w.trace();
+  EXPECT_TRUE(contains(found, "although another holder had been granted the lock")) << found;
 }
 
 TEST(TestingFindings, AResourceWithFencingRefusesALateWrite) {
@@ -302,8 +284,8 @@ TEST(TestingFindings, ADeadlockOfLocksIsFound) {
   w.spawn("p", lock_both(w, "p", "a", "b"));
   w.spawn("q", lock_both(w, "q", "b", "a"));
   std::string const found = wrong(w);
-  EXPECT_TRUE(has(found, "deadlock with seed 1: a body has not ended after 3600 s")) << found;
-  EXPECT_TRUE(has(found, "\"a\" is held by p, and 1 wait in line")) << found;
+  EXPECT_TRUE(contains(found, "deadlock with seed 1: a body has not ended after 3600 s")) << found;
+  EXPECT_TRUE(contains(found, "\"a\" is held by p, and 1 wait in line")) << found;
 }
 
 body receive(asio::experimental::channel<void(boost::system::error_code, int)>& from) {
@@ -315,7 +297,7 @@ TEST(TestingFindings, ABodyThatNothingWakesIsFound) {
   asio::experimental::channel<void(boost::system::error_code, int)> channel{w.executor()};
   w.spawn("main", receive(channel));
   std::string const found = wrong(w);
-  EXPECT_TRUE(has(found, "deadlock with seed 1")) << found;
+  EXPECT_TRUE(contains(found, "deadlock with seed 1")) << found;
 }
 
 body keep(world& w, std::unique_ptr<conch::client>& client, conch::hold& h) {
@@ -330,7 +312,7 @@ TEST(TestingFindings, ALeakedHoldIsFound) {
   conch::hold h;
   w.spawn("main", keep(w, client, h));
   std::string const found = wrong(w);
-  EXPECT_TRUE(has(found, "leak with seed 1: all bodies have ended; at redis, \"stock\" is held by main")) << found;
+  EXPECT_TRUE(contains(found, "leak with seed 1: all bodies have ended; at redis, \"stock\" is held by main")) << found;
 }
 
 body throws() {

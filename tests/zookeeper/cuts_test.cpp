@@ -17,13 +17,6 @@ namespace {
 
 constexpr auto session_time = 3s;
 
-void freeze(tcp_proxy& p) {
-  tcp_proxy::behaviour nothing;
-  nothing.stalled = true;
-  p.set(tcp_proxy::towards::server, nothing);
-  p.set(tcp_proxy::towards::client, nothing);
-}
-
 config settings(std::string url) {
   config c = quick(std::move(url), session_time);
   c.stop_margin = 200ms;
@@ -103,7 +96,7 @@ class ZookeeperCuts : public testing::Test {
       std::size_t const leader = ensemble_->leader();
       std::size_t const follower = (leader + 1 + static_cast<std::size_t>(i) % 2) % 3;
       tcp_proxy& link = ensemble_->between(follower, leader);
-      auto const isolate = [&] { freeze(link); };
+      auto const isolate = [&] { link.stall(); };
       auto const mend = [&] {
         link.heal();
         link.reset();
@@ -127,7 +120,7 @@ class ZookeeperCuts : public testing::Test {
       ensemble_->wait_until_serving();
       std::size_t const at = static_cast<std::size_t>(i) % 3;
       tcp_proxy link{ensemble_->port(at)};
-      auto const isolate = [&] { freeze(link); };
+      auto const isolate = [&] { link.stall(); };
       auto const mend = [&] {
         link.heal();
         link.reset();

@@ -19,13 +19,6 @@ using namespace std::chrono_literals;
 using steady = std::chrono::steady_clock;
 
 /// A proxy holds up all that goes by it.
-void freeze(tcp_proxy& p) {
-  tcp_proxy::behaviour nothing;
-  nothing.stalled = true;
-  p.set(tcp_proxy::towards::server, nothing);
-  p.set(tcp_proxy::towards::client, nothing);
-}
-
 /// Resumes a session. A server that does not know yet what the client has seen closes the connection; a little later it
 /// knows.
 std::unique_ptr<zookeeper_client> go_on(std::uint16_t port, zookeeper_client::resumption const& with) {
@@ -273,7 +266,7 @@ TEST_F(ZookeeperEnsemble, AnswersPingsOfASessionThatHasEndedWhileAFollowerIsCutO
   auto const mine = one.create(path(), node_kind::ephemeral);
   ASSERT_TRUE(other.read(mine.path, true));
   tcp_proxy& link = ensemble_->between(followers_[0], leader_);
-  freeze(link);
+  link.stall();
   auto const cut = steady::now();
   // The pings go on all the time, and are answered.
   std::optional<notice> told;

@@ -27,13 +27,13 @@ namespace {
 using servers::finding;
 using servers::seen_lock;
 using servers::verdict;
-using row = std::vector<std::string>;
+using fields = std::vector<std::string>;
 
 [[noreturn]] void not_understood() {
   throw boost::system::system_error{make_error_code(errc::protocol, "an answer that PostgreSQL does not give")};
 }
 
-row only_row(questions::rows all, std::size_t columns) {
+fields only_row(questions::rows all, std::size_t columns) {
   if (all.size() != 1 || all[0].size() != columns) not_understood();
   return std::move(all[0]);
 }
@@ -64,7 +64,7 @@ std::string bytes_of(std::string_view hex) {
   return all;
 }
 
-server_facts server_facts_of(row const& r, questions const& server) {
+server_facts server_facts_of(fields const& r, questions const& server) {
   server_facts f;
   f.version = r[0];
   f.version_number = server.version();
@@ -146,7 +146,7 @@ std::vector<seen_lock> probe::locks(std::vector<std::string> const& patterns) {
                        "'::bytea and greatest(owner_until, hash_until, line_until) >= extract(epoch from "
                        "clock_timestamp()) * 1000 order by key limit " +
                        std::to_string(a_page));
-      for (row const& one : page) {
+      for (fields const& one : page) {
         if (one.size() != 1) not_understood();
         after = bytes_of(one[0]);
         bool const is_ours = after.starts_with(head) && after.ends_with('}');
@@ -181,7 +181,7 @@ void probe::look_at_time(tell const& to) {
   std::vector<duration> trips;
   for (int i = 0; i < 20; ++i) {
     time_point const begin = conch::clock::now();
-    row const now = only_row(server().ask("select (extract(epoch from clock_timestamp()) * 1000000)::bigint"), 1);
+    fields const now = only_row(server().ask("select (extract(epoch from clock_timestamp()) * 1000000)::bigint"), 1);
     duration const trip = conch::clock::now() - begin, mine = std::chrono::system_clock::now().time_since_epoch();
     trips.push_back(trip);
     if (clock_ && trip / 2 >= clock_->uncertainty) continue;
@@ -199,7 +199,7 @@ void probe::look_at_time(tell const& to) {
 
 schema_facts probe::look_at_schema() {
   schema_facts f;
-  row const first = only_row(
+  fields const first = only_row(
       server().ask(
           "select to_regnamespace('conch') is not null, has_database_privilege(current_database(), 'create'), (" +
           std::string{owners_question()} + ")"),
@@ -208,7 +208,7 @@ schema_facts probe::look_at_schema() {
   f.may_create = first[1] == "t";
   f.owners_trouble = first[2];
   if (!f.is_there || !f.owners_trouble.empty()) return f;
-  row const rights = only_row(server().ask(about_rights), 3);
+  fields const rights = only_row(server().ask(about_rights), 3);
   f.may_use = rights[0] == "t";
   f.no_execute = list_in(rights[1]);
   f.no_access = list_in(rights[2]);

@@ -2,6 +2,7 @@
 #include "servers/postgresql/questions.hpp"
 
 #include "base/asio_compat.hpp"
+#include "base/checks.hpp"
 #include "base/fault.hpp"
 #include "base/numbers.hpp"
 #include "base/readable.hpp"
@@ -28,14 +29,11 @@ namespace conch::postgresql {
 namespace {
 
 using namespace std::chrono_literals;
+using detail::refuse;
 
 constexpr duration longest_answer = 3s, longest_attempt = 5s;
 // of one answer; no question here asks for more than a quarter
 constexpr std::size_t most_bytes = std::size_t{1} << 20;
-
-[[noreturn]] void refuse(errc why, std::string const& words) {
-  throw boost::system::system_error{make_error_code(why, words)};
-}
 
 int milliseconds_until(time_point until) {
   auto const left = std::chrono::ceil<std::chrono::milliseconds>(until - clock::now()).count();

@@ -7,9 +7,8 @@ namespace conch::sim {
 
 namespace {
 
-using kind = fault_plan::kind;
-
-constexpr nanos lease = 30 * second;          // no renewal is due while they look
+constexpr nanos lease = 30 * second;  // no renewal is due while they look
+constexpr nanos stop = 5 * second;    // past a lease it would be half a minute; this lets the others finish meanwhile
 constexpr nanos when_they_look = 1 * second;  // about that long after they began to wait
 
 operation under(int outer, int inner) {
@@ -59,15 +58,6 @@ plan of_one_client(plan p) {
   return p;
 }
 
-/// A stop past a lease would be half a minute; this one only lets the others finish meanwhile.
-plan with_cuts_and_pauses(plan p) {
-  for (int i = 0; i < static_cast<int>(p.clients.size()); ++i) {
-    add(p.possible, cuts(i));
-    p.possible.push_back(fault(kind::pause, i, 5 * second));
-  }
-  return p;
-}
-
 }  // namespace
 
 void add_scopes_of_chains(std::vector<scope>& all) {
@@ -76,7 +66,7 @@ void add_scopes_of_chains(std::vector<scope>& all) {
                          of_one_client(two())));
   all.push_back(of_redis("chains-2c-0f", "the same, each in a client of its own", {400, 0}, two()));
   all.push_back(of_redis("chains-2c-1f", "the same, and a connection is cut or a client is paused", {400, 1},
-                         with_cuts_and_pauses(two())));
+                         with_cuts_and_pauses(two(), stop)));
   all.push_back(of_redis("chains-same-2c-0f", "two take two locks in the same order, and one looks for a deadlock",
                          {400, 0}, of_tasks({{long_under(0, 1)}, {under(0, 1)}})));
   all.push_back(of_redis("chains-cancel-2c-0f", "a circle of two ends by a cancellation while they look", {400, 0},

@@ -13,10 +13,7 @@ constexpr nanos lease = lease_of_scopes;
 std::vector<fault_plan> restarts() { return {fault(kind::server_restart), fault(kind::server_wiped)}; }
 
 plan with_faults(plan p) {
-  for (int i = 0; i < static_cast<int>(p.clients.size()); ++i) {
-    add(p.possible, cuts(i));
-    p.possible.push_back(pause_of(i));
-  }
+  p = with_cuts_and_pauses(std::move(p));
   p.possible.push_back(fault(kind::flush_scripts));
   return p;
 }

@@ -103,10 +103,16 @@ std::vector<fault_plan> cuts(int client, int server) {
   return all;
 }
 
-fault_plan pause_of(int client) { return fault(kind::pause, client, lease_of_scopes + lease_of_scopes / 4); }
-
 void add(std::vector<fault_plan>& all, std::vector<fault_plan> some) {
   all.insert(all.end(), some.begin(), some.end());
+}
+
+plan with_cuts_and_pauses(plan p, nanos pause) {
+  for (int client = 0; client < static_cast<int>(p.clients.size()); ++client) {
+    add(p.possible, cuts(client));
+    p.possible.push_back(fault(kind::pause, client, pause));
+  }
+  return p;
 }
 
 }  // namespace conch::sim

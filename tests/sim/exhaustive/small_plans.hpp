@@ -1,6 +1,7 @@
 // What the programs and the faults of small worlds are made of.
 #pragma once
 
+#include "base/turns.hpp"
 #include "sim/exhaustive/scopes.hpp"
 #include "sim/judges/observer.hpp"
 #include "sim/worlds/plan.hpp"
@@ -29,9 +30,11 @@ operation held_for(nanos how_long);
 fault_plan fault(fault_plan::kind what, int client = 0, nanos length = 0, nanos length2 = 0, int variant = 0);
 /// Each way in which a connection may break; `server`: of several.
 std::vector<fault_plan> cuts(int client, int server = 0);
-fault_plan pause_of(int client);
 
 void add(std::vector<fault_plan>& all, std::vector<fault_plan> some);
+
+/// Any client may lose its connection, or be paused; by default for longer than a lease.
+plan with_cuts_and_pauses(plan p, nanos pause = lease_of_scopes + lease_of_scopes / 4);
 
 /// Runs a world, and reports the promise that it breaks, if any.
 template <class World>
@@ -45,6 +48,19 @@ outcome outcome_of(World& w) {
     w.say(result.words);
   }
   return result;
+}
+
+/// What a World is made with, but for the steps: a plan, and what else it asks for.
+template <class World, class... More>
+scope scope_of(std::string name, std::string words, bounds limits, plan p, More... more) {
+  auto run = [p = std::move(p), more...](steps& order, bool traced) {
+    in_one_turn = p.steps_in_one_turn;
+    World w{p, more..., traced, order};
+    outcome result = outcome_of(w);
+    result.trace = std::move(w.lines);
+    return result;
+  };
+  return {std::move(name), std::move(words), limits, std::move(run)};
 }
 
 /// A scope of one Redis server, of one with a replica, or of a Cluster.

@@ -1,5 +1,4 @@
 // Small worlds of one ZooKeeper server.
-#include "base/turns.hpp"
 #include "sim/exhaustive/small_plans.hpp"
 #include "sim/worlds/zookeeper_world.hpp"
 
@@ -18,40 +17,22 @@ plan of_zookeeper(plan p) {
   return warmed_up(std::move(p));
 }
 
-plan with_faults(plan p) {
-  for (int i = 0; i < static_cast<int>(p.clients.size()); ++i) {
-    add(p.possible, cuts(i));
-    p.possible.push_back(pause_of(i));
-  }
-  return p;
-}
-
-scope of_plan(std::string name, std::string words, bounds limits, plan p) {
-  auto run = [p = std::move(p)](steps& order, bool traced) {
-    in_one_turn = p.steps_in_one_turn;
-    zookeeper_world w{p, traced, order};
-    outcome result = outcome_of(w);
-    result.trace = std::move(w.lines);
-    return result;
-  };
-  return {std::move(name), std::move(words), limits, std::move(run)};
-}
-
 }  // namespace
 
 void add_scopes_of_zookeeper(std::vector<scope>& all) {
   auto const one = [] { return of_zookeeper(small_plan({{acquire()}})); };
   auto const two = [] { return of_zookeeper(small_plan({{acquire()}, {acquire()}})); };
   auto const three = [] { return of_zookeeper(small_plan({{acquire()}, {acquire()}, {acquire()}})); };
-  all.push_back(
-      of_plan("zookeeper-1c-1f",
-              "in ZooKeeper's queue one client acquires and releases, and a connection is cut or a session ends",
-              {300, 1}, with_faults(one())));
-  all.push_back(of_plan("zookeeper-2c-0f", "in ZooKeeper's queue two clients acquire and release", {300, 0}, two()));
-  all.push_back(
-      of_plan("zookeeper-2c-1f", "the same, and a connection is cut or a session ends", {300, 1}, with_faults(two())));
-  all.push_back(
-      of_plan("zookeeper-3c-0f", "in ZooKeeper's queue three clients acquire and release", {300, 0}, three()));
+  all.push_back(scope_of<zookeeper_world>(
+      "zookeeper-1c-1f",
+      "in ZooKeeper's queue one client acquires and releases, and a connection is cut or a session ends", {300, 1},
+      with_cuts_and_pauses(one())));
+  all.push_back(scope_of<zookeeper_world>("zookeeper-2c-0f", "in ZooKeeper's queue two clients acquire and release",
+                                          {300, 0}, two()));
+  all.push_back(scope_of<zookeeper_world>("zookeeper-2c-1f", "the same, and a connection is cut or a session ends",
+                                          {300, 1}, with_cuts_and_pauses(two())));
+  all.push_back(scope_of<zookeeper_world>("zookeeper-3c-0f", "in ZooKeeper's queue three clients acquire and release",
+                                          {300, 0}, three()));
 }
 
 }  // namespace conch::sim
