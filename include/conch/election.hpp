@@ -217,7 +217,7 @@ class election : public mutex {
   ///     conch::leader now;
   ///     for (;;) {
   ///       now = co_await scheduler.async_observe(now.term);
-  ///       connect_to(now.note);  // empty: nobody leads
+  ///       connect_to(now.note);  // empty: there is no leader
   ///     }
   ///
   /// Effects: the server notifies the client by a push when the office becomes free. It does not when the office passes

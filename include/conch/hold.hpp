@@ -226,8 +226,8 @@ class [[nodiscard]] hold {
   /// Completion signature: void(error_code)
   /// Executor, cancellation, thread safety: as async_lost.
   /// Errors: as async_lost, when the hold is lost or released first; errc::not_supported over several servers.
-  /// Round trips: one, which nobody waits for; a push tells of the request. After a reconnect the server is asked once
-  /// more.
+  /// Round trips: one, which no caller waits for; a push tells of the request. After a reconnect the server is asked
+  /// once more.
   template <asio::completion_token_for<void(error_code)> Token = asio::deferred_t>
   auto async_requested(Token&& token = {}) const {
     return asio::async_initiate<Token, void(error_code)>(initiate_requested{{node_.get(), client_}}, token, node_);

@@ -17,7 +17,7 @@ using log_hook = std::function<void(log_level, std::string_view)>;
 
 /// A hook that writes the lines from this level on to standard error, with the time (UTC) and the level:
 /// `2026-11-24T20:05:44.123Z conch warning: cannot connect to redis://127.0.0.1:6379: Connection refused`. Each line is
-/// written at once and as a whole, from any thread; a standard error that nobody reads (a full pipe) holds the client
+/// written at once and as a whole, from any thread; a standard error that is not read (a full pipe) holds the client
 /// up. Use it as `config::log`.
 CONCH_API log_hook log_to_stderr(log_level from = log_level::info);
 

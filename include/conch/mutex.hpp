@@ -59,7 +59,7 @@ struct acquire_options {
   /// Says what the hold is for, wherever it is shown: "order 17, build 812". Up to 128 bytes of printable UTF-8; it
   /// must live until the acquire is initiated. All users that may read the lock on the server can read it
   /// (async_inspect, `conch status`). Costs one message when the acquire begins, when it is granted and when the hold
-  /// ends; nobody waits for them.
+  /// ends; no caller waits for them.
   std::string_view note{};
   /// The task that asks; it must live until the acquire is initiated. Pass the same owner to all acquires of a task, so
   /// that named_lock::async_why and `conch why` can show which task blocks which. Costs nothing until the acquire or

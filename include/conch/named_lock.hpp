@@ -57,9 +57,9 @@ struct wait_chain {
   };
   /// How the chain ends.
   enum class ending {
-    free,      ///< nobody has the last lock: the waiter before it is about to get it
+    free,      ///< the last lock is free: the waiter before it is about to get it
     works,     ///< the last holder waits for no lock
-    unknown,   ///< nobody knows what the last holder waits for: it has named no task (acquire_options::task)
+    unknown,   ///< what the last holder waits for is not known: it has named no task (acquire_options::task)
     several,   ///< the last lock has several holders
     deadlock,  ///< the last holder waits for the lock of the link number `circle`
   };
@@ -68,7 +68,9 @@ struct wait_chain {
   ending how = ending::unknown;  ///< after the last link
   std::size_t circle = 0;        ///< of a deadlock: where its circle begins
 
-  bool is_deadlock() const noexcept { return how == ending::deadlock; }  ///< Does nobody of the circle go on by itself?
+  bool is_deadlock() const noexcept {
+    return how == ending::deadlock;
+  }  ///< Does no task of the circle go on by itself?
   /// "stock: held for 14 min by billing@pod-7 (order 17), which waits for ledger, held for ...": one sentence, with the
   /// names of locks and clients in printable form. `now`: by the clock of the server.
   CONCH_API std::string text(std::chrono::system_clock::time_point now = std::chrono::system_clock::now()) const;
@@ -194,8 +196,8 @@ class named_lock {
   /// The same for one holder only, as async_inspect showed it: if the lock has another holder by now, that one keeps
   /// it. It may be repeated, and is repeated after a reconnect.
   template <asio::completion_token_for<void(error_code, std::uint32_t)> Token = asio::deferred_t>
-  auto async_force_release(lock_holder const& whom, Token&& token = {}) const {
-    return async_force_release(whom.fence, std::forward<Token>(token));
+  auto async_force_release(lock_holder const& holder, Token&& token = {}) const {
+    return async_force_release(holder.fence, std::forward<Token>(token));
   }
 
   /// The same for the holder with this fencing token. If it is not positive: errc::invalid_config, without a message.

@@ -49,7 +49,7 @@ struct wanted_lock {
 
 /// Has a server reported that the lock is not free? A wait also times out while no server has answered. And are holds
 /// endangered?
-class onlooker final : public observer {
+class run_observer final : public observer {
  public:
   bool said_not_free() const noexcept { return said_; }
 
@@ -154,7 +154,7 @@ struct held_locks {
 class client_locks final : public run_locks {
  public:
   client_locks(asio::io_context& context, arguments const& given, connection const& servers)
-      : client_{context.get_executor(), settings_of(given, servers, onlooker_)},
+      : client_{context.get_executor(), settings_of(given, servers, events_)},
         given_{given},
         patience_{context} {
     for (std::string const& name : given.names)
@@ -223,9 +223,9 @@ class client_locks final : public run_locks {
       held_.one.async_release(std::move(done));
     }
   }
-  void when_short_of_replicas(std::function<void()> told) override { onlooker_->short_of_replicas = std::move(told); }
+  void when_short_of_replicas(std::function<void()> told) override { events_->short_of_replicas = std::move(told); }
   void when_endangered(std::function<void(std::optional<duration>)> told) override {
-    onlooker_->is_in_danger = std::move(told);
+    events_->is_in_danger = std::move(told);
   }
   void drop() override { held_ = {}; }
   void close(std::function<void()> done) override {
@@ -266,11 +266,11 @@ class client_locks final : public run_locks {
   /// ready.
   error_code judged(error_code why) const {
     bool const one_attempt = given_.wait && *given_.wait <= duration::zero();  // it times out because of an answer only
-    if (why != errc::timed_out || one_attempt || onlooker_->said_not_free()) return why;
+    if (why != errc::timed_out || one_attempt || events_->said_not_free()) return why;
     return make_error_code(errc::unreachable, why.message());
   }
 
-  std::shared_ptr<onlooker> const onlooker_ = std::make_shared<onlooker>();
+  std::shared_ptr<run_observer> const events_ = std::make_shared<run_observer>();
   client client_;
   arguments const& given_;
   std::vector<std::unique_ptr<wanted_lock>> locks_;

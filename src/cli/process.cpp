@@ -155,11 +155,11 @@ void terminal::give_to(pid_t group) const noexcept {
 }
 
 void terminal::stop_here(bool group_too, bool wants_terminal) const noexcept {
-  pid_t const whom = group_too ? 0 : ::getpid();
+  pid_t const target = group_too ? 0 : ::getpid();
   // The stop waits until the signals are let in again, and a shell that continues the group from here on takes it back.
   signals_blocked const quiet;
-  ::kill(whom, SIGTSTP);
-  if (wants_terminal && is_mine()) ::kill(whom, SIGCONT);
+  ::kill(target, SIGTSTP);
+  if (wants_terminal && is_mine()) ::kill(target, SIGCONT);
 }
 
 // ----------------------------------------------------------------------------------------------- the guardian

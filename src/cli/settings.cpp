@@ -139,7 +139,7 @@ file_settings read_file(std::string const& given) {
 }
 
 /// A setting: of the command line, else of a file that the command line names, else of the environment, else of the
-/// file that is always read. What somebody types goes before what happens to be set.
+/// file that is always read. What the user types goes before what happens to be set.
 std::optional<std::string> chosen(std::string const& option, std::string const& key, connection_options const& given,
                                   file_settings const& file) {
   if (!option.empty()) return option;

@@ -44,7 +44,7 @@ struct connection {
 /// makes no sense).
 connection read_connection(connection_options const& given);
 
-/// A regular file that others than its owner may read is refused, and so is one that belongs to somebody else than the
+/// A regular file that others than its owner may read is refused, and so is one that belongs to another user than the
 /// user or root.
 /// `what`: for the error. Throws failure.
 std::string read_private_file(std::string const& path, std::string const& what);

@@ -113,9 +113,9 @@ class unlocking {
         locked = locked || now.locked();
       });
       if (!locked) return report();
-      std::string const whom =
+      std::string const holder =
           given_.fence ? "the holder with fence " + std::to_string(*given_.fence) : "all of its holders";
-      if (!agreed("Take " + printable(name_) + " from " + whom + "?")) return exit_code::nothing_done;
+      if (!agreed("Take " + printable(name_) + " from " + holder + "?")) return exit_code::nothing_done;
     }
     if (given_.fence && servers_.quorum) {
       take_from_owner();

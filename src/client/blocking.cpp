@@ -54,7 +54,7 @@ std::uint64_t this_thread() {
 /// The thread of a client, and its io_context. The client, its locks and the thread itself share it.
 ///
 /// The thread ends when the client is closed and no call of another thread is inside. It then destroys the io_context.
-/// So nobody uses that meanwhile: each use of the client below is a `visit`.
+/// So no thread uses that meanwhile: each use of the client below is a `visit`.
 class runtime : public std::enable_shared_from_this<runtime> {
  public:
   // cppcheck-suppress passedByValue ; it is moved on
@@ -461,12 +461,12 @@ class lock_state : public std::enable_shared_from_this<lock_state> {
 
   /// On the client's thread.
   template <class Callback, class News>
-  void tell(std::shared_ptr<Callback const> const& whom, News what, std::int64_t fence) {
+  void tell(std::shared_ptr<Callback const> const& given, News what, std::int64_t fence) {
     std::shared_ptr<Callback const> callback;
     {
       std::lock_guard const guard{mutex_};
-      if (!whom || find_kept(fence) == holds_.end()) return;
-      callback = whom;
+      if (!given || find_kept(fence) == holds_.end()) return;
+      callback = given;
       telling_ = true;
     }
     (*callback)(what, fence);

@@ -27,7 +27,7 @@ class holder_names final : public engine::holder_source {
  private:
   struct answer {
     time_point asked_at;
-    std::string words;  // empty: there is no answer yet, or nobody has the lock
+    std::string words;  // empty: there is no answer yet, or the lock is free
   };
 
   std::function<void(std::string const& lock)> const ask_;

@@ -26,7 +26,7 @@ told_event::told_event(hold_node& n, engine::observation const& o)
       fence{n.fence},
       shared{is_shared(n.permit)} {}
 
-void told_event::tell(observer& whom) const {
+void told_event::tell(observer& to) const {
   using kind = engine::observation::kind;
   lock_event const e{name,
                      static_cast<lock_kind>(node->permit.kind),
@@ -36,16 +36,16 @@ void told_event::tell(observer& whom) const {
                      what.at,
                      node->note ? node->note->note() : std::string_view{}};
   switch (what.what) {
-    case kind::waiting: whom.on_waiting(e); break;
-    case kind::queued: whom.on_queued(e); break;
-    case kind::retried: whom.on_retried(e, what.again); break;
-    case kind::granted: whom.on_granted(e, what.path, what.took); break;
-    case kind::not_granted: whom.on_not_granted(e, what.why, what.took); break;
-    case kind::endangered: whom.on_endangered(e, what.took); break;
-    case kind::safe_again: whom.on_safe_again(e); break;
-    case kind::released: whom.on_released(e, what.took); break;
-    case kind::lost: whom.on_lost(e, what.why, what.took); break;
-    case kind::detached: whom.on_detached(e, what.took); break;
+    case kind::waiting: to.on_waiting(e); break;
+    case kind::queued: to.on_queued(e); break;
+    case kind::retried: to.on_retried(e, what.again); break;
+    case kind::granted: to.on_granted(e, what.path, what.took); break;
+    case kind::not_granted: to.on_not_granted(e, what.why, what.took); break;
+    case kind::endangered: to.on_endangered(e, what.took); break;
+    case kind::safe_again: to.on_safe_again(e); break;
+    case kind::released: to.on_released(e, what.took); break;
+    case kind::lost: to.on_lost(e, what.why, what.took); break;
+    case kind::detached: to.on_detached(e, what.took); break;
   }
 }
 

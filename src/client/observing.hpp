@@ -18,7 +18,7 @@ namespace conch::detail {
 struct told_event {
   told_event(hold_node& n, engine::observation const& o);
 
-  void tell(observer& whom) const;
+  void tell(observer& to) const;
 
   node_ref node;
   std::string name;

@@ -98,7 +98,7 @@ struct receipt;
 
 /// What a backend carries out for a caller derives from this.
 struct awaited {
-  receipt* whom = nullptr;  // none: no caller waits for it
+  receipt* caller = nullptr;  // none: no caller waits for it
 };
 
 /// The caller that waits for the end of a clean-up derives from this.
@@ -106,15 +106,15 @@ struct receipt {
   awaited* pending = nullptr;
 };
 
-/// `whom`: none, if no caller waits.
-inline void wait_for(awaited& what, receipt* whom) noexcept {
-  what.whom = whom;
-  if (whom != nullptr) whom->pending = &what;
+/// `caller`: none, if no caller waits.
+inline void wait_for(awaited& what, receipt* caller) noexcept {
+  what.caller = caller;
+  if (caller != nullptr) caller->pending = &what;
 }
 
 /// The caller does not wait any more.
 inline void forget(receipt& r) noexcept {
-  if (r.pending != nullptr) r.pending->whom = nullptr;
+  if (r.pending != nullptr) r.pending->caller = nullptr;
   r.pending = nullptr;
 }
 

@@ -19,7 +19,7 @@ void local_line::ask_if_needed(lock_entry& e, time_point now) {
 }
 
 void local_line::deliver(lock_entry& e, grant_path how, time_point now) {
-  BOOST_ASSERT_MSG(e.holder == nullptr, "a lock is delivered while somebody holds it");
+  BOOST_ASSERT_MSG(e.holder == nullptr, "a lock with a holder is delivered");
   BOOST_ASSERT_MSG(e.place->state == place_state::owned, "a lock is delivered that the server has not granted");
   e.place->kept_until = time_point::min();
   // Another acquire may have asked for it, whose wait has ended, and for less than the next one wants.
@@ -78,7 +78,7 @@ bool local_line::can_hand_off(lock_entry& e, time_point now) {
   return now + (deadline_of(e) - lost_at) < lost_at;
 }
 
-/// A server that loses its data, or a lock that somebody deletes, tells nobody: the next client that is granted the
+/// A server that loses its data, or whose lock is deleted, notifies no client: the next client that is granted the
 /// lock has a greater token than one that is handed on later. So nothing is handed on from stale knowledge, or without
 /// a connection.
 bool local_line::is_proved(lock_entry const& e, time_point now) const {
@@ -93,7 +93,7 @@ void local_line::hand_off(lock_entry& e, time_point now) {
 }
 
 void local_line::prove(lock_entry& e, time_point now) {
-  BOOST_ASSERT_MSG(e.holder == nullptr && !e.waiting.empty(), "nobody waits for the proof");
+  BOOST_ASSERT_MSG(e.holder == nullptr && !e.waiting.empty(), "no waiter needs the proof");
   place& p = *e.place;
   e.proving = true;
   e.proof_repeated = false;
@@ -136,7 +136,7 @@ void local_line::proved(lock_entry& e, time_point now) {
 
 void local_line::give_back(lock_entry& e, receipt* r, time_point now) {
   BOOST_ASSERT_MSG(e.place->state == place_state::owned, "only an owned lock is given back");
-  BOOST_ASSERT_MSG(e.holder == nullptr, "a lock is given back while somebody holds it");
+  BOOST_ASSERT_MSG(e.holder == nullptr, "a lock with a holder is given back");
   end_watch(e);
   if (e.waiting.empty()) {
     on_.servers->release(*e.place, std::nullopt, r, now);
@@ -149,7 +149,7 @@ void local_line::give_back(lock_entry& e, receipt* r, time_point now) {
 /// A waiter here asks anew, behind the lost grant: it waits for the end of the delay as those of other clients do.
 void local_line::give_back_lost(lock_entry& e, time_point now) {
   if (on_.settings.lock_delay == duration::zero()) return give_back(e, nullptr, now);
-  BOOST_ASSERT_MSG(e.holder == nullptr, "a lock is left behind while somebody holds it");
+  BOOST_ASSERT_MSG(e.holder == nullptr, "a lock with a holder is left behind");
   end_watch(e);
   on_.servers->detach(*e.place, now);
   ask_if_needed(e, now);

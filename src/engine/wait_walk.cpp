@@ -33,7 +33,7 @@ std::optional<wait_walk::ending> wait_walk::why_not(lock_report const& r) {
   if (r.kind == permit_kind::none && std::any_of(r.owners.begin(), r.owners.end(), is_mine)) return std::nullopt;
   auto const w = std::find_if(r.waiters.begin(), r.waiters.end(), is_mine);
   if (w == r.waiters.end()) return r.waiting > r.waiters.size() ? ending::unknown : ending::works;
-  // Else it waits for somebody before it in the queue, who may be dead.
+  // Else it waits for another waiter before it in the queue, which may be dead.
   // An owner of a reentrant_mutex takes one of its permits, and keeps all other owners out.
   bool const has_room = r.kind != permit_kind::none && r.kind != permit_kind::reentrant;
   if (has_room && r.taken + w->permits <= r.limit) return ending::unknown;

@@ -32,9 +32,9 @@ struct wait_link {
 class wait_walk {
  public:
   enum class ending {
-    free,      // nobody has the last lock any more, or the task before it waits no more
+    free,      // the last lock has no holder any more, or the task before it waits no more
     works,     // the last holder waits for nothing
-    unknown,   // nobody knows whether the last holder waits: it told nothing, or everything changes all the time
+    unknown,   // whether the last holder waits is not known: it named no task, or everything changes all the time
     several,   // the last lock has several holders: it may become free by any of them
     deadlock,  // the last holder waits for the lock of an earlier link
   };

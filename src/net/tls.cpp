@@ -149,7 +149,7 @@ class stream_over_tls final : public tls_stream, public std::enable_shared_from_
         reason == SSL_R_RECORD_LENGTH_MISMATCH) {
       text += "; is this a TLS port?";
     }
-    if (nobody_vouches(verdict)) text += "; tls.ca_file names the authority to trust";
+    if (issuer_is_unknown(verdict)) text += "; tls.ca_file names the authority to trust";
     if (reason == SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED)
       text += "; the server wants a certificate of the client: tls.cert_file";
     return "TLS: " + text;
@@ -158,7 +158,7 @@ class stream_over_tls final : public tls_stream, public std::enable_shared_from_
  private:
   SSL* native() const { return const_cast<ssl::stream<socket>&>(stream_).native_handle(); }
 
-  static bool nobody_vouches(long verdict) {
+  static bool issuer_is_unknown(long verdict) {
     return verdict == X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY || verdict == X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT ||
            verdict == X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT || verdict == X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN;
   }

@@ -26,9 +26,9 @@ struct cleanup : list_hook<cleanup>, awaited {
   std::int64_t next_fence_floor = 0;
   // how long the server may keep what the clean-up ends after it was carried out
   duration kept_for{};
-  time_point over{};                          // by then the server has forgotten the id by itself
-  time_point late_until = time_point::min();  // as in place, for this id
-  time_point echo_until = time_point::min();  // not finished before this: an earlier connection may undo it
+  time_point over{};                                    // by then the server has forgotten the id by itself
+  time_point late_until = time_point::min();            // as in place, for this id
+  time_point old_connection_until = time_point::min();  // not finished before this: an earlier connection may undo it
   // until then the first in line may still be connected to the earlier server
   time_point patient_until = time_point::min();
   // of a hold: the server keeps the grant until then (place::kept_until)

@@ -72,14 +72,15 @@ struct owned_state {
 
 /// What may still reach the server under the id of a place.
 struct late_state {
-  time_point until = time_point::min();       // after this the server refuses every request that was written so far
-  time_point echo_until = time_point::min();  // the same, for requests that an earlier connection may still hold
-  std::uint32_t told_on = 0;                  // the last connection on which something about the place was written
-  milliseconds longest_lease{};               // that was asked for: the cohort may ask for less later
+  time_point until = time_point::min();  // after this the server refuses every request that was written so far
+  time_point old_connection_until =
+      time_point::min();         // the same, for requests that an earlier connection may still hold
+  std::uint32_t told_on = 0;     // the last connection on which something about the place was written
+  milliseconds longest_lease{};  // that was asked for: the cohort may ask for less later
 };
 
 /// The clients to which this one has passed the lock on, while others waited, and when to check that they have taken it
-/// (cleanups::look_after).
+/// (cleanups::verify_successor).
 class successor {
  public:
   /// Is there something to check?

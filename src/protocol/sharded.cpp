@@ -24,11 +24,12 @@ sharded::sharded(config const& settings, std::uint64_t seed, entropy& nonces, ti
       random_{seed},
       nonces_{nonces},
       shared_{nonces, this},
-      nowhere_{settings, random_.next(), nonces, timers, where.way_to(shards::nobody), up, log, stats, &shared_},
-      deaf_due_{this, call<&sharded::ask_deaf_again>},
+      unrouted_{settings, random_.next(), nonces,  timers, where.way_to(shards::unknown_master), up,
+                log,      stats,          &shared_},
+      unsubscribed_due_{this, call<&sharded::ask_unsubscribed>},
       idle_due_{this, call<&sharded::end_unused>} {
   where_.report_to(*this);
-  where_.report_to(shards::nobody, nowhere_.receiver());
+  where_.report_to(shards::unknown_master, unrouted_.receiver());
 }
 
 sharded::~sharded() = default;
@@ -37,7 +38,7 @@ sharded::~sharded() = default;
 
 server& sharded::server_of(unsigned slot) {
   std::size_t const number = where_.owner(slot);
-  return number == shards::nobody ? nowhere_ : master(number);
+  return number == shards::unknown_master ? unrouted_ : master(number);
 }
 
 server& sharded::master(std::size_t number) {
@@ -60,7 +61,7 @@ server& sharded::master(std::size_t number) {
 /// locks.
 void sharded::reach_introduced(std::string_view id) {
   std::size_t const number = where_.owner(where_.slot_of(id));
-  if (number != shards::nobody) master(number).reach();
+  if (number != shards::unknown_master) master(number).reach();
 }
 
 void sharded::introduce(std::string_view id, std::string_view text, time_point now) {
@@ -79,13 +80,13 @@ void sharded::introduce(std::string_view id, std::string_view text, time_point n
 std::size_t sharded::number_of(neighbour const& s) const {
   auto const found = std::find_if(masters_.begin(), masters_.end(),
                                   [&](auto const& one) { return one && &one->as_neighbour() == &s; });
-  return found == masters_.end() ? shards::nobody : static_cast<std::size_t>(found - masters_.begin());
+  return found == masters_.end() ? shards::unknown_master : static_cast<std::size_t>(found - masters_.begin());
 }
 
 /// Every server, including those that this creates.
 template <class F>
 void sharded::for_each(F f) {
-  f(nowhere_);
+  f(unrouted_);
   for (std::size_t i = 0; i < masters_.size(); ++i) {
     if (masters_[i]) f(*masters_[i]);
   }
@@ -93,12 +94,12 @@ void sharded::for_each(F f) {
 
 template <class F>
 bool sharded::any_of(F f) const {
-  return f(nowhere_) || std::any_of(masters_.begin(), masters_.end(), [&](auto const& one) { return one && f(*one); });
+  return f(unrouted_) || std::any_of(masters_.begin(), masters_.end(), [&](auto const& one) { return one && f(*one); });
 }
 
 template <class Number>
 Number sharded::sum(Number (server::*of_one)() const noexcept) const {
-  Number all = (nowhere_.*of_one)();
+  Number all = (unrouted_.*of_one)();
   for (auto const& one : masters_) {
     if (one) all += (*one.*of_one)();
   }
@@ -110,12 +111,12 @@ Number sharded::sum(Number (server::*of_one)() const noexcept) const {
 void sharded::moved(time_point now) {
   for_each([&](server& s) { s.as_neighbour().part(now); });
   for_each([&](server& s) { s.as_neighbour().take_over(now); });
-  tell_of_homeless(now);
+  report_unrouted(now);
   timers_.arm(idle_due_, now + until_unused);
 }
 
-void sharded::tell_of_homeless(time_point now) {
-  where_.wait_for_owner(nowhere_.as_neighbour().has_requests() || nowhere_.pending() != 0, now);
+void sharded::report_unrouted(time_point now) {
+  where_.wait_for_owner(unrouted_.as_neighbour().has_requests() || unrouted_.pending() != 0, now);
 }
 
 void sharded::end_unused(time_point now) {
@@ -129,17 +130,17 @@ void sharded::end_unused(time_point now) {
 }
 
 /// A failover ends all subscriptions at once. The map, which changes too, is then read first.
-void sharded::deaf(std::size_t number, unsigned slot, time_point now) {
-  if (number >= deaf_.size()) deaf_.resize(number + 1);
-  deaf_[number].insert(slot);
-  timers_.arm(deaf_due_, now);
+void sharded::unsubscribed(std::size_t number, unsigned slot, time_point now) {
+  if (number >= unsubscribed_.size()) unsubscribed_.resize(number + 1);
+  unsubscribed_[number].insert(slot);
+  timers_.arm(unsubscribed_due_, now);
 }
 
 /// The answer is a MOVED, or the slot is back already and is subscribed to again. So no place stays unsubscribed while
 /// the map sees no change.
-void sharded::ask_deaf_again(time_point now) {
-  for (std::size_t i = 0; i < deaf_.size(); ++i) {
-    std::set<unsigned> const slots = std::exchange(deaf_[i], {});
+void sharded::ask_unsubscribed(time_point now) {
+  for (std::size_t i = 0; i < unsubscribed_.size(); ++i) {
+    std::set<unsigned> const slots = std::exchange(unsubscribed_[i], {});
     if (!slots.empty() && at(i) != nullptr) at(i)->as_neighbour().ask_once_more(slots, now);
   }
 }
@@ -158,7 +159,7 @@ void sharded::ask(engine::place& base, bool wait, milliseconds lease, time_point
   server& there = server_of(p.slot);
   p.of = &there;  // it is idle, and does not know that its slot has moved
   there.ask(p, wait, lease, now);
-  if (&there == &nowhere_) tell_of_homeless(now);
+  if (&there == &unrouted_) report_unrouted(now);
 }
 
 void sharded::gather() {
@@ -227,7 +228,7 @@ error_code sharded::no_answer() const {
     if (owes) why = s.no_answer();
     return owes && !s.connected();
   });
-  return why ? why : nowhere_.no_answer();
+  return why ? why : unrouted_.no_answer();
 }
 
 void sharded::watch_requests(engine::place& p, time_point now) { keeper_of(p).watch_requests(p, now); }
@@ -235,7 +236,7 @@ void sharded::watch_requests(engine::place& p, time_point now) { keeper_of(p).wa
 void sharded::administer(admin_request& i, admin_events& whose, time_point now) {
   server& there = server_of(where_.slot_of(i.name));
   there.administer(i, whose, now);
-  if (&there == &nowhere_) tell_of_homeless(now);
+  if (&there == &unrouted_) report_unrouted(now);
 }
 
 void sharded::report(statistics& to) const { to.cleanups_pending = pending(); }

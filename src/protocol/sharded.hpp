@@ -37,7 +37,7 @@ class sharded final : public backend, public shard_events, private siblings {
 
   // Called by the owner of the map.
   void moved(time_point now) override;
-  void deaf(std::size_t number, unsigned slot, time_point now) override;
+  void unsubscribed(std::size_t number, unsigned slot, time_point now) override;
 
   // From the cohort.
   std::unique_ptr<engine::place> make_place(std::string_view name, engine::permit const& share) override;
@@ -58,7 +58,7 @@ class sharded final : public backend, public shard_events, private siblings {
   error_code why_not_done(receipt const& r) const override;
   bool has_room_for_renewal(engine::place const& p) const noexcept override;
   std::string why_not_renewed(engine::place const& p, time_point now) const override;
-  capabilities offers() const noexcept override { return nowhere_.offers(); }
+  capabilities offers() const noexcept override { return unrouted_.offers(); }
   duration validity(milliseconds lease) const noexcept override { return good_for(lease); }
   void watch_requests(engine::place& p, time_point now) override;
   /// At the master of the slot of this id.
@@ -74,7 +74,7 @@ class sharded final : public backend, public shard_events, private siblings {
   server* at(std::size_t number) const noexcept { return number < masters_.size() ? masters_[number].get() : nullptr; }
   std::size_t size() const noexcept { return masters_.size(); }
   /// That of the locks of which no owner is known.
-  server& nowhere() noexcept { return nowhere_; }
+  server& unrouted() noexcept { return unrouted_; }
   std::size_t pending() const noexcept;
   /// As server::catching_up, of any of them.
   bool catching_up() const noexcept;
@@ -96,8 +96,8 @@ class sharded final : public backend, public shard_events, private siblings {
   template <class Number>
   Number sum(Number (server::*of_one)() const noexcept) const;
   std::size_t number_of(neighbour const& s) const;
-  void tell_of_homeless(time_point now);
-  void ask_deaf_again(time_point now);
+  void report_unrouted(time_point now);
+  void ask_unsubscribed(time_point now);
   void end_unused(time_point now);
 
   config const& settings_;
@@ -109,12 +109,12 @@ class sharded final : public backend, public shard_events, private siblings {
   random_numbers random_;
   entropy& nonces_;
   of_client shared_;
-  server nowhere_;
+  server unrouted_;
   std::vector<std::unique_ptr<server>> masters_;  // by their numbers
-  std::vector<std::set<unsigned>> deaf_;          // by the number of the master: slots whose subscriptions it has ended
+  std::vector<std::set<unsigned>> unsubscribed_;  // by the number of the master: slots whose subscriptions it has ended
   bool gathering_ = false;
   std::map<std::string, std::string, std::less<>> introductions_;  // of introduce(), by id
-  timer deaf_due_, idle_due_;
+  timer unsubscribed_due_, idle_due_;
 };
 
 }  // namespace conch::protocol

@@ -16,7 +16,7 @@ class shard_events {
   /// Some slot has another owner than before.
   virtual void moved(time_point now) = 0;
   /// That master has ended the subscription for the slot, unasked.
-  virtual void deaf(std::size_t number, unsigned slot, time_point now) = 0;
+  virtual void unsubscribed(std::size_t number, unsigned slot, time_point now) = 0;
 
  protected:
   ~shard_events() = default;
@@ -26,7 +26,7 @@ class shard_events {
 /// its number. No function here may call back into the engine before it has returned.
 class shards {
  public:
-  static constexpr std::size_t nobody = static_cast<std::size_t>(-1);
+  static constexpr std::size_t unknown_master = static_cast<std::size_t>(-1);
 
   /// Where a renewal is to be sent that a master has put off.
   struct detour {
@@ -37,16 +37,16 @@ class shards {
     };
 
     kind what = kind::none;
-    std::size_t number = nobody;
+    std::size_t number = unknown_master;
   };
 
   /// Where to report. To be called once, before all others.
   virtual void report_to(shard_events& e) noexcept = 0;
   virtual unsigned slot_of(std::string_view name) const = 0;
-  /// The number of the master that has the slot; `nobody`: it is not known.
+  /// The number of the master that has the slot; `unknown_master`: it is not known.
   virtual std::size_t owner(unsigned slot) const = 0;
-  /// The transport to that master. That of `nobody` never connects: it waits for the map, and the attempt fails when
-  /// the map cannot be fetched.
+  /// The transport to that master. That of `unknown_master` never connects: it waits for the map, and the attempt fails
+  /// when the map cannot be fetched.
   virtual wire& way_to(std::size_t number) = 0;
   /// Where the events of that transport go. To be called once for each number, before its first command.
   virtual void report_to(std::size_t number, wire_events& e) = 0;
@@ -55,7 +55,7 @@ class shards {
   /// `words`: of that master, with fault::try_later.
   virtual detour detour_of(std::string_view words, std::size_t by) = 0;
   /// A place waits for a slot with no known owner, or none does any more.
-  virtual void wait_for_owner(bool somebody, time_point now) = 0;
+  virtual void wait_for_owner(bool wanted, time_point now) = 0;
 
  protected:
   ~shards() = default;

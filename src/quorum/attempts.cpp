@@ -147,7 +147,7 @@ void attempts::decide(quorum_lock& q, time_point now) {
 }
 
 void attempts::win(quorum_lock& q, time_point deadline, std::int64_t fence, time_point now) {
-  BOOST_ASSERT_MSG(q.front != nullptr && q.asks(), "a lock is won that nobody asks for");
+  BOOST_ASSERT_MSG(q.front != nullptr && q.asks(), "a lock without a waiter is won");
   cohort_place& front = *q.front;
   std::size_t confirmed = 0;
   q.phase = lock_phase::held;

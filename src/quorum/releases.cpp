@@ -32,7 +32,7 @@ void releases::drop(cohort_place& front) {
 /// Leaves nothing of this client at any server, also not at those that have not answered. With `r` the reference to the
 /// front place goes to the release_round.
 void releases::back_out(quorum_lock& q, engine::receipt* r, std::int64_t next_fence_floor, time_point now) {
-  BOOST_ASSERT_MSG(q.front != nullptr, "nobody asks for the lock, or holds it");
+  BOOST_ASSERT_MSG(q.front != nullptr, "the lock has neither a holder nor a waiter");
   release_round* f = nullptr;
   if (r != nullptr) {
     f = rounds_.emplace_back(std::make_unique<release_round>(*this, q.votes.size(), r, q.front)).get();
@@ -97,17 +97,17 @@ void releases::tell_released(release_round& round, time_point now) {
   if (!round.begun) return;
   bool const certain =
       round.votes_mine >= servers_.needed() || round.votes_mine + round.votes_open < servers_.needed() || round.late;
-  if (round.whom != nullptr && certain && (round.answered >= servers_.needed() || round.open == 0)) {
-    engine::receipt& whom = *round.whom;
-    forget(whom);
+  if (round.caller != nullptr && certain && (round.answered >= servers_.needed() || round.open == 0)) {
+    engine::receipt& caller = *round.caller;
+    forget(caller);
     cohort_place& front = *std::exchange(round.front, nullptr);
     std::size_t const enough = servers_.needed();
-    on_.up.released(whom, round.votes_mine + round.votes_open >= enough, {}, now);
+    on_.up.released(caller, round.votes_mine + round.votes_open >= enough, {}, now);
     drop(front);
   }
   if (round.open == 0) {
     cohort_place* const front = std::exchange(round.front, nullptr);
-    if (round.whom != nullptr) forget(*round.whom);
+    if (round.caller != nullptr) forget(*round.caller);
     rounds_.erase(round.listed_at);
     if (front != nullptr) drop(*front);
   }

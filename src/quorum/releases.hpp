@@ -27,7 +27,7 @@ struct release_round : engine::awaited {
   release_round(releases& q, std::size_t servers, engine::receipt* r, cohort_place* s);
 
   releases& in;
-  // its reference is counted until `whom` has been notified
+  // its reference is counted until `caller` has been notified
   cohort_place* front;
   std::vector<vote_release> votes;                                // never grows: clean-ups point into it
   std::list<std::unique_ptr<release_round>>::iterator listed_at;  // in the quorum's list

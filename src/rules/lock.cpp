@@ -560,7 +560,7 @@ std::optional<release_reply> carry_out(lock& l, moment const& when, protocol::re
     r.again.what = again_kind::queued;
     r.again.left_ms = left(l, when);
   }
-  // Those behind know of a longer lease, or nobody checks that the new owner has taken its turn, because the client
+  // Those behind know of a longer lease, or no waiter checks that the new owner has taken its turn, because the client
   // that passed it on leaves.
   if (!r.was_mine && !asks_again && !l.owners.empty()) {
     bool const is_doubtful = of_mutex ? is_held_mutex && l.owners.begin()->second.claimed : left(l, when) <= when.claim;
@@ -741,14 +741,14 @@ std::string broken_rule(lock const& l, us now, bool passed_on) {
   if (l.kind == permit_kind::none && l.owners.size() > 1) return "L1: a mutex has two owners";
   if (l.kind == permit_kind::segments && l.kept != 0 &&
       static_cast<std::size_t>(std::count(l.segments.begin(), l.segments.end(), '1')) != segments.size()) {
-    return "L2: a segment is taken that nobody has";
+    return "L2: a segment without an owner is taken";
   }
   if (l.fence != 0 && l.fence + protocol::fence_epoch_us > l.fence_kept) return "L7: a fence is kept too short";
   if ((l.fence == 0) != (l.fence_kept == 0)) return "L7: a fence that is not kept";
   if (l.line.empty() != (l.line_kept == 0)) return "L6: a line that is not kept, or kept without need";
   if (l.line_kept != 0 && l.line_kept <= now) return "L6: a line that is over";
   if (l.owners.empty() && !l.limit_is_set && l.kept != 0) return "a lock without owners is kept";
-  if (passed_on && !all_turns_are_taken(l)) return "L5: somebody in line fits";
+  if (passed_on && !all_turns_are_taken(l)) return "L5: a waiter fits";
   return {};
 }
 

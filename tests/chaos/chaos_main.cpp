@@ -193,12 +193,12 @@ class judge {
   /// With failovers, and where locks have several owners: all that have ended.
   void holds() {
     if (shares_) {
-      shares_->heard(witness_.take_visits());
+      shares_->add(witness_.take_visits());
       for (std::string const& what : shares_->judge()) violation(what);
     }
     if (!failovers_) return;
-    failovers_->heard(witness_.take_visits());
-    failovers_->heard(witness_.take_arrivals());
+    failovers_->add(witness_.take_visits());
+    failovers_->add(witness_.take_arrivals());
     for (std::string const& what :
          failovers_->judge(promotions(), sentinels_ != nullptr ? sentinels_->standstills() : cluster_->standstills())) {
       violation(what);
@@ -207,7 +207,7 @@ class judge {
 
   /// All that the tasks were told. What a failover excuses is judged by failover_judge alone.
   void histories(std::string const& directory) {
-    history_.heard(witness_.take_operations());
+    history_.add(witness_.take_operations());
     if (directory.empty()) return;
     history_.write(directory);
     if (failovers_) return;
@@ -253,7 +253,7 @@ class judge {
       return "refused while the hold said it was valid, after the server lost its data: " + std::to_string(excused_);
     if (shares_)
       return "refused " + std::to_string(refused_) + ", holds " + std::to_string(shares_->visits()) +
-             ", of them granted beside others " + std::to_string(shares_->beside_others());
+             ", of them granted beside others " + std::to_string(shares_->granted_beside_others());
     return "holds " + std::to_string(failovers_->visits()) + ", promotions " + std::to_string(promotions().size()) +
            ", overlaps of holds explained by one " + std::to_string(failovers_->explained()) + ", the longest " +
            std::to_string(failovers_->longest().count()) + " ms, and " +

@@ -18,14 +18,14 @@ std::string worker_of(visit const& v) { return v.who.substr(0, v.who.rfind('.'))
 
 }  // namespace
 
-void failover_judge::heard(std::vector<visit> const& visits) {
+void failover_judge::add(std::vector<visit> const& visits) {
   for (visit const& v : visits) {
     if (v.ended > v.granted) by_lock_[v.lock].push_back(v);  // else it came too late to be believed in
   }
-  heard_ += visits.size();
+  visits_ += visits.size();
 }
 
-void failover_judge::heard(std::vector<arrival> const& arrivals) {
+void failover_judge::add(std::vector<arrival> const& arrivals) {
   for (arrival const& a : arrivals) by_worker_[a.worker].push_back(a);
 }
 
@@ -43,18 +43,19 @@ std::vector<std::string> failover_judge::judge(std::vector<promotion> const& pro
       // Both are believed in at the same time ...
       for (std::size_t j = i + 1; j < all.size() && all[j].granted < a.ended; ++j) {
         visit const& b = all[j];
-        look_at({a.fence < b.fence ? a : b, a.fence < b.fence ? b : a, b.granted, std::min(a.ended, b.ended)}, wrong);
+        judge_pair({a.fence < b.fence ? a : b, a.fence < b.fence ? b : a, b.granted, std::min(a.ended, b.ended)},
+                   wrong);
       }
       // ... or one after the other, with a smaller fence.
       if (greatest != nullptr && greatest->fence > a.fence && greatest->ended <= a.granted)
-        look_at({a, *greatest, a.granted, a.granted}, wrong);
+        judge_pair({a, *greatest, a.granted, a.granted}, wrong);
       if (greatest == nullptr || a.fence > greatest->fence) greatest = &a;
     }
   }
   return wrong;
 }
 
-void failover_judge::look_at(pair const& p, std::vector<std::string>& wrong) {
+void failover_judge::judge_pair(pair const& p, std::vector<std::string>& wrong) {
   std::pair const fences{p.lower.fence, p.higher.fence};
   if (is_explained(p)) {
     explained_.insert(fences);

@@ -40,12 +40,12 @@ class failover_judge {
   failover_judge(std::chrono::milliseconds lease, promotion const& first) : lease_{lease}, promotions_{first} {}
   virtual ~failover_judge() = default;
 
-  void heard(std::vector<visit> const& visits);
-  void heard(std::vector<arrival> const& arrivals);
-  /// All of them so far. Says what is wrong and was not said before.
+  void add(std::vector<visit> const& visits);
+  void add(std::vector<arrival> const& arrivals);
+  /// Judges all so far. Returns the violations that it has not returned before.
   std::vector<std::string> judge(std::vector<promotion> const& promotions, std::vector<standstill> const& standstills);
 
-  std::size_t visits() const noexcept { return heard_; }
+  std::size_t visits() const noexcept { return visits_; }
   std::size_t explained() const noexcept { return explained_.size(); }
   /// The longest of those that are explained.
   std::chrono::milliseconds longest() const noexcept { return std::chrono::milliseconds{longest_ / 1'000'000}; }
@@ -68,7 +68,7 @@ class failover_judge {
   std::chrono::milliseconds lease() const noexcept { return lease_; }
 
  private:
-  void look_at(pair const& p, std::vector<std::string>& wrong);
+  void judge_pair(pair const& p, std::vector<std::string>& wrong);
   nanoseconds_of_boot asked(visit const& v, std::size_t promoted) const;
   promotion const& last_before(nanoseconds_of_boot t) const;
   bool all_well(pair const& p) const;
@@ -79,7 +79,7 @@ class failover_judge {
   std::vector<promotion> promotions_;
   std::vector<standstill> standstills_;
   std::set<std::pair<std::int64_t, std::int64_t>> explained_, unexplained_;  // pairs of fences
-  std::size_t heard_ = 0;
+  std::size_t visits_ = 0;
   nanoseconds_of_boot longest_ = 0, longest_of_the_well_ = 0;
 };
 

@@ -30,7 +30,7 @@ history::operations excused(history::operations all, std::vector<data_loss> cons
 
 }  // namespace
 
-void history_judge::heard(history::operations const& some) {
+void history_judge::add(history::operations const& some) {
   for (history::operation const& o : some) by_lock_[o.lock].push_back(o);
 }
 

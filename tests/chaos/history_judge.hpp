@@ -22,7 +22,7 @@ struct data_loss {
 
 class history_judge {
  public:
-  void heard(history::operations const& some);
+  void add(history::operations const& some);
   /// Judges the histories of mutexes. Nothing but these losses excuses two holds at a time.
   std::vector<std::string> judge(std::vector<data_loss> const& losses);
   /// One file for each lock, as they were told: docs/proof.md.

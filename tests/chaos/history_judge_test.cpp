@@ -23,7 +23,7 @@ class HistoryJudge : public testing::Test {
     o.completed = to;
     o.fence = fence;
     o.deadline = deadline;
-    judge_.heard({o});
+    judge_.add({o});
   }
   std::size_t found(std::vector<data_loss> const& losses = {}) { return judge_.judge(losses).size(); }
 

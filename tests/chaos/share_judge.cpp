@@ -17,24 +17,24 @@ std::string words_of(visit const& v, nanoseconds_of_boot since) {
 
 }  // namespace
 
-void share_judge::heard(std::vector<visit> const& visits) {
+void share_judge::add(std::vector<visit> const& visits) {
   for (visit const& v : visits) {
     if (v.ended > v.granted) by_lock_[v.lock].push_back(v);  // else it came too late to be believed in
   }
-  heard_ += visits.size();
+  visits_ += visits.size();
 }
 
 std::vector<std::string> share_judge::judge() {
-  beside_others_ = 0;
+  granted_beside_others_ = 0;
   std::vector<std::string> found, wrong;
-  for (auto& [lock, all] : by_lock_) look_at(all, found);
+  for (auto& [lock, all] : by_lock_) judge_lock(all, found);
   for (std::string const& what : found) {
-    if (said_.insert(what).second) wrong.push_back(what);
+    if (reported_.insert(what).second) wrong.push_back(what);
   }
   return wrong;
 }
 
-void share_judge::look_at(std::vector<visit>& all, std::vector<std::string>& wrong) {
+void share_judge::judge_lock(std::vector<visit>& all, std::vector<std::string>& wrong) {
   std::stable_sort(all.begin(), all.end(), [](visit const& a, visit const& b) { return a.granted < b.granted; });
   std::vector<visit const*> active;
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -50,7 +50,7 @@ void share_judge::look_at(std::vector<visit>& all, std::vector<std::string>& wro
       if (a != &v && !are_one(*a, v)) others += "; " + words_of(*a, v.granted);
     }
     for (auto const& [owner, weight] : of_owner) sum += weight;
-    if (!others.empty()) ++beside_others_;
+    if (!others.empty()) ++granted_beside_others_;
     if (sum > v.limit)
       wrong.push_back("'" + v.lock + "': " + words_of(v, v.granted) + " believed in its hold beside others" + others);
 

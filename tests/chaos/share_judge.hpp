@@ -16,20 +16,20 @@ namespace conch::test {
 /// whose process was killed tells nothing, and is not judged.
 class share_judge {
  public:
-  void heard(std::vector<visit> const& visits);
-  /// All of them so far. Says what is wrong and was not said before.
+  void add(std::vector<visit> const& visits);
+  /// Judges all visits so far. Returns the violations that it has not returned before.
   std::vector<std::string> judge();
 
-  std::size_t visits() const noexcept { return heard_; }
+  std::size_t visits() const noexcept { return visits_; }
   /// Those that were granted while another client held a share of the same lock: in the last look.
-  std::size_t beside_others() const noexcept { return beside_others_; }
+  std::size_t granted_beside_others() const noexcept { return granted_beside_others_; }
 
  private:
-  void look_at(std::vector<visit>& all, std::vector<std::string>& wrong);
+  void judge_lock(std::vector<visit>& all, std::vector<std::string>& wrong);
 
   std::map<std::string, std::vector<visit>> by_lock_;
-  std::set<std::string> said_;
-  std::size_t heard_ = 0, beside_others_ = 0;
+  std::set<std::string> reported_;
+  std::size_t visits_ = 0, granted_beside_others_ = 0;
 };
 
 }  // namespace conch::test

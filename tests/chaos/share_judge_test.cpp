@@ -27,7 +27,7 @@ class ShareJudge : public testing::Test {
     return all_.back();
   }
   std::vector<std::string> found() {
-    judge_.heard(all_);
+    judge_.add(all_);
     all_.clear();
     return judge_.judge();
   }
@@ -44,7 +44,7 @@ TEST_F(ShareJudge, ReadersMayOverlapReaders) {
   add(3, 100, 120, everything, everything);
   EXPECT_TRUE(found().empty());
   EXPECT_EQ(judge_.visits(), 3u);
-  EXPECT_EQ(judge_.beside_others(), 1u);
+  EXPECT_EQ(judge_.granted_beside_others(), 1u);
 }
 
 TEST_F(ShareJudge, AWriterMayNotOverlapAReaderWhicheverCameFirst) {

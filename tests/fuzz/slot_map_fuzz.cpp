@@ -29,7 +29,7 @@ void check(slot_map const& map) {
   require(map.nodes() <= slot_map::most_nodes, "more nodes than are remembered");
   for (unsigned slot = 0; slot < slot_count; ++slot) {
     std::size_t const owner = map.owner(slot);
-    if (owner == slot_map::nobody) continue;
+    if (owner == slot_map::unknown_master) continue;
     require(owner < map.nodes(), "a slot is with an unknown node");
     require(map.port(owner) != 0 && map.id(owner).size() >= 8, "a node without a port or an id");
   }
@@ -61,10 +61,10 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
       if (map.told(*all, now)) require(map.is_known(), "a map that is not known");
     } else if (auto const asks = read_ask(message.front().text)) {
       std::size_t const by = map.owner(asks->slot);
-      if (by != slot_map::nobody) (void)map.named_by_ask(*asks, by);
+      if (by != slot_map::unknown_master) (void)map.named_by_ask(*asks, by);
     } else if (auto const to = read_moved(message.front().text)) {
       std::size_t const before = map.owner(to->slot);
-      if (before != slot_map::nobody) map.redirected(*to, before, now);
+      if (before != slot_map::unknown_master) map.redirected(*to, before, now);
     }
     check(map);
     (void)map.take_changes();

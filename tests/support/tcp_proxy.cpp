@@ -28,7 +28,7 @@ using steady = std::chrono::steady_clock;
 namespace {
 
 /// What one direction of a connection keeps in hand before it reads no more.
-constexpr std::size_t enough = 1 << 20;
+constexpr std::size_t high_water_mark = 1 << 20;
 
 std::size_t index(tcp_proxy::towards direction) { return direction == tcp_proxy::towards::server ? 0 : 1; }
 
@@ -76,7 +76,7 @@ class tcp_proxy::impl {
     for (auto const& c : all) c->end(by_reset);
   }
 
-  void reset_after(towards direction, std::uint64_t bytes) { allowance_[index(direction)] = bytes; }
+  void reset_after(towards direction, std::uint64_t bytes) { bytes_until_reset_[index(direction)] = bytes; }
 
   counters count() const {
     counters now = counters_;
@@ -99,7 +99,7 @@ class tcp_proxy::impl {
           timer_{in.ctx_} {}
 
     void read() {
-      if (reading_ || ended_ || kept_ >= enough) return;
+      if (reading_ || ended_ || kept_ >= high_water_mark) return;
       reading_ = true;
       from_.async_read_some(asio::buffer(buffer_), [this, keep = of_.shared_from_this()](error_code ec, std::size_t n) {
         reading_ = false;
@@ -168,8 +168,8 @@ class tcp_proxy::impl {
       chunk& first = chunks_.front();
       std::size_t size = first.bytes.size() - first.sent;
       if (how.split > 0) size = std::min<std::size_t>(size, 1 + in_.roll(how.split));
-      auto& allowance = in_.allowance_[which_];
-      if (allowance) size = static_cast<std::size_t>(std::min<std::uint64_t>(size, *allowance));
+      auto& bytes_until_reset = in_.bytes_until_reset_[which_];
+      if (bytes_until_reset) size = static_cast<std::size_t>(std::min<std::uint64_t>(size, *bytes_until_reset));
       writing_ = true;
       asio::async_write(to_, asio::buffer(first.bytes.data() + first.sent, size),
                         [this, size, gap = how.gap, keep = of_.shared_from_this()](error_code ec, std::size_t) {
@@ -193,10 +193,10 @@ class tcp_proxy::impl {
       } else {
         next_piece_ = steady::now() + gap;
       }
-      if (auto& allowance = in_.allowance_[which_]) {
-        *allowance -= std::min<std::uint64_t>(*allowance, size);
-        if (*allowance == 0) {
-          allowance.reset();
+      if (auto& bytes_until_reset = in_.bytes_until_reset_[which_]) {
+        *bytes_until_reset -= std::min<std::uint64_t>(*bytes_until_reset, size);
+        if (*bytes_until_reset == 0) {
+          bytes_until_reset.reset();
           of_.end(true);
           return;
         }
@@ -302,7 +302,7 @@ class tcp_proxy::impl {
   tcp::acceptor acceptor_;
   std::list<std::shared_ptr<connection>> connections_;
   std::array<behaviour, 2> how_{};
-  std::array<std::optional<std::uint64_t>, 2> allowance_{};
+  std::array<std::optional<std::uint64_t>, 2> bytes_until_reset_{};
   bool refused_ = false;
   counters counters_;
   std::thread thread_;

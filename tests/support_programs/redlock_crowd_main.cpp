@@ -52,9 +52,9 @@ struct place {
   auto operator<=>(place const&) const = default;
 };
 
-class onlooker {
+class outside_observer {
  public:
-  onlooker(std::string_view url, std::string const& lock) : key_{"conch:{" + lock + "}"} {
+  outside_observer(std::string_view url, std::string const& lock) : key_{"conch:{" + lock + "}"} {
     url.remove_prefix(std::string_view{"redlock://"}.size());
     while (!url.empty()) {
       auto const end = std::min(url.find(','), url.size());
@@ -107,7 +107,7 @@ class onlooker {
 
 struct crowd {
   conch::mutex& lock;
-  onlooker& from_outside;
+  outside_observer& outside;
   int file;
   int rounds;
   std::chrono::microseconds body;
@@ -144,7 +144,7 @@ asio::awaitable<void> one_of_many(crowd& all) {
     }
     if (h.fence() % hand_offs_per_grant == 0) {
       ++all.turns;
-      auto const overtaken = all.from_outside.overtaken();
+      auto const overtaken = all.outside.overtaken();
       if (overtaken) {
         all.overtaken_by_us.insert(all.overtaken_by_us.end(), overtaken->begin(), overtaken->end());
       } else {
@@ -170,9 +170,8 @@ int main(int argc, char** argv) {
     conch::mutex lock{client, argv[2]};
     int const file = ::open(argv[5], O_RDWR);
     if (file < 0) return 3;
-    onlooker from_outside{argv[1], argv[2]};
-    crowd all{lock, from_outside, file, std::atoi(argv[4]), std::chrono::microseconds{std::atol(argv[7])}, {}, 0, 0, 0,
-              {}};
+    outside_observer outside{argv[1], argv[2]};
+    crowd all{lock, outside, file, std::atoi(argv[4]), std::chrono::microseconds{std::atol(argv[7])}, {}, 0, 0, 0, {}};
     if (std::getchar() == EOF) return 4;
     int left = std::atoi(argv[3]);
     auto const began = std::chrono::steady_clock::now();
@@ -190,7 +189,7 @@ int main(int argc, char** argv) {
     std::printf("%zu %llu %llu %ld %ld %ld %ld %ld %ld %ld", all.waits_us.size(),
                 static_cast<unsigned long long>(s.votes_given_back), static_cast<unsigned long long>(s.scripts),
                 all.waits_us[p99], all.waits_us.back(), microseconds(took), all.losses, all.turns, all.unclear,
-                from_outside.seen_waiting);
+                outside.seen_waiting);
     for (long const us : all.overtaken_by_us) std::printf(" %ld", us);
     std::printf("\n");
     client.async_close(std::chrono::seconds{5}, [](conch::error_code) {});

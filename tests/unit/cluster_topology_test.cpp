@@ -202,7 +202,7 @@ TEST(ClusterTopology, WhoNeverHearsOfANodeThatOthersNameIsNotAskedForEver) {
 TEST(ClusterTopology, ASlotWithoutAnOwnerIsAskedAboutWhileSomebodyWaits) {
   nodes n;
   (void)n.told({{0, 5460, "aaaaaaaa1", "a", 1}});
-  EXPECT_EQ(n.core.owner(6000), cluster::nobody);
+  EXPECT_EQ(n.core.owner(6000), cluster::unknown_master);
   n.now += 5s;
   EXPECT_EQ(n.due(), "");
   n.core.wait_for_owner(true, n.now);

@@ -240,7 +240,7 @@ TEST_F(EngineTries, CleanUpOnceMoreWhatAnOldConnectionMayStillTake) {  // P6, wi
   disconnect();
   connect();
   settle_connection(false);
-  EXPECT_EQ(place_of("a").late.echo_until, place_of("a").late.until);
+  EXPECT_EQ(place_of("a").late.old_connection_until, place_of("a").late.until);
   tell_busy();
   tell_busy();
   EXPECT_EQ(received(), (texts{"a busy", "b busy"}));

@@ -43,7 +43,7 @@ class sharded_test : public testing::Test,
     std::uint64_t connections = 0;
   };
 
-  sharded_test() { owners.fill(nobody); }
+  sharded_test() { owners.fill(unknown_master); }
 
   /// Three masters, of which each has ten slots, and nothing is connected.
   void start() {
@@ -160,23 +160,23 @@ class sharded_test : public testing::Test,
   }
   std::size_t owner(unsigned slot) const override { return owners[slot]; }
   wire& way_to(std::size_t number) override {
-    way& w = number == nobody ? nowhere : ways[number];
+    way& w = number == unknown_master ? unrouted : ways[number];
     w.of = this;
     return w;
   }
   void report_to(std::size_t number, wire_events& e) override {
-    (number == nobody ? nowhere : ways[number]).events = &e;
+    (number == unknown_master ? unrouted : ways[number]).events = &e;
   }
   bool is_master(std::size_t number) const override {
     return std::find(owners.begin(), owners.end(), number) != owners.end();
   }
   /// "ASK b" and "TRYAGAIN".
   detour detour_of(std::string_view words, std::size_t) override {
-    if (words == "TRYAGAIN") return {detour::kind::each_alone, nobody};
+    if (words == "TRYAGAIN") return {detour::kind::each_alone, unknown_master};
     if (words.starts_with("ASK ")) return {detour::kind::there, static_cast<std::size_t>(words[4] - 'a')};
     return {};
   }
-  void wait_for_owner(bool somebody, time_point) override { somebody_waits = somebody; }
+  void wait_for_owner(bool wanted, time_point) override { owner_is_wanted = wanted; }
 
   // acquisition_events
   void on_acquired(acquisition& a, acquired how, error_code why) override {
@@ -211,8 +211,8 @@ class sharded_test : public testing::Test,
   table_of_nonces nonces;
   std::array<std::size_t, 30> owners;
   std::array<way, 4> ways;
-  way nowhere;
-  bool somebody_waits = false;
+  way unrouted;
+  bool owner_is_wanted = false;
   sent_command last;
   std::deque<std::unique_ptr<caller>> callers;
   texts events;

@@ -21,11 +21,11 @@ TEST_F(sharded_test, EachLockIsAskedForAtTheMasterOfItsSlot) {
 TEST_F(sharded_test, BeforeTheFirstMapTheMapIsWanted) {
   start();
   caller& x = ask("x", "L1");
-  EXPECT_EQ(nowhere.wants, 1);
-  EXPECT_TRUE(somebody_waits);
+  EXPECT_EQ(unrouted.wants, 1);
+  EXPECT_TRUE(owner_is_wanted);
   owners[1] = 0;
   backend->moved(now);
-  EXPECT_FALSE(somebody_waits);
+  EXPECT_FALSE(owner_is_wanted);
   EXPECT_EQ(ways[0].wants, 1);
   connect(0);
   EXPECT_EQ(sent(), (texts{"a: kill here", "a: subscribe", "a: prove", "a: acquire L1 1"}));
@@ -41,13 +41,13 @@ TEST_F(sharded_test, AMapThatCannotBeHadIsAnErrorAsOfOneServer) {
   start();
   settings.offline_timeout = 5s;
   ask("x", "L1");
-  nowhere.events->connect_failed(fault::try_later, "redis://h:1: refused", now);
+  unrouted.events->connect_failed(fault::try_later, "redis://h:1: refused", now);
   advance(4s);
   EXPECT_EQ(received(), texts{});
   advance(2s);
   EXPECT_EQ(received(), texts{"x failed unreachable"});
   ask("y", "L2");
-  nowhere.events->connect_failed(fault::not_supported, "not a node of a Cluster", now);
+  unrouted.events->connect_failed(fault::not_supported, "not a node of a Cluster", now);
   EXPECT_EQ(received(), texts{"y failed not_supported"});
 }
 
@@ -278,8 +278,8 @@ TEST_F(sharded_test, ADeafSlotIsAskedForOnceMoreAtTheSameMaster) {
   ask("z", "L3");
   queue(0);
   (void)sent();
-  backend->deaf(0, 1, now);
-  backend->deaf(0, 2, now);
+  backend->unsubscribed(0, 1, now);
+  backend->unsubscribed(0, 2, now);
   advance(1ms);
   EXPECT_EQ(sent(), (texts{"a: acquire L1 4", "a: renew L2 5"}));
 }
@@ -293,7 +293,7 @@ TEST_F(sharded_test, AReleaseIsNotSentOnceMoreWithAQuestionThatWasAskedMeanwhile
   advance(1s);  // longer than what one client may do before it is queued again
   release(x);
   EXPECT_EQ(sent(), texts{"a: release L1 4 again 5"});
-  backend->deaf(0, 1, now);
+  backend->unsubscribed(0, 1, now);
   advance(1ms);
   EXPECT_EQ(sent(), texts{"a: acquire L1 5"});
   answer(0, fault::no_script, "NOSCRIPT");
@@ -310,7 +310,7 @@ TEST_F(sharded_test, ACleanUpThatWasPutOffIsTriedAgainWhenItsSlotHasLeft) {
     advance(i < 5 ? 4s : 1ms);
   }
   (void)sent();
-  backend->deaf(0, 1, now);
+  backend->unsubscribed(0, 1, now);
   advance(1ms);
   EXPECT_EQ(sent(), texts{"a: release L1 4"}) << "it would have waited for more than a second";
 }

@@ -57,7 +57,9 @@ struct watched {
     EXPECT_TRUE(map.take_changes());
   }
   bool asks() { return map.ask_is_due(now); }
-  std::string host(unsigned slot) { return map.owner(slot) == slot_map::nobody ? "nobody" : map.host(map.owner(slot)); }
+  std::string host(unsigned slot) {
+    return map.owner(slot) == slot_map::unknown_master ? "nobody" : map.host(map.owner(slot));
+  }
   void moved(unsigned slot, std::string const& to, std::size_t by) { map.redirected({slot, to, 1}, by, now); }
 
   std::map<std::string, std::string> address_map;

@@ -128,8 +128,8 @@ CONCH_API void end_of_empty(boost::asio::any_io_executor const& where, release_h
 CONCH_API void end_of_empty(boost::asio::any_io_executor const& where, detach_handler handler);
 CONCH_API void end_of_empty(boost::asio::any_io_executor const& where, lost_handler handler);
 
-/// The same at the executor of that client. Throws errc::not_held if there is none: the handler has no place where it
-/// could run, and a thread of asio::system_executor, which nobody expects there, is none.
+/// The same at the executor of that client. Throws errc::not_held if the client has ended: the handler must not run on
+/// a thread of asio::system_executor, which no caller expects.
 CONCH_API boost::asio::any_io_executor place_for_handler(client_number client);
 
 /// What a handler is associated with that has no executor.

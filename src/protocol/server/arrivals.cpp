@@ -15,7 +15,7 @@ namespace conch::protocol {
 namespace {
 
 /// The id of no connection: CLIENT KILL then only shows whether it would be allowed.
-constexpr std::uint64_t nobody = std::numeric_limits<std::int64_t>::max();
+constexpr std::uint64_t no_session = std::numeric_limits<std::int64_t>::max();
 
 in_flight of_session(request_kind what, time_point now, std::uint64_t id = 0) {
   return {what, id, 0, nullptr, nullptr, now};
@@ -41,7 +41,7 @@ void arrivals::connected_as(session const& s, time_point now) {
 /// The order matters: what is left of earlier connections ends first.
 void arrivals::greet(session const& s, time_point now) {
   if (on_.link.earlier().open().empty())
-    on_.sent.send(kill_command{nobody, s.address}, of_session(request_kind::kill, now, nobody));
+    on_.sent.send(kill_command{no_session, s.address}, of_session(request_kind::kill, now, no_session));
   for (session const& old : on_.link.earlier().open()) {
     on_.sent.send(kill_command{old.client_id, old.address}, of_session(request_kind::kill, now, old.client_id));
   }

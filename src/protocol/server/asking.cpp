@@ -28,7 +28,7 @@ void asking::fail(server_place& p, error_code why, time_point now, bool of_one_a
   if (may_have_acted && (why != errc::wrong_type || p.wait || on_.sent.is_under_way(p, id))) {
     owed_.owe(p, id, nullptr, now);
   } else {
-    owed_.look_after(p, id, now);
+    owed_.verify_successor(p, id, now);
   }
   if (of_one_attempt) on_.env.up.attempt_failed(p, why, now);
   else on_.env.up.failed(p, why, now);
@@ -152,7 +152,7 @@ void asking::answered(in_flight const& r, answer const& a, time_point now) {
       take_result(p, r, reply, now);
     }
   }
-  if (reply.passed_on) owed_.look_after(p, r.id, now);
+  if (reply.passed_on) owed_.verify_successor(p, r.id, now);
   if (reply.more_to_do) owed_.release_again(p, ids_.next(p), now);
   on_.all.drop(p);
 }
@@ -183,10 +183,10 @@ void asking::take_result(server_place& p, in_flight const& r, acquire_reply cons
         return;
       }
       places::end(p);
-      if (on_.link.earlier().may_echo(on_.link.echo_until(p), r.written)) {
+      if (on_.link.earlier().may_echo(on_.link.old_connection_until(p), r.written)) {
         owed_.owe(p, p.id, nullptr, now);
       } else {
-        owed_.look_after(p, p.id, now);
+        owed_.verify_successor(p, p.id, now);
       }
       on_.env.up.busy(p, now);
       return;
@@ -354,7 +354,7 @@ void asking::leave_unless_granted(server_place& p, time_point now) {
   BOOST_ASSERT_MSG(p.state == place_state::asking || p.state == place_state::in_line, "only a wait is left");
   if (!p.written) {
     places::end(p);
-    owed_.look_after(p, p.id, now);
+    owed_.verify_successor(p, p.id, now);
     on_.env.up.left(p, now);
     return;
   }
@@ -414,15 +414,15 @@ void asking::leave_answered(in_flight const& r, answer const& a, time_point now)
     } else {
       on_.link.clock().sample(r.written, reply.server_us, now);
       places::end(p);
-      if (on_.link.earlier().may_echo(on_.link.echo_until(p), r.written)) {
+      if (on_.link.earlier().may_echo(on_.link.old_connection_until(p), r.written)) {
         owed_.owe(p, r.id, nullptr, now);  // a request that an older connection still holds may take the place again
       } else {
-        owed_.look_after(p, r.id, now);
+        owed_.verify_successor(p, r.id, now);
       }
       on_.env.up.left(p, now);
     }
   }
-  if (handed_over) owed_.look_after(p, r.id, now);
+  if (handed_over) owed_.verify_successor(p, r.id, now);
   if (reply.more_to_do) owed_.release_again(p, left ? r.id : ids_.next(p), now);
   on_.all.drop(p);
 }
@@ -434,7 +434,7 @@ void asking::give_up(server_place& p, receipt* r, time_point now) {
     owed_.owe(p, p.id, r, now);
     return;
   }
-  owed_.look_after(p, p.id, now);
+  owed_.verify_successor(p, p.id, now);
   if (r != nullptr) on_.env.up.released(*r, false, {}, now);
 }
 

@@ -28,7 +28,7 @@ cleanup& cleanups::owe(server_place& p, grant_id id, receipt* r, time_point now)
   cleanup& c = make(p, id);
   ++count_;
   c.late_until = p.late.until;
-  c.echo_until = on_.link.echo_until(p);
+  c.old_connection_until = on_.link.old_connection_until(p);
   // A waiter from before the server's role changed may still be connected to the replica. It learns of its turn by a
   // message, and the release waits for it. A hold that was taken over may be from before, too.
   if (p.run != on_.link.runs().number() || p.adopts()) c.patient_until = now + time_to_greet;
@@ -112,10 +112,10 @@ void cleanups::try_again(cleanup& c, time_point now) {
 }
 
 void cleanups::tell_released(cleanup& c, bool was_mine, time_point now) {
-  if (c.whom == nullptr) return;
-  receipt& whom = *c.whom;
-  forget(whom);
-  on_.env.up.released(whom, was_mine, {}, now);
+  if (c.caller == nullptr) return;
+  receipt& caller = *c.caller;
+  forget(caller);
+  on_.env.up.released(caller, was_mine, {}, now);
 }
 
 void cleanups::due(cleanup& c, time_point now) {
@@ -129,10 +129,10 @@ void cleanups::due(cleanup& c, time_point now) {
   }
   if (c.over <= now && !c.sent && on_.link.may_arrive_late()) {
     // No caller waits for it any more, but it is sent once more when the old connection has been ended.
-    if (c.whom != nullptr) {
-      receipt& whom = *c.whom;
-      forget(whom);
-      on_.env.up.released(whom, c.was_valid, not_done(c), now);
+    if (c.caller != nullptr) {
+      receipt& caller = *c.caller;
+      forget(caller);
+      on_.env.up.released(caller, c.was_valid, not_done(c), now);
     }
     if (!std::exchange(c.lapsed, true)) ++lapsed_;
     return;
@@ -141,7 +141,7 @@ void cleanups::due(cleanup& c, time_point now) {
   if (c.over <= now && !c.sent) {
     // it waited for room until the lease was over
     bool const needs_no_answer = on_.link.connected() && !c.resent && c.refusals == 0;
-    finish(c, c.was_valid, c.whom != nullptr && !needs_no_answer ? not_done(c) : error_code{}, now);
+    finish(c, c.was_valid, c.caller != nullptr && !needs_no_answer ? not_done(c) : error_code{}, now);
   } else if (c.over <= now) {
     on_.env.timers.arm(c.due, now + on_.env.settings.command_timeout);
   } else {
@@ -155,8 +155,8 @@ void cleanups::finish(cleanup& c, bool was_mine, error_code why, time_point now)
   BOOST_ASSERT_MSG(c.is_kick || count_ != 0, "more clean-ups end than were owed");
   BOOST_ASSERT_MSG(!c.lapsed || lapsed_ != 0, "more clean-ups have lapsed than were counted");
   server_place& p = *c.lock;
-  receipt* const whom = c.whom;
-  if (whom != nullptr) forget(*whom);
+  receipt* const caller = c.caller;
+  if (caller != nullptr) forget(*caller);
   if (c.is_kick) {
     if (p.heir.kick == &c) p.heir.kick = nullptr;
     p.heir.checked_until(now);
@@ -165,7 +165,7 @@ void cleanups::finish(cleanup& c, bool was_mine, error_code why, time_point now)
   }
   if (c.lapsed) --lapsed_;
   delete &c;
-  if (whom != nullptr) on_.env.up.released(*whom, was_mine, why, now);
+  if (caller != nullptr) on_.env.up.released(*caller, was_mine, why, now);
   on_.all.drop(p);
 }
 
@@ -194,7 +194,7 @@ void cleanups::passed_on(server_place& p, milliseconds lease, time_point now) {
 /// A place in line asks again at that time. Otherwise the release of a dead id is repeated: if no client has confirmed
 /// the lock by then, the lock goes to the next waiter. The next waiter may be dead as well, and is checked in the same
 /// way.
-void cleanups::look_after(server_place& p, grant_id dead, time_point now) {
+void cleanups::verify_successor(server_place& p, grant_id dead, time_point now) {
   if (!p.heir.any()) return;
   if (p.state == place_state::in_line) on_.env.timers.arm(p.check, std::min(p.check.at(), p.heir.next()));
   // The owner of a permit may keep it for long, while others wait for the permit that was passed on.
@@ -271,7 +271,7 @@ void cleanups::end(time_point now) {
     // The server may have carried it out at any moment until now: after a pause, or as the master before a change of
     // roles.
     if (!c.is_kick) c.over = std::max(c.over, forgotten_by(c, now));
-    c.echo_until = c.late_until;
+    c.old_connection_until = c.late_until;
     c.sent = false;
   });
 }

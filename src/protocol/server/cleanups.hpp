@@ -50,7 +50,7 @@ class cleanups {
   // The client that was let in last may be dead.
   /// This client has passed the lock on while others wait.
   void passed_on(server_place& p, milliseconds lease, time_point now);
-  void look_after(server_place& p, grant_id dead, time_point now);
+  void verify_successor(server_place& p, grant_id dead, time_point now);
   void drop_kick(server_place& p);
   /// The client is about to close, so it checks on new owners no longer: a script that is sent now leaves that to those
   /// in the queue.

@@ -19,7 +19,7 @@ void holds::begin(server_place& p, grant const& g, time_point deadline, time_poi
   p.valid_from = p.heard_from = g.from;
   p.confirmed = g.confirmed;
   p.waiting.patient_until = time_point::min();  // no client is before it any more
-  if (p.heir.any()) owed_.look_after(p, ids_.next(p), now);
+  if (p.heir.any()) owed_.verify_successor(p, ids_.next(p), now);
   on_.env.up.granted(p, g.pushed, now);
 }
 
@@ -63,7 +63,7 @@ void holds::lose(server_place& p, time_point now) {
   // If the pushed grant was false, the server never gave it, and our place is still in line.
   bool const may_stand_in_line = p.waiting.by_push && !p.confirmed;
   ++on_.env.stats.renewals_refused;
-  end_lost(p, may_stand_in_line || on_.link.earlier().may_echo(on_.link.echo_until(p), now), now);
+  end_lost(p, may_stand_in_line || on_.link.earlier().may_echo(on_.link.old_connection_until(p), now), now);
 }
 
 void holds::lose_and_give_back(server_place& p, time_point now) {

@@ -143,7 +143,7 @@ void orders::answered(in_flight const& r, answer const& a, time_point now) {
   if (asked == nullptr) {
     auto const orphan = orphans_.extract(r.serial);
     if (!orphan) return;
-    if (auto const reply = read(orphan.mapped(), a)) look_after(orphan.mapped(), *reply, now);
+    if (auto const reply = read(orphan.mapped(), a)) verify_successor(orphan.mapped(), *reply, now);
     return;
   }
   asked->written = false;
@@ -197,7 +197,7 @@ void orders::order_answered(admin_request& i, answer const& a, time_point now) {
     end(i, {}, to_error(fault::malformed, "invalid answer to an order"));
     return;
   }
-  look_after(i, *reply, now);
+  verify_successor(i, *reply, now);
   i.taken += reply->count;
   if (reply->goes_on) {
     i.last = reply->goes_on->last;
@@ -216,7 +216,7 @@ void orders::order_answered(admin_request& i, answer const& a, time_point now) {
 }
 
 /// The client that was granted what the order has made free may be dead. It is checked as after a release.
-void orders::look_after(order const& o, order_reply const& reply, time_point now) {
+void orders::verify_successor(order const& o, order_reply const& reply, time_point now) {
   bool const nothing = !reply.passed_on && !reply.more_to_do;
   if (nothing) return;
   server_place& p =
@@ -226,7 +226,7 @@ void orders::look_after(order const& o, order_reply const& reply, time_point now
   ++p.references;
   if (reply.passed_on) there.owed().passed_on(p, whole_ms(on_.env.settings.lease), now);
   if (reply.more_to_do) there.owed().release_again(p, ids_.next(p), now);
-  else there.owed().look_after(p, ids_.next(p), now);
+  else there.owed().verify_successor(p, ids_.next(p), now);
   on_.all.drop(p);
 }
 

@@ -70,7 +70,7 @@ class orders {
   void watch_answered(admin_request& i, answer const& a, time_point now);
   void watch_for(admin_request& i, milliseconds left, time_point now);
   void order_answered(admin_request& i, answer const& a, time_point now);
-  void look_after(order const& o, order_reply const& reply, time_point now);
+  void verify_successor(order const& o, order_reply const& reply, time_point now);
   void end(admin_request& i, admin_result const& result, error_code why);
   void question_answered(admin_request& i, answer const& a);
   static bool is_question(admin_request const& i);

@@ -66,21 +66,22 @@ void release_answers::done(cleanup& c, in_flight const& r, release_reply const& 
     c.over = std::max(c.over, now + on_.env.settings.command_timeout);
     on_.env.timers.arm(c.due, c.over);
     owed_.send(c, 0, false, now);
-  } else if (on_.link.earlier().may_echo(c.echo_until, r.written)) {
+  } else if (on_.link.earlier().may_echo(c.old_connection_until, r.written)) {
     // From then on the server refuses what an older connection still holds. This release ends what the server carries
     // out before that.
     owed_.tell_released(c, was_mine, now);
-    c.over = std::max(c.over, c.echo_until + on_.env.settings.command_timeout);
+    c.over = std::max(c.over, c.old_connection_until + on_.env.settings.command_timeout);
     // Earlier if it passed the lock on: the repeated release also checks on the next owner.
     bool const looks = p.heir.any();
-    on_.env.timers.arm(c.due, looks ? std::min(c.echo_until, std::max(p.heir.next(), now)) : c.echo_until);
+    on_.env.timers.arm(c.due,
+                       looks ? std::min(c.old_connection_until, std::max(p.heir.next(), now)) : c.old_connection_until);
   } else {
     grant_id const id = c.id;
     owed_.finish(c, was_mine, {}, now);
     if (unfinished) {
       owed_.release_again(p, id, now);
     } else {
-      owed_.look_after(p, id, now);
+      owed_.verify_successor(p, id, now);
     }
   }
 }

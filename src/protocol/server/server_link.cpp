@@ -89,14 +89,14 @@ bool server_link::may_arrive_late() const { return !earlier_.are_ended() && (ear
 
 void server_link::tell(server_place& p) const {
   BOOST_ASSERT_MSG(connected_, "something is written without a connection");
-  p.late.echo_until = echo_until(p);
+  p.late.old_connection_until = old_connection_until(p);
   p.late.told_on = number_;
 }
 
 void server_link::tell_anew(server_place& p) const noexcept { p.late.told_on = 0; }
 
 void server_link::begin(server_place& p) const noexcept {
-  p.late.until = p.late.echo_until = time_point::min();
+  p.late.until = p.late.old_connection_until = time_point::min();
   p.late.longest_lease = {};
 }
 
@@ -104,8 +104,8 @@ void server_link::written(server_place& p, std::int64_t not_after_us) const {
   if (not_after_us != 0) p.late.until = std::max(p.late.until, clock_.passed(not_after_us));
 }
 
-time_point server_link::echo_until(server_place const& p) const {
-  return p.late.told_on == number_ ? p.late.echo_until : p.late.until;
+time_point server_link::old_connection_until(server_place const& p) const {
+  return p.late.told_on == number_ ? p.late.old_connection_until : p.late.until;
 }
 
 }  // namespace conch::protocol

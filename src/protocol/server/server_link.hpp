@@ -84,7 +84,7 @@ class server_link {
   /// What is written with that not-after may reach the server until then.
   void written(server_place& p, std::int64_t not_after_us) const;
   /// After this time the server refuses every request for the place that an earlier connection may still hold.
-  time_point echo_until(server_place const& p) const;
+  time_point old_connection_until(server_place const& p) const;
 
   server_clock& clock() noexcept { return clock_; }
   server_clock const& clock() const noexcept { return clock_; }

@@ -30,8 +30,11 @@ class stale_connections {
   /// When this client learned that the last of them had ended.
   time_point ended_at() const noexcept { return ended_at_; }
   /// May one of them, which could not be ended, still bring a request to the server after the one that was written at
-  /// `written`? `echo_until`: of the place or the clean-up. The time of writing counts, because the answer may be late.
-  bool may_echo(time_point echo_until, time_point written) const noexcept { return !can_end_ && written < echo_until; }
+  /// `written`? `old_connection_until`: of the place or the clean-up. The time of writing counts, because the answer
+  /// may be late.
+  bool may_echo(time_point old_connection_until, time_point written) const noexcept {
+    return !can_end_ && written < old_connection_until;
+  }
 
  private:
   std::vector<session> open_;

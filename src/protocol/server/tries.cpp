@@ -93,7 +93,7 @@ void tries::try_rest(std::vector<tried> const& later, of_the_rest what, answer c
         break;
       case of_the_rest::busy:
         places::end(p);
-        owed_.look_after(p, p.id, now);
+        owed_.verify_successor(p, p.id, now);
         on_.env.up.busy(p, now);
         break;
       case of_the_rest::each_alone: asks_.ask_once_more(p, retry_reason::server_busy, now); break;

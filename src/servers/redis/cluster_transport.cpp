@@ -50,7 +50,7 @@ class cluster_transport::node final : public protocol::wire,
   }
   void unsubscribed(unsigned slot, time_point now) override {
     owner_.core_.unsubscribed(now);
-    owner_.sharded_->deaf(number_, slot, now);
+    owner_.sharded_->unsubscribed(number_, slot, now);
     owner_.carry_out();
   }
 
@@ -122,26 +122,26 @@ void cluster_transport::shut_down() {
 }
 
 protocol::wire& cluster_transport::way_to(std::size_t number) {
-  if (number == nobody) return *this;
+  if (number == unknown_master) return *this;
   if (number >= nodes_.size()) nodes_.resize(number + 1);
   if (!nodes_[number]) nodes_[number] = std::make_unique<node>(*this, number);
   return *nodes_[number];
 }
 
 void cluster_transport::report_to(std::size_t number, protocol::wire_events& e) {
-  if (number == nobody) report_to(e);
+  if (number == unknown_master) report_to(e);
   else nodes_[number]->tell(e);
 }
 
 protocol::shards::detour cluster_transport::detour_of(std::string_view words, std::size_t by) {
   cluster::meaning const m = core_.meaning_of(words, by);
   if (m.moves) return {detour::kind::there, m.there};
-  return {m.is_divided ? detour::kind::each_alone : detour::kind::none, nobody};
+  return {m.is_divided ? detour::kind::each_alone : detour::kind::none, unknown_master};
 }
 
-void cluster_transport::wait_for_owner(bool somebody, time_point now) {
-  core_.wait_for_owner(somebody, now);
-  if (somebody) look_later();
+void cluster_transport::wait_for_owner(bool wanted, time_point now) {
+  core_.wait_for_owner(wanted, now);
+  if (wanted) look_later();
 }
 
 /// From any thread.

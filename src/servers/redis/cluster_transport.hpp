@@ -24,7 +24,7 @@
 namespace conch::redis {
 
 /// A connection to each master of a Cluster, and one to the node that is asked for the map. It carries out what
-/// `cluster` wants with Asio, and decides nothing itself. As a wire it is that of `nobody`.
+/// `cluster` wants with Asio, and decides nothing itself. As a wire it is that of `unknown_master`.
 class cluster_transport final : public transport, public protocol::shards, private cluster_talk::owner {
  public:
   /// `on`: as of a connection.
@@ -32,7 +32,7 @@ class cluster_transport final : public transport, public protocol::shards, priva
                     cluster_url url);
   ~cluster_transport() override;
 
-  // protocol::wire, with the client locked: that of `nobody`
+  // protocol::wire, with the client locked: that of `unknown_master`
   void send(protocol::command const&) override {}
   void want_connection() override;
   void drop_connection(std::string_view) override {}
@@ -51,7 +51,7 @@ class cluster_transport final : public transport, public protocol::shards, priva
   protocol::wire& way_to(std::size_t number) override;
   void report_to(std::size_t number, protocol::wire_events& e) override;
   detour detour_of(std::string_view words, std::size_t by) override;
-  void wait_for_owner(bool somebody, time_point now) override;
+  void wait_for_owner(bool wanted, time_point now) override;
 
  private:
   class node;

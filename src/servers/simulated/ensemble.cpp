@@ -115,7 +115,7 @@ void ensemble::end(std::int64_t session) {
 
 void ensemble::forget(peer const& p) {
   std::erase_if(attached_, [&](attached const& a) { return a.who == &p; });
-  for (auto& [path, whom] : watches_) std::erase(whom, &p);
+  for (auto& [path, watchers] : watches_) std::erase(watchers, &p);
 }
 
 void ensemble::lose_data() {

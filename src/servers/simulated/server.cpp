@@ -12,7 +12,7 @@ namespace conch::simulated {
 namespace {
 
 /// Whom the server names when the world itself asks it.
-constexpr std::string_view nobody = "00000000000000000000000000000000";
+constexpr std::string_view no_client = "00000000000000000000000000000000";
 
 /// How long the next owner has to renew, as config::claim is by default.
 constexpr std::chrono::milliseconds claim{3'000};
@@ -61,7 +61,7 @@ std::string server::force(std::int64_t token) {
   for (auto const& [in, name] : locks_) {
     protocol::force_command const c{
         .name = name, .claim = claim, .retention = std::chrono::minutes{10}, .fence = fence};
-    if (store(in).carry_out(c, nobody, world_.clock_us()).count > 0) return name;
+    if (store(in).carry_out(c, no_client, world_.clock_us()).count > 0) return name;
   }
   for (ensemble::place const& one : nodes_.places()) {
     if (!one.is_granted || one.fence != fence) continue;
@@ -74,7 +74,7 @@ std::string server::force(std::int64_t token) {
 std::vector<server::grant> server::grants() {
   std::vector<grant> all;
   for (auto const& [in, name] : locks_) {
-    auto const report = store(in).carry_out(protocol::inspect_command{.name = name}, nobody, world_.clock_us());
+    auto const report = store(in).carry_out(protocol::inspect_command{.name = name}, no_client, world_.clock_us());
     for (auto const& owner : report.owners)
       all.push_back({name, detail::id_of(owner.client), owner.fence * engine::hand_offs_per_grant, report.waiting});
     if (report.owners.empty() && report.waiting > 0) all.push_back({name, "", 0, report.waiting});

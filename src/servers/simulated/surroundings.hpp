@@ -14,7 +14,7 @@ namespace conch::simulated {
 
 class server;
 
-/// What the simulated servers have of their world: time, chance, and somebody who watches.
+/// What the simulated servers have of their world: time, chance, and a log.
 class surroundings {
  public:
   /// The world of this thread. Null: it has none.

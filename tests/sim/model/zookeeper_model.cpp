@@ -466,9 +466,9 @@ void zookeeper_model::decided(std::size_t at, zookeeper_transaction const& t) {
   for (auto const& one : fired) {
     auto const watched = s.watches.find(one.path);
     if (watched == s.watches.end()) continue;
-    auto const whom = std::move(watched->second);
+    auto const watchers = std::move(watched->second);
     s.watches.erase(watched);
-    for (connection_id const c : whom) {
+    for (connection_id const c : watchers) {
       connections_.at(c).watches.erase(one.path);
       out_.noticed(c, {one.what, 3, one.path});
     }
@@ -576,7 +576,7 @@ bool zookeeper_model::follows_well(std::size_t at) const {
 
 std::size_t zookeeper_model::watches(std::size_t at) const {
   std::size_t n = 0;
-  for (auto const& [path, whom] : servers_[at].watches) n += whom.size();
+  for (auto const& [path, watchers] : servers_[at].watches) n += watchers.size();
   return n;
 }
 

@@ -92,7 +92,7 @@ void sim_client::start() {
                                              random_.next());
     sharded_ = std::make_unique<protocol::sharded>(settings_, random_.next(), nonces_, timers_, *cluster_, *engine_,
                                                    *this, stats_);
-    server_ = &sharded_->nowhere();
+    server_ = &sharded_->unrouted();
     engine_->use(backend());
     started_at_ = world_.now();
     boot();

@@ -58,7 +58,7 @@ class sim_cluster::node final : public protocol::wire,
   void put_off(std::string_view words, time_point now) override {
     if (owner_.world_.tracing()) owner_.world_.say("  (" + owner_.client_id_ + " is told " + std::string{words} + ")");
     auto const asks = redis::read_ask(words);
-    std::size_t const before = asks ? owner_.core_.owner(asks->slot) : nobody;
+    std::size_t const before = asks ? owner_.core_.owner(asks->slot) : unknown_master;
     owner_.core_.put_off(words, number_, now);
     if (asks && owner_.core_.owner(asks->slot) != before) {
       throw violation{9,
@@ -71,7 +71,7 @@ class sim_cluster::node final : public protocol::wire,
     if (owner_.world_.tracing())
       owner_.world_.say("  (" + owner_.client_id_ + " hears nothing of slot " + std::to_string(slot) + " any more)");
     owner_.core_.unsubscribed(now);
-    owner_.sharded_->deaf(number_, slot, now);
+    owner_.sharded_->unsubscribed(number_, slot, now);
     owner_.carry_out();
   }
   // sim_connection::shell
@@ -203,26 +203,26 @@ std::vector<link_ptr> sim_cluster::links() const {
 // --------------------------------------------------------------------- protocol::shards
 
 protocol::wire& sim_cluster::way_to(std::size_t number) {
-  if (number == nobody) return *this;
+  if (number == unknown_master) return *this;
   if (number >= nodes_.size()) nodes_.resize(number + 1);
   if (!nodes_[number]) nodes_[number] = std::make_unique<node>(*this, number);
   return *nodes_[number];
 }
 
 void sim_cluster::report_to(std::size_t number, protocol::wire_events& e) {
-  if (number == nobody) nobody_ = &e;
+  if (number == unknown_master) unrouted_ = &e;
   else nodes_[number]->tell(e);
 }
 
 protocol::shards::detour sim_cluster::detour_of(std::string_view words, std::size_t by) {
   redis::cluster::meaning const m = core_.meaning_of(words, by);
   if (m.moves) return {detour::kind::there, m.there};
-  return {m.is_divided ? detour::kind::each_alone : detour::kind::none, nobody};
+  return {m.is_divided ? detour::kind::each_alone : detour::kind::none, unknown_master};
 }
 
-void sim_cluster::wait_for_owner(bool somebody, time_point now) {
-  core_.wait_for_owner(somebody, now);
-  if (!somebody || std::exchange(looks_later_, true)) return;
+void sim_cluster::wait_for_owner(bool wanted, time_point now) {
+  core_.wait_for_owner(wanted, now);
+  if (!wanted || std::exchange(looks_later_, true)) return;
   shell_.later(0, [this](time_point at) {
     looks_later_ = false;
     core_.due(at);
@@ -247,7 +247,7 @@ void sim_cluster::carry_out() {
       if (number < nodes_.size() && nodes_[number]) nodes_[number]->drop_connection("its id was not known yet");
     }
     time_point const now = outside_.local_now();
-    if (todo.lost.what != protocol::fault::none) nobody_->connect_failed(todo.lost.what, todo.lost.why, now);
+    if (todo.lost.what != protocol::fault::none) unrouted_->connect_failed(todo.lost.what, todo.lost.why, now);
     if (todo.moved) outside_.slots_move([&] { sharded_->moved(now); }, now);
     again = todo.moved || todo.lost.what != protocol::fault::none;
   }

@@ -67,7 +67,7 @@ class sim_cluster final : public protocol::wire, public protocol::shards, privat
   link_ptr const& map_link() const { return map_link_; }
   std::vector<link_ptr> links() const;
 
-  // protocol::wire: that of `nobody`
+  // protocol::wire: that of `unknown_master`
   void send(protocol::command const&) override {}
   void want_connection() override { to_asked_.want(); }
   void drop_connection(std::string_view) override {}
@@ -80,7 +80,7 @@ class sim_cluster final : public protocol::wire, public protocol::shards, privat
   protocol::wire& way_to(std::size_t number) override;
   void report_to(std::size_t number, protocol::wire_events& e) override;
   detour detour_of(std::string_view words, std::size_t by) override;
-  void wait_for_owner(bool somebody, time_point now) override;
+  void wait_for_owner(bool wanted, time_point now) override;
 
   std::uint64_t requests() const { return core_.requests(); }
   std::size_t masters() const { return nodes_.size(); }
@@ -117,7 +117,7 @@ class sim_cluster final : public protocol::wire, public protocol::shards, privat
   link_ptr map_link_;
   std::vector<std::unique_ptr<node>> nodes_;  // by their numbers
   protocol::shard_events* sharded_ = nullptr;
-  protocol::wire_events* nobody_ = nullptr;
+  protocol::wire_events* unrouted_ = nullptr;
   time_point slept_until_ = time_point::max();
   std::uint64_t sleep_ = 0;
   bool looks_later_ = false;

@@ -24,7 +24,7 @@ namespace conch::redis {
 /// The nodes of a Cluster, and which of them is asked for the map: one at a time, the seeds first. No I/O, no clock.
 class cluster {
  public:
-  static constexpr std::size_t nobody = slot_map::nobody;
+  static constexpr std::size_t unknown_master = slot_map::unknown_master;
 
   /// What to do after an input.
   struct actions {
@@ -44,7 +44,7 @@ class cluster {
   /// What a master means that has put off a request.
   struct meaning {
     bool moves = false;  // ASK: to be asked there, once
-    std::size_t there = slot_map::nobody;
+    std::size_t there = slot_map::unknown_master;
     bool is_divided = false;  // TRYAGAIN: of the keys some are here, and others are not
   };
 
@@ -65,7 +65,7 @@ class cluster {
   void unsubscribed(time_point now) { map_.doubt(now); }
   /// The master is connected, or not any more, or could not be.
   void reached(std::size_t number, bool is_reached, time_point now);
-  void wait_for_owner(bool somebody, time_point now) noexcept { map_.wait_for_owner(somebody, now); }
+  void wait_for_owner(bool wanted, time_point now) noexcept { map_.wait_for_owner(wanted, now); }
   /// No later than at next_due().
   void due(time_point now);
   [[nodiscard]] actions take() { return std::exchange(actions_, {}); }

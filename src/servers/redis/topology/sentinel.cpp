@@ -214,9 +214,9 @@ location sentinels::locate(address& to) const {
   if (is_pending()) return {kind::wait, fault::none, what_they_said()};
   // A name that none of the reachable ones knows is most likely wrong. Otherwise one that may be reached later may know
   // it.
-  bool const nobody_knows =
+  bool const name_is_unknown =
       std::any_of(all_.begin(), all_.end(), [](sentinel const& s) { return s.last == outcome::unknown_name; });
-  if (nobody_knows) return {kind::nowhere, fault::refused, what_they_said()};
+  if (name_is_unknown) return {kind::nowhere, fault::refused, what_they_said()};
   bool const for_good = std::all_of(all_.begin(), all_.end(), [](sentinel const& s) { return is_final(s.fault); });
   return {kind::nowhere, for_good ? all_.front().fault : fault::try_later, what_they_said()};
 }

@@ -109,7 +109,7 @@ std::size_t slot_map::number_of(named_slots const& named) {
   std::string host = named.host;
   std::uint16_t port = named.port;
   map_address(address_map_, host, port);
-  std::size_t number = nobody;
+  std::size_t number = unknown_master;
   if (auto const known = by_id_.find(named.id); known != by_id_.end()) {
     number = known->second;
   } else if (unnamed_ != 0) {
@@ -117,7 +117,7 @@ std::size_t slot_map::number_of(named_slots const& named) {
                                     [&](master const& n) { return n.id.empty() && n.host == host && n.port == port; });
     if (found != nodes_.end()) number = static_cast<std::size_t>(found - nodes_.begin());
   }
-  if (number == nobody) number = number_for_another();
+  if (number == unknown_master) number = number_for_another();
   master& n = nodes_[number];
   if (n.id.empty()) {
     --unnamed_;
@@ -157,14 +157,14 @@ void slot_map::give(unsigned slot, std::uint16_t to) noexcept {
   changed_ = true;
 }
 
-/// The node at that address; `nobody`: it is not known.
+/// The node at that address; `unknown_master`: it is not known.
 std::size_t slot_map::at(redirection const& to, std::size_t by, std::string& host, std::uint16_t& port) const {
   host = to.host.empty() ? nodes_[by].host : to.host;
   port = to.port;
   if (!to.host.empty()) map_address(address_map_, host, port);
   auto const known =
       std::find_if(nodes_.begin(), nodes_.end(), [&](master const& n) { return n.host == host && n.port == port; });
-  return known == nodes_.end() ? nobody : static_cast<std::size_t>(known - nodes_.begin());
+  return known == nodes_.end() ? unknown_master : static_cast<std::size_t>(known - nodes_.begin());
 }
 
 /// If the address is of none that has been seen, or whose id is not known, the whole map will show it: soon, since no
@@ -174,7 +174,7 @@ void slot_map::redirected(redirection const& to, std::size_t by, time_point now)
   std::string host;
   std::uint16_t port = 0;
   std::size_t const known = at(to, by, host, port);
-  bool const is_unknown = known == nobody || nodes_[known].id.empty();
+  bool const is_unknown = known == unknown_master || nodes_[known].id.empty();
   is_unknown_ = is_unknown_ || (is_unknown && !answers_for_another);
   want(now, is_unknown_ ? between_urgent_requests : between_requests);
   if (is_unknown || answers_for_another || ++patched_[to.slot] > most_patches) return;
@@ -185,16 +185,16 @@ std::size_t slot_map::named_by_ask(redirection const& to, std::size_t by) {
   std::string host;
   std::uint16_t port = 0;
   std::size_t const known = at(to, by, host, port);
-  if (known != nobody) return known;
+  if (known != unknown_master) return known;
   std::size_t const number = number_for_another();
   nodes_[number].host = host;
   nodes_[number].port = port;
   return number;
 }
 
-void slot_map::wait_for_owner(bool somebody, time_point now) noexcept {
-  if (somebody && !somebody_waits_) doubt(now);
-  somebody_waits_ = somebody;
+void slot_map::wait_for_owner(bool wanted, time_point now) noexcept {
+  if (wanted && !owner_is_wanted_) doubt(now);
+  owner_is_wanted_ = wanted;
 }
 
 void slot_map::reached(std::size_t number, bool is_reached, time_point now) noexcept {
@@ -206,7 +206,7 @@ bool slot_map::one_is_lost() const noexcept {
   return std::any_of(nodes_.begin(), nodes_.end(), [](master const& n) { return n.is_lost && n.slots != 0; });
 }
 
-bool slot_map::is_urgent() const noexcept { return somebody_waits_ || is_unknown_ || one_is_lost(); }
+bool slot_map::is_urgent() const noexcept { return owner_is_wanted_ || is_unknown_ || one_is_lost(); }
 
 void slot_map::want(time_point now, duration between) noexcept {
   ask_at_ = std::min(ask_at_, std::max(now, detail::later_by(asked_, between)));

@@ -47,7 +47,7 @@ std::optional<redirection> read_ask(std::string_view words);
 /// was. No I/O, no clock.
 class slot_map {
  public:
-  static constexpr std::size_t nobody = static_cast<std::size_t>(-1);
+  static constexpr std::size_t unknown_master = static_cast<std::size_t>(-1);
 
   struct times {
     duration refresh;   // how often the map is asked for without a reason
@@ -79,7 +79,7 @@ class slot_map {
   /// The node that an ASK of that node names. It may have no slots yet, and no id before it has.
   std::size_t named_by_ask(redirection const& to, std::size_t by);
   /// A slot is waited for of which no owner is known.
-  void wait_for_owner(bool somebody, time_point now) noexcept;
+  void wait_for_owner(bool wanted, time_point now) noexcept;
   /// Something but a MOVED shows that the map may be wrong.
   void doubt(time_point now) noexcept { want(now, between_urgent_requests); }
   /// The master cannot be reached, or can be again. While one cannot that has slots, the map is asked for again and
@@ -97,8 +97,8 @@ class slot_map {
   /// True once: some slot has another owner than before.
   [[nodiscard]] bool take_changes() noexcept { return std::exchange(changed_, false); }
 
-  /// The number of the master; `nobody`: it is not known.
-  std::size_t owner(unsigned slot) const noexcept { return owners_[slot] == no_owner ? nobody : owners_[slot]; }
+  /// The number of the master; `unknown_master`: it is not known.
+  std::size_t owner(unsigned slot) const noexcept { return owners_[slot] == no_owner ? unknown_master : owners_[slot]; }
   /// Present and former masters, at most `most_nodes`. Their numbers stay; beyond that, a new one gets the number of
   /// one that has gone.
   std::size_t nodes() const noexcept { return nodes_.size(); }
@@ -144,8 +144,8 @@ class slot_map {
   owners owners_;
   std::map<unsigned, unsigned> patched_;  // since the last whole map: how often
   bool is_known_ = false;
-  bool somebody_waits_ = false;  // for a slot of which no owner is known
-  bool is_unknown_ = false;      // the nodes that a MOVED has named since the last answer
+  bool owner_is_wanted_ = false;  // for a slot of which no owner is known
+  bool is_unknown_ = false;       // the nodes that a MOVED has named since the last answer
   bool is_connected_ = false;
   bool is_asked_ = false;
   bool changed_ = false;

@@ -80,11 +80,11 @@ void cleanups::answered(in_flight const& r, reply const& a, time_point now) {
 /// The caller is told. But the node would stay for as long as the session lasts, and keep others out: it is removed as
 /// soon as the server lets this client do so.
 void cleanups::refused(cleanup& c, error_code why, time_point now) {
-  receipt* const whom = c.whom;
-  if (whom != nullptr) forget(*whom);
+  receipt* const caller = c.caller;
+  if (caller != nullptr) forget(*caller);
   send_later(c, now);
-  if (whom != nullptr)
-    on_.env.up.released(*whom, c.was_valid, explained(why, {failed_task::kind::releasing, c.place.name}), now);
+  if (caller != nullptr)
+    on_.env.up.released(*caller, c.was_valid, explained(why, {failed_task::kind::releasing, c.place.name}), now);
 }
 
 /// The server could not do it now.
@@ -108,12 +108,12 @@ void cleanups::came_of(std::uint64_t number, std::string node, time_point now) {
 
 void cleanups::finish(cleanup& c, bool was_mine, error_code why, time_point now) {
   standing& s = c.place;
-  receipt* const whom = c.whom;
-  if (whom != nullptr) forget(*whom);
+  receipt* const caller = c.caller;
+  if (caller != nullptr) forget(*caller);
   by_number_.erase(c.number);
   --count_;
   delete &c;
-  if (whom != nullptr) on_.env.up.released(*whom, was_mine, why, now);
+  if (caller != nullptr) on_.env.up.released(*caller, was_mine, why, now);
   on_.all.drop(s);
 }
 

@@ -48,7 +48,7 @@ void keeps::end(kept_node& k, time_point now) {
 
 void keeps::end_next(time_point now) { end(resting_.front(), now); }
 
-/// What the server could not do now is asked for again: otherwise the lock would stay kept until somebody wants it.
+/// What the server could not do now is asked for again: otherwise the lock would stay kept until a client wants it.
 void keeps::answered(in_flight const& r, reply const& a, time_point now) {
   auto const at = all_.find(r.path);
   if (at == all_.end()) return;

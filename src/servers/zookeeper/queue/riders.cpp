@@ -124,7 +124,7 @@ std::vector<standing*> riders::sharing_with(standing& s) {
 }
 
 void riders::become_idle(standing& s, time_point now) {
-  // of a grant that nobody has received no interval is owed
+  // a grant that no client has received owes no interval
   keeps_.let_go(s, s.state == place_state::owned ? s.kept_until : time_point::min(), now);
   enter(s, place_state::idle);
   s.unlink();
