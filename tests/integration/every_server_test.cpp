@@ -166,8 +166,11 @@ TEST_P(EveryServer, AWaitThatTimesOutSaysWhoHasIt) {
     with_note.note = "order 17";
     patient.wait = 1s;
     hold h = co_await kind().acquire(one, name("named"), with_note, {}, asio::use_awaitable);
-    auto const late = co_await kind().acquire(two, name("named"), patient, {}, as_tuple);
-    error_code const why = std::get<0>(late);
+    error_code why = make_error_code(errc::unreachable);  // so it ends where a busy server pauses at that moment
+    for (int i = 0; i < 10 && why == errc::unreachable; ++i) {
+      auto const late = co_await kind().acquire(two, name("named"), patient, {}, as_tuple);
+      why = std::get<0>(late);
+    }
     EXPECT_EQ(why, errc::timed_out);
     std::string const end = "waiting for lock \"" + name("named") + "\" (held by billing@pod-7 (order 17))";
     EXPECT_TRUE(why.message().ends_with(end)) << why.message();
