@@ -51,8 +51,10 @@ endfunction()
 # conch_quick_to_compile(TARGET [LEVEL]): of code that waits for servers, and need not be quick itself. -O3 takes half as long again to compile.
 # LEVEL: instead of -Og.
 function(conch_quick_to_compile target)
-  list(APPEND ARGN -Og)
-  list(GET ARGN 0 level)
+  set(level -Og)
+  if(ARGC GREATER 1)
+    set(level ${ARGV1})
+  endif()
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:${level}>)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     # With so little it does not see that the frame of a coroutine comes from the operator new of the same class.
@@ -60,7 +62,7 @@ function(conch_quick_to_compile target)
   endif()
 endfunction()
 
-# conch_alone(FILE...): not to be joined with others where CMAKE_UNITY_BUILD joins files, for they have the same names.
+# conch_alone(FILE...): not to be joined with others where CMAKE_UNITY_BUILD joins files; mostly for they have the same names.
 function(conch_alone)
   set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
@@ -120,11 +122,6 @@ function(conch_use_fast_tools)
     # It looks for garbage again and again, each time in all of a precompiled header as well. Without this, a build takes a tenth more; what is
     # compiled is the same.
     add_compile_options(--param=ggc-min-heapsize=1048576)
-  endif()
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_UNITY_BUILD)
-    # It inlines less in what it takes for a large unit. With this, a cycle takes 1 % fewer instructions than with files that are not joined; without
-    # it, 1.5 % more.
-    add_compile_options(--param=large-unit-insns=100000000)
   endif()
   find_program(CONCH_CCACHE ccache)
   mark_as_advanced(CONCH_CCACHE)

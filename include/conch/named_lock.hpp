@@ -68,9 +68,8 @@ struct wait_chain {
   ending how = ending::unknown;  ///< after the last link
   std::size_t circle = 0;        ///< of a deadlock: where its circle begins
 
-  bool is_deadlock() const noexcept {
-    return how == ending::deadlock;
-  }  ///< Does no task of the circle go on by itself?
+  /// No task of the circle goes on by itself.
+  bool is_deadlock() const noexcept { return how == ending::deadlock; }
   /// "stock: held for 14 min by billing@pod-7 (order 17), which waits for ledger, held for ...": one sentence, with the
   /// names of locks and clients in printable form. `now`: by the clock of the server.
   CONCH_API std::string text(std::chrono::system_clock::time_point now = std::chrono::system_clock::now()) const;

@@ -78,7 +78,7 @@ bool local_line::can_hand_off(lock_entry& e, time_point now) {
   return now + (deadline_of(e) - lost_at) < lost_at;
 }
 
-/// A server that loses its data, or whose lock is deleted, notifies no client: the next client that is granted the
+/// A server that loses its data, or a lock that is deleted, notifies no client: the next client that is granted the
 /// lock has a greater token than one that is handed on later. So nothing is handed on from stale knowledge, or without
 /// a connection.
 bool local_line::is_proved(lock_entry const& e, time_point now) const {

@@ -400,9 +400,12 @@ TEST_F(PostgresqlTroubles, AStandbyIsRefusedAndUsedWhenItIsPromoted) {
     mutex m{here, "promoted"};
     hold tried = co_await m.async_try_acquire();  // waits for a connection
     EXPECT_FALSE(tried.valid());
-    auto r = co_await m.async_acquire({.wait = short_wait}, as_tuple);
-    // A server that answers late is reported as such, and else the lock as not free.
-    EXPECT_TRUE(std::get<0>(r) == errc::timed_out || std::get<0>(r) == errc::unreachable) << std::get<0>(r).message();
+    error_code why = make_error_code(errc::unreachable);  // so it ends where a busy server pauses at that moment
+    for (int i = 0; i < 10 && why == errc::unreachable; ++i) {
+      auto const r = co_await m.async_acquire({.wait = short_wait}, as_tuple);
+      why = std::get<0>(r);
+    }
+    EXPECT_EQ(why, errc::timed_out) << why.message();
   };
   w.run(body, 150s);
   EXPECT_GT(postgresql_probe{standby}.number("select quiet_until - since from conch.alive"), 29'000'000);

@@ -42,7 +42,7 @@ class tcp_proxy {
   std::string url() const { return "redis://127.0.0.1:" + std::to_string(port_); }
 
   void set(towards direction, behaviour b);
-  /// Both directions.
+  /// Both directions keep what comes, until healed.
   void stall();
   /// Both directions as they were at first, and new connections welcome. Connections that lost bytes stay crippled: see
   /// drop().

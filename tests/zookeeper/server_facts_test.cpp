@@ -18,7 +18,6 @@ using namespace zookeeper;
 using namespace std::chrono_literals;
 using steady = std::chrono::steady_clock;
 
-/// A proxy holds up all that goes by it.
 /// Resumes a session. A server that does not know yet what the client has seen closes the connection; a little later it
 /// knows.
 std::unique_ptr<zookeeper_client> go_on(std::uint16_t port, zookeeper_client::resumption const& with) {

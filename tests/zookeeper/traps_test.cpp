@@ -100,8 +100,6 @@ TEST(ZookeeperTraps, OneSilentServerOfThreeCostsNoHoldWithALeaseOfTenSeconds) {
   options.tick = 500ms;
   zookeeper_ensemble ensemble{options};
   std::array<tcp_proxy, 3> ways{tcp_proxy{ensemble.port(0)}, tcp_proxy{ensemble.port(1)}, tcp_proxy{ensemble.port(2)}};
-  tcp_proxy::behaviour nothing;
-  nothing.stalled = true;
   world w;
   auto const body = [&]() -> asio::awaitable<void> {
     config c = steady_config("zookeeper://");
@@ -124,8 +122,7 @@ TEST(ZookeeperTraps, OneSilentServerOfThreeCostsNoHoldWithALeaseOfTenSeconds) {
     EXPECT_NE(silent, nullptr) << at;
     if (silent == nullptr) co_return;
     co_await pause_for(4s);  // any moment of the heartbeat
-    silent->set(tcp_proxy::towards::server, nothing);
-    silent->set(tcp_proxy::towards::client, nothing);
+    silent->stall();
     time_point const froze = clock::now();
     auto const is_renewed = [&] { return is_lost || h.deadline() > froze + c.lease; };
     co_await until(is_renewed, "a renewal at another server", 30s);

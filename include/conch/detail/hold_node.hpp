@@ -128,7 +128,7 @@ CONCH_API void end_of_empty(boost::asio::any_io_executor const& where, release_h
 CONCH_API void end_of_empty(boost::asio::any_io_executor const& where, detach_handler handler);
 CONCH_API void end_of_empty(boost::asio::any_io_executor const& where, lost_handler handler);
 
-/// The same at the executor of that client. Throws errc::not_held if the client has ended: the handler must not run on
+/// The same at the executor of that client. Throws errc::not_held if that client has ended: the handler must not run on
 /// a thread of asio::system_executor, which no caller expects.
 CONCH_API boost::asio::any_io_executor place_for_handler(client_number client);
 
