@@ -3,6 +3,7 @@
 #include "integration/cluster_fixture.hpp"
 #include "integration/places.hpp"
 #include "integration/tls_fixture.hpp"
+#include "support/free_port.hpp"
 #include "support/tcp_proxy.hpp"
 
 #include <conch/stats.hpp>

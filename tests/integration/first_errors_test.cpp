@@ -2,6 +2,7 @@
 
 #include "integration/sentinel_fixture.hpp"
 #include "integration/tls_fixture.hpp"
+#include "support/free_port.hpp"
 
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/read.hpp>

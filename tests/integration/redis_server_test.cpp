@@ -1,12 +1,14 @@
 // The server that the other tests rely on.
 
 #include "support/redis_server.hpp"
+#include "support/free_port.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <stdexcept>
 #include <string>
@@ -50,6 +52,28 @@ TEST(RedisServer, ListensOnALoopbackPortWhenAsked) {
   EXPECT_EQ(server.url(), "redis://127.0.0.1:" + std::to_string(server.port()));
   EXPECT_EQ(redis_probe(server.url()).command({"PING"}), "PONG");
   EXPECT_EQ(redis_probe(server).command({"PING"}), "PONG");
+}
+
+/// Both look at the same ports in the same order.
+TEST(FreePort, IsGivenToOneProcessOnlyAsLongAsThatRuns) {
+  int report[2], wait[2];
+  ASSERT_EQ(::pipe(report), 0);
+  ASSERT_EQ(::pipe(wait), 0);
+  pid_t const other = ::fork();
+  if (other == 0) {
+    std::uint16_t const its = conch::test::find_free_port();
+    ::close(wait[1]);
+    char nothing;
+    bool const is_well = ::write(report[1], &its, sizeof its) == sizeof its && ::read(wait[0], &nothing, 1) == 0;
+    ::_exit(is_well ? 0 : 1);
+  }
+  std::uint16_t its = 0;
+  ASSERT_EQ(::read(report[0], &its, sizeof its), sizeof its);
+  EXPECT_NE(conch::test::find_free_port(), its);
+  for (int const fd : {report[0], report[1], wait[0], wait[1]}) ::close(fd);
+  int status = -1;
+  EXPECT_EQ(::waitpid(other, &status, 0), other);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(RedisServer, RestartKeepsOrDropsTheDataAndTheAddress) {

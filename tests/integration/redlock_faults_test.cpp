@@ -453,9 +453,9 @@ TEST(RedlockWait, EndsInTimeAndSaysWhoIsSilent) {
       hold h = co_await of_one.async_acquire();
       for (std::size_t i = 0; i < silent; ++i) servers.stop(i);
       auto const began = steady::now();
-      acquire_options const briefly{.wait = 500ms};
+      acquire_options const briefly{.wait = 2s};
       auto const r = co_await of_two.async_acquire(briefly, as_tuple);
-      EXPECT_LT(steady::now() - began, 500ms + at_once);
+      EXPECT_LT(steady::now() - began, 2s + at_once);
       EXPECT_EQ(std::get<0>(r), silent == 2 ? errc::timed_out : errc::unreachable) << std::get<0>(r).message();
       if (silent == 3) {
         EXPECT_NE(std::get<0>(r).message().find(servers[0].url()), std::string::npos) << std::get<0>(r).message();

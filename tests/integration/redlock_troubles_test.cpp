@@ -103,11 +103,11 @@ illness_of_one const illnesses[] = {
      [](redlock_servers& servers, auto const&) {
        redis_probe{servers[sick]}.command({"REPLICAOF", "127.0.0.1", "1"});
      }},
-    {"SlowByFourSeconds", "did not answer in time", false, [](auto&, auto& keep) { return behind_a_proxy(keep); },
+    {"SlowByEightSeconds", "did not answer in time", false, [](auto&, auto& keep) { return behind_a_proxy(keep); },
      [](auto&, auto const& kept) {
        auto const way = std::static_pointer_cast<tcp_proxy>(kept);
-       way->set(tcp_proxy::towards::server, {.delay = 2s});
-       way->set(tcp_proxy::towards::client, {.delay = 2s});
+       way->set(tcp_proxy::towards::server, {.delay = 4s});  // a busy client waits twice the time-out of 3 s
+       way->set(tcp_proxy::towards::client, {.delay = 4s});
      }},
     {"ResetAgainAndAgain", "", true, [](auto&, auto& keep) { return behind_a_proxy(keep); },
      [](auto&, auto const& kept) {

@@ -1,6 +1,7 @@
 // A program behind the address of a PostgreSQL server that speaks its protocol, and says what no server does.
 
 #include "integration/fixture.hpp"
+#include "support/free_port.hpp"
 #include "support/redis_server.hpp"
 
 #include <netinet/in.h>

@@ -1,5 +1,6 @@
 #include "support/postgresql_server.hpp"
 
+#include "support/free_port.hpp"
 #include "support/redis_server.hpp"
 
 #include <libpq-fe.h>

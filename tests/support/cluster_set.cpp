@@ -1,5 +1,6 @@
 #include "support/cluster_set.hpp"
 
+#include "support/free_port.hpp"
 #include "support/patience.hpp"
 
 #include <algorithm>

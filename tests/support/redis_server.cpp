@@ -1,4 +1,5 @@
 #include "support/redis_server.hpp"
+#include "support/free_port.hpp"
 
 #include <fcntl.h>
 #include <sys/prctl.h>

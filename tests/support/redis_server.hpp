@@ -40,10 +40,6 @@ struct redis_server_options {
   std::chrono::milliseconds start_timeout = std::chrono::seconds(60);
 };
 
-/// A port of 127.0.0.1 that nobody has at this moment, and that no connection gets by chance. The one 10000 above is a
-/// port too, as Redis Cluster wants it. Each call gives another.
-std::uint16_t find_free_port();
-
 /// Until the server's answer has all these words. After a minute throws `std::runtime_error`.
 void wait_for_answer(redis_server& at, std::vector<std::string> const& question, std::vector<std::string> const& words);
 

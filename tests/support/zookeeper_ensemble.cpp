@@ -1,5 +1,6 @@
 #include "support/zookeeper_ensemble.hpp"
 
+#include "support/free_port.hpp"
 #include "support/redis_server.hpp"
 #include "support/zookeeper_client.hpp"
 

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <random>
 
 #include "sim/differential/real_redis_server.hpp"
 #include "sim/model/redis_model.hpp"
+#include "support/free_port.hpp"
 
 #include <gtest/gtest.h>
 
@@ -34,7 +36,7 @@ class both_clusters {
 
   both_clusters() {
     for (std::size_t i = 0; i < 2; ++i) {
-      int const port = free_port();
+      std::uint16_t const port = test::find_free_port();
       nodes_[i].port = port;
       nodes_[i].host = "127.0.0.1";
       real_[i] = std::make_unique<real_redis_server>(words{"--port", std::to_string(port), "--cluster-enabled", "yes",

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -22,23 +21,6 @@
 #include "sim/differential/raw_redis_client.hpp"
 
 namespace conch::sim {
-
-// A port of 127.0.0.1 that nobody has at this moment. The one 10000 above may be a port too: a Cluster has its bus
-// there.
-inline int free_port() {
-  for (;;) {
-    int const fd = ::socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    bool const ok = ::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
-                    ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
-    ::close(fd);
-    if (!ok) throw std::runtime_error{"no free port"};
-    if (ntohs(address.sin_port) <= 55535) return ntohs(address.sin_port);
-  }
-}
 
 // By the version that INFO names. Valkey 9 names 7.2.4 there.
 inline bool is_since_7_2(std::string const& info) {

@@ -8,6 +8,7 @@
 
 #include "sim/differential/real_redis_server.hpp"
 #include "sim/model/redis_model.hpp"
+#include "support/free_port.hpp"
 
 #include <gtest/gtest.h>
 
@@ -35,7 +36,7 @@ class both_pairs {
  public:
   both_pairs() {
     for (std::size_t i = 0; i < 2; ++i) {
-      ports_[i] = std::to_string(free_port());
+      ports_[i] = std::to_string(test::find_free_port());
       asks_[i] = std::make_unique<raw_redis_client>(real_[i].socket_path());
       listens_[i] = std::make_unique<raw_redis_client>(real_[i].socket_path());
       ask(*asks_[i], {"HELLO", "3"});
