@@ -16,8 +16,8 @@ local limit, shard = asked_limit, ARGV[13]
 -- @include lib/known.lua
 
 -- Mostly there is room, no lease has expired, and the queue is empty: answered before anything is made that only the other cases need.
-local nobody_waits = redis.call('EXISTS', queue_key) == 0
-if nobody_waits and not known.err and not known[2] and not_after == 0 and (known[1] or redis.call('EXISTS', lock_key) == 0) then
+local queue_is_empty = redis.call('EXISTS', queue_key) == 0
+if queue_is_empty and not known.err and not known[2] and not_after == 0 and (known[1] or redis.call('EXISTS', lock_key) == 0) then
   local its_limit, taken, first_end, map = limit, 0, nil, kind == 'KIND_SEGMENTS' and string.rep('0', limit) or ''
   if known[1] then
     its_limit, taken, first_end, map = string.match(known[1], '^' .. kind .. ' (%d+) (%d+) ([1-9]%d*) 0 (.*)$')
@@ -89,7 +89,7 @@ local function stand_in_line()
 end
 
 local passed_on
-if not nobody_waits then
+if not queue_is_empty then
   if wait then
     stand_in_line()
   end
@@ -123,11 +123,11 @@ if not nobody_waits then
   if soon then
     return {2, soon, now}
   end
-  nobody_waits = not more
+  queue_is_empty = not more
 end
 
 -- With segments, the waiters want none of those that are free now; waiters for a reentrant lock are not its owner.
-local segment = (nobody_waits or kind == 'KIND_SEGMENTS' or kind == 'KIND_REENTRANT') and fit(weight, visited, start)
+local segment = (queue_is_empty or kind == 'KIND_SEGMENTS' or kind == 'KIND_REENTRANT') and fit(weight, visited, start)
 if segment then
   local fence = next_fence(0)
   local size = weight == 0 and limit - used or math.min(weight, limit)

@@ -69,12 +69,12 @@ conditions_category const& conditions() noexcept {
 }
 
 /// The text, and whether it is the whole message.
-struct told {
+struct error_text {
   std::string words;
   bool is_whole = false;
 };
 
-told words_of(std::uint32_t serial);
+error_text words_of(std::uint32_t serial);
 
 /// All errors_category objects are equal to each other, by this number.
 constexpr boost::ulong_long_type id_of_category = 0x9c0a'5ee1'7fb2'43d7;
@@ -89,7 +89,7 @@ class errors_category final : public boost::system::error_category {
 
   std::string message(int value) const override {
     std::string text{plain_message(static_cast<errc>(value))};
-    told const all = serial_ != 0 ? words_of(serial_) : told{};
+    error_text const all = serial_ != 0 ? words_of(serial_) : error_text{};
     if (all.words.empty()) return text;
     return all.is_whole ? all.words : text + ": " + all.words;
   }
@@ -125,7 +125,7 @@ class word_table {
     return categories_[last_ - 1];
   }
 
-  told find(std::uint32_t serial) {
+  error_text find(std::uint32_t serial) {
     std::lock_guard const guard{mutex_};
     kept const& place = kept_[serial % kept_.size()];
     if (place.serial != serial) return {};
@@ -152,7 +152,7 @@ word_table& table() {
   return *instance;
 }
 
-told words_of(std::uint32_t serial) { return table().find(serial); }
+error_text words_of(std::uint32_t serial) { return table().find(serial); }
 
 }  // namespace
 
@@ -174,17 +174,17 @@ error_code make_whole_error_code(errc e, std::string_view sentence) {
 
 namespace {
 
-told told_of(error_code why) {
+error_text text_of(error_code why) {
   if (why.category() != error_category()) return {};
   auto const serial = static_cast<errors_category const&>(why.category()).serial();
-  return serial == 0 ? told{} : words_of(serial);
+  return serial == 0 ? error_text{} : words_of(serial);
 }
 
 }  // namespace
 
-std::string cause_of(error_code why) { return told_of(why).words; }
+std::string cause_of(error_code why) { return text_of(why).words; }
 
-bool is_explained(error_code why) { return told_of(why).is_whole; }
+bool is_explained(error_code why) { return text_of(why).is_whole; }
 
 boost::system::error_condition make_error_condition(errc e) noexcept { return {static_cast<int>(e), error_category()}; }
 

@@ -128,7 +128,7 @@ std::string escaped(std::string_view text, std::size_t most, std::string_view en
 
 namespace {
 
-std::string readable_by(told_by by, std::string_view words, std::size_t most) {
+std::string readable_by(written_by by, std::string_view words, std::size_t most) {
   // No more than this can be shown, and a peer must not be able to make us search more.
   std::size_t const looked_at = std::max(4 * most, 4 * longest_line);
   bool const is_cut = words.size() > looked_at;
@@ -138,9 +138,9 @@ std::string readable_by(told_by by, std::string_view words, std::size_t most) {
 
 }  // namespace
 
-std::string readable(std::string_view words, std::size_t most) { return readable_by(told_by::others, words, most); }
+std::string readable(std::string_view words, std::size_t most) { return readable_by(written_by::others, words, most); }
 
-std::string readable_line(std::string_view line) { return readable_by(told_by::us, line, longest_line); }
+std::string readable_line(std::string_view line) { return readable_by(written_by::us, line, longest_line); }
 
 std::string printable(std::string_view name, std::size_t most) {
   return escaped(name, most, "", "\\...", [&](char32_t c, std::size_t position) {

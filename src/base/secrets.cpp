@@ -315,7 +315,7 @@ class known_secrets {
     gone_.pop_front();
   }
 
-  std::string hide(std::string_view text, told_by by) {
+  std::string hide(std::string_view text, written_by by) {
     if (!any_ || text.empty()) return std::string{text};
     std::vector<bool> hidden(text.size());
     each_reading(text, [&](plain_text const& here, bool is_coded) {
@@ -323,7 +323,7 @@ class known_secrets {
       {
         std::lock_guard const guard{mutex_};
         find_pieces(here.characters, by, found);
-        if (by == told_by::others) find_beginnings(here.characters, is_coded ? 3 : 1, found);
+        if (by == written_by::others) find_beginnings(here.characters, is_coded ? 3 : 1, found);
       }
       for (std::size_t i = 0; i < found.size(); ++i) {
         if (!found[i]) continue;
@@ -383,8 +383,8 @@ class known_secrets {
   }
 
   /// Runs of characters each four of which are in a secret.
-  void find_pieces(std::string_view text, told_by by, std::vector<bool>& hidden) const {
-    bool const unmistakable = by == told_by::us;
+  void find_pieces(std::string_view text, written_by by, std::vector<bool>& hidden) const {
+    bool const unmistakable = by == written_by::us;
     bool is_any_known = false;  // mostly not: then one look at each gram is enough
     for (std::size_t i = 0; i + gram_size <= text.size() && !is_any_known; ++i) {
       is_any_known = grams_.contains(key_of(text.substr(i, gram_size), unmistakable, of_any));
@@ -458,6 +458,6 @@ std::string const& secret::bytes() const noexcept {
   return known_ ? *known_ : none;
 }
 
-std::string without_secrets(std::string_view text, told_by by) { return all_secrets().hide(text, by); }
+std::string without_secrets(std::string_view text, written_by by) { return all_secrets().hide(text, by); }
 
 }  // namespace conch

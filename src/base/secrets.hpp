@@ -29,7 +29,7 @@ class secret {
   std::shared_ptr<std::string const> known_;
 };
 
-enum class told_by {
+enum class written_by {
   others,  // a server, a resolver, a library: it may repeat anything that was sent to it
   us,      // a line of ours, which may contain such a text: secrets that look like one of our own words stay
 };
@@ -38,6 +38,6 @@ enum class told_by {
 /// a server has cut it), and in other spellings: escaped in any way (`%73`, `\163`, `\x73`, `\u0073`, `&#115;`; also
 /// twice), or as a whole in hexadecimal, in Base64 or as a list of numbers. Takes time in proportion to the text: the
 /// number of ways to read it is fixed.
-CONCH_API std::string without_secrets(std::string_view text, told_by by = told_by::others);
+CONCH_API std::string without_secrets(std::string_view text, written_by by = written_by::others);
 
 }  // namespace conch

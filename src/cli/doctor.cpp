@@ -37,14 +37,14 @@ class doctor_visit {
 
   int run() {
     for (std::string const& url : servers_.servers) look_at(url);
-    if (clocks_.size() > 1) tell("", conch::servers::judge_clocks(clocks_));
+    if (clocks_.size() > 1) report("", conch::servers::judge_clocks(clocks_));
     if (servers_.quorum) different_servers();
     hand_over();
     return static_cast<int>(worst_);
   }
 
  private:
-  void tell(std::string const& server, finding const& f) {
+  void report(std::string const& server, finding const& f) {
     worst_ = std::max(worst_, f.how);
     reached_ = reached_ || (f.what == "reachable" && f.how == verdict::ok);
     // it gives no locks: nothing can be measured there
@@ -71,13 +71,13 @@ class doctor_visit {
     bool const reached_another = std::exchange(reached_, false);
     try {
       auto const probe = conch::servers::open_probe(servers_.at(url));
-      probe->examine([&](std::string const& server, finding const& f) { tell(server.empty() ? name : server, f); });
+      probe->examine([&](std::string const& server, finding const& f) { report(server.empty() ? name : server, f); });
       if (auto const clock = probe->clock()) clocks_.push_back(*clock);
       if (reached_) runs_.push_back({name, probe->identity()});
       if (reached_) round_trip_ = round_trip_of(*probe);
       if (reached_) look_at_label(name, url, *probe);
     } catch (boost::system::system_error const& error) {
-      tell(name, conch::servers::judge_failure("reachable", error.code(), name));
+      report(name, conch::servers::judge_failure("reachable", error.code(), name));
     }
     reached_ = reached_ || reached_another;
   }
@@ -87,7 +87,7 @@ class doctor_visit {
     if (server.knows_status()) look = [&](std::string const& lock) { return server.look(lock); };
     try {
       seen_label const seen = read_own_label(servers_, url, look);
-      tell(name, judge_label(seen.own, seen.read));
+      report(name, judge_label(seen.own, seen.read));
     } catch (boost::system::system_error const&) {
       // No lock can be acquired, or not looked at: the lines about rights and the hand-over say it.
     }
@@ -101,16 +101,16 @@ class doctor_visit {
 
   void different_servers() {
     std::size_t const asked_for = servers_.settings.quorum.votes_needed;
-    tell("", judge_distinct(runs_, asked_for != 0 ? asked_for : servers_.servers.size() / 2 + 1));
+    report("", judge_distinct(runs_, asked_for != 0 ? asked_for : servers_.servers.size() / 2 + 1));
   }
 
   void hand_over() {
     if (!reached_) return;
     try {
       std::vector<duration> const all = measure_hand_overs(servers_, duration::zero(), 12);
-      tell("", judge_hand_over(quantile(all, 0.5), round_trip_));
+      report("", judge_hand_over(quantile(all, 0.5), round_trip_));
     } catch (boost::system::system_error const& error) {
-      tell("", conch::servers::judge_failure("hand-over", error.code(), ""));
+      report("", conch::servers::judge_failure("hand-over", error.code(), ""));
     }
   }
 

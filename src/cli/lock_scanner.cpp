@@ -37,8 +37,8 @@ void lock_scanner::inspect(std::vector<servers::seen_lock>& some) {
     left = left.subspan(now.size());
     std::vector<std::string> names;
     for (servers::seen_lock const* const one : now) names.push_back(one->name);
-    std::vector<std::optional<lock_status>> told = client_->inspect(names);
-    for (std::size_t i = 0; i < now.size(); ++i) now[i]->status = std::move(told[i]);
+    std::vector<std::optional<lock_status>> statuses = client_->inspect(names);
+    for (std::size_t i = 0; i < now.size(); ++i) now[i]->status = std::move(statuses[i]);
   }
 }
 

@@ -53,7 +53,7 @@ class run_observer final : public observer {
  public:
   bool said_not_free() const noexcept { return said_; }
 
-  std::function<void()> short_of_replicas;                    // is told once
+  std::function<void()> short_of_replicas;                    // is called once
   std::function<void(std::optional<duration>)> is_in_danger;  // the first of the holds; nothing: none any more
 
  private:
@@ -127,8 +127,8 @@ acquire_options options_of(arguments const& given) {
 /// That of the `conch run` in whose job this runs; else a new one.
 owner task_of_parent() {
   constexpr std::size_t longest = 64;
-  char const* const told = std::getenv(child_variable::task);
-  std::string_view const id = told != nullptr ? told : "";
+  char const* const given = std::getenv(child_variable::task);
+  std::string_view const id = given != nullptr ? given : "";
   return id.empty() || id.size() > longest ? owner{} : owner{std::string{id}};
 }
 
@@ -175,21 +175,21 @@ class client_locks final : public run_locks {
     if (locks_.size() > 1) {
       std::vector<mutex> all;
       for (auto const& one : locks_) all.push_back(std::get<mutex>(one->of));
-      auto told = [this, done = std::move(done)](error_code why, multi_hold h) {
+      auto handler = [this, done = std::move(done)](error_code why, multi_hold h) {
         held_ = {hold{}, std::move(h), true};
         judge(why, done);
       };
-      multi_lock{all}.async_acquire(options, asio::bind_cancellation_slot(slot, std::move(told)));
+      multi_lock{all}.async_acquire(options, asio::bind_cancellation_slot(slot, std::move(handler)));
       return;
     }
-    auto told = asio::bind_cancellation_slot(slot, [this, done = std::move(done)](error_code why, hold h) {
+    auto handler = asio::bind_cancellation_slot(slot, [this, done = std::move(done)](error_code why, hold h) {
       held_ = {std::move(h), multi_hold{}, false};
       judge(why, done);
     });
     if (given_.kind == lock_kind::shared) {
-      std::get<shared_mutex>(locks_.front()->of).async_acquire_shared(options, std::move(told));
+      std::get<shared_mutex>(locks_.front()->of).async_acquire_shared(options, std::move(handler));
     } else {
-      std::visit([&](auto& one) { one.async_acquire(options, std::move(told)); }, locks_.front()->of);
+      std::visit([&](auto& one) { one.async_acquire(options, std::move(handler)); }, locks_.front()->of);
     }
   }
 
@@ -209,11 +209,11 @@ class client_locks final : public run_locks {
   }
   std::uint32_t segment() const override { return held_.is_several ? 0 : held_.one.segment(); }
 
-  void when_lost(std::function<void(error_code)> told) override {
-    held_.with([&](auto const& h) { h.async_lost(std::move(told)); });
+  void when_lost(std::function<void(error_code)> callback) override {
+    held_.with([&](auto const& h) { h.async_lost(std::move(callback)); });
   }
-  void when_renewed(time_point known, std::function<void(error_code)> told) override {
-    held_.with([&](auto const& h) { h.async_renewed(known, std::move(told)); });
+  void when_renewed(time_point known, std::function<void(error_code)> callback) override {
+    held_.with([&](auto const& h) { h.async_renewed(known, std::move(callback)); });
   }
 
   void release(std::function<void(error_code, bool)> done) override {
@@ -223,9 +223,11 @@ class client_locks final : public run_locks {
       held_.one.async_release(std::move(done));
     }
   }
-  void when_short_of_replicas(std::function<void()> told) override { events_->short_of_replicas = std::move(told); }
-  void when_endangered(std::function<void(std::optional<duration>)> told) override {
-    events_->is_in_danger = std::move(told);
+  void when_short_of_replicas(std::function<void()> callback) override {
+    events_->short_of_replicas = std::move(callback);
+  }
+  void when_endangered(std::function<void(std::optional<duration>)> callback) override {
+    events_->is_in_danger = std::move(callback);
   }
   void drop() override { held_ = {}; }
   void close(std::function<void()> done) override {
@@ -254,12 +256,12 @@ class client_locks final : public run_locks {
   /// Those from this one on, one after another, until one is held.
   void ask_who_has(std::size_t i, std::function<void()> done) {
     if (i == locks_.size()) return done();
-    auto told = [this, i, done = std::move(done)](error_code why, lock_status const& now) {
+    auto handler = [this, i, done = std::move(done)](error_code why, lock_status const& now) {
       if (!why && now.holders.empty()) return ask_who_has(i + 1, done);
       if (!why) held_by_ = name_of(now.holders.front());
       done();
     };
-    locks_[i]->name().async_inspect(asio::bind_cancellation_slot(stop_.slot(), std::move(told)));
+    locks_[i]->name().async_inspect(asio::bind_cancellation_slot(stop_.slot(), std::move(handler)));
   }
 
   /// The library's words name the lock and the server, and the reason: the server may have answered that it is not
@@ -291,12 +293,12 @@ void client_locks::check(std::function<void(bool)> done) {
   for (auto const& one : locks_) {
     std::int64_t const granted = this->fence(one->name().name());
     one->name().async_inspect([this, all, granted](error_code why, lock_status now) {
-      bool const told = !why && (!now.holders.empty() || now.held == 0);
+      bool const is_known = !why && (!now.holders.empty() || now.held == 0);
       bool const mine = std::any_of(now.holders.begin(), now.holders.end(), [&](lock_holder const& h) {
         return h.client == client_.id() && same_grant(h.fence, granted);
       });
       bool const may_be_unnamed = now.held > now.holders.size();
-      if (told && !mine && !may_be_unnamed) all->all_held = false;
+      if (is_known && !mine && !may_be_unnamed) all->all_held = false;
       if (--all->left == 0) all->done(all->all_held && valid());
     });
   }

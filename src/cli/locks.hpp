@@ -33,11 +33,11 @@ class run_locks {
   virtual std::string held_by() const { return {}; }
   /// That of the acquire: a `conch run` in the job is part of it.
   virtual std::string task() const { return {}; }
-  /// Called before acquire(). `told`: once, when the server has granted one, and too few of its replicas have it.
-  virtual void when_short_of_replicas(std::function<void()> told) = 0;
-  /// Called before acquire(). `told`: each time when one of the locks is endangered, with the time until its loss; and
-  /// without one when all are safe again.
-  virtual void when_endangered(std::function<void(std::optional<duration>)> told) = 0;
+  /// Called before acquire(). `callback`: once, when the server has granted one, and too few of its replicas have it.
+  virtual void when_short_of_replicas(std::function<void()> callback) = 0;
+  /// Called before acquire(). `callback`: each time when one of the locks is endangered, with the time until its loss;
+  /// and without one when all are safe again.
+  virtual void when_endangered(std::function<void(std::optional<duration>)> callback) = 0;
 
   /// Whether everything is still held, and until when.
   virtual bool valid() const = 0;
@@ -48,9 +48,9 @@ class run_locks {
   virtual std::uint32_t segment() const = 0;  // 0: the lock has none
 
   /// operation_aborted: it was released, or dropped.
-  virtual void when_lost(std::function<void(error_code)> told) = 0;
+  virtual void when_lost(std::function<void(error_code)> callback) = 0;
   /// Without an error when deadline() is later than `known`, perhaps already. With one when it will never be.
-  virtual void when_renewed(time_point known, std::function<void(error_code)> told) = 0;
+  virtual void when_renewed(time_point known, std::function<void(error_code)> callback) = 0;
   /// Asks the server whether this client holds the locks with these fences. Where it cannot be asked, the hold decides.
   virtual void check(std::function<void(bool)> done) = 0;
   virtual void release(std::function<void(error_code, bool)> done) = 0;

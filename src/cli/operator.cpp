@@ -52,7 +52,7 @@ Result operator_client::answer_to(Ask const& ask) {
 }
 
 lock_status operator_client::inspect(std::string const& name) {
-  return answer_to<lock_status>([&](auto told) { mutex{client_, name}.async_inspect(std::move(told)); });
+  return answer_to<lock_status>([&](auto handler) { mutex{client_, name}.async_inspect(std::move(handler)); });
 }
 
 std::vector<std::optional<lock_status>> operator_client::inspect(std::vector<std::string> const& names) {
@@ -73,14 +73,14 @@ std::vector<std::optional<lock_status>> operator_client::inspect(std::vector<std
 }
 
 wait_chain operator_client::why(std::string const& name) {
-  return answer_to<wait_chain>([&](auto told) { mutex{client_, name}.async_why(std::move(told)); });
+  return answer_to<wait_chain>([&](auto handler) { mutex{client_, name}.async_why(std::move(handler)); });
 }
 
 std::uint32_t operator_client::force_release(std::string const& name, std::optional<std::int64_t> fence) {
   mutex const lock{client_, name};
-  return answer_to<std::uint32_t>([&](auto told) {
-    if (fence) lock.async_force_release(*fence, std::move(told));
-    else lock.async_force_release(std::move(told));
+  return answer_to<std::uint32_t>([&](auto handler) {
+    if (fence) lock.async_force_release(*fence, std::move(handler));
+    else lock.async_force_release(std::move(handler));
   });
 }
 

@@ -149,7 +149,7 @@ class runner {
       // The terminal would have signalled all of conch's group, including the script around it, if it were not the
       // child's.
       if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGQUIT))
-        told_by_terminal_ = WTERMSIG(status);
+        ended_by_terminal_ = WTERMSIG(status);
     }
     events_.child_ended(status);
     int const code = WIFEXITED(status) ? WEXITSTATUS(status) : exit_code::of_signal + WTERMSIG(status);
@@ -192,9 +192,9 @@ class runner {
       bool const not_free = why == errc::timed_out;
       int const code = not_free ? given_.conflict_exit_code : exit_code_of(why);
       std::string const words = printable(given_.names.front()) + ": " + (not_free ? not_free_words() : why.message());
-      bool const told_to_stop = why == asio::error::operation_aborted;
+      bool const was_stopped = why == asio::error::operation_aborted;
       auto const next = plan_.not_granted(code);
-      if (told_to_stop) events_.quiet_trouble("not_granted", words, plan_.exit_code());
+      if (was_stopped) events_.quiet_trouble("not_granted", words, plan_.exit_code());
       else events_.trouble("not_granted", words, code);
       carry_out(next);
       return;
@@ -381,14 +381,14 @@ class runner {
   /// Ends by the signal that the terminal gave the child, and with it what the terminal would have ended: a script does
   /// not continue after Ctrl-C.
   void end_as_child() const {
-    if (told_by_terminal_ == 0 || plan_.lost()) {
+    if (ended_by_terminal_ == 0 || plan_.lost()) {
       keep_signals_out();
       return;
     }
     rlimit const no_core{0, 0};
     ::setrlimit(RLIMIT_CORE, &no_core);
-    ::signal(told_by_terminal_, SIG_DFL);
-    ::kill(0, told_by_terminal_);
+    ::signal(ended_by_terminal_, SIG_DFL);
+    ::kill(0, ended_by_terminal_);
   }
 
   arguments const& given_;
@@ -409,7 +409,7 @@ class runner {
   time_point kill_when_ = time_point::max();
   std::optional<guardian> guardian_;
   pid_t child_ = 0;
-  int told_by_terminal_ = 0;
+  int ended_by_terminal_ = 0;
   bool clean_ = false;  // the server has confirmed that there is nothing left
 };
 

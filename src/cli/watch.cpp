@@ -143,8 +143,8 @@ class watcher {
 
   void print_changes(trouble const& seen) {
     auto const now = std::chrono::system_clock::now();
-    if (!seen.words.empty() && seen.words != told_) say(given_, seen.words, seen.code);
-    told_ = seen.words;
+    if (!seen.words.empty() && seen.words != shown_) say(given_, seen.words, seen.code);
+    shown_ = seen.words;
     for (watch_view::change const& one : changes_) {
       if (given_.json) {
         boost::json::object o = as_json(one.name, one.now);
@@ -183,7 +183,7 @@ class watcher {
   std::vector<std::unique_ptr<lock_scanner>> scanners_;
   watch_view view_;
   std::vector<watch_view::change> changes_;
-  std::string told_;
+  std::string shown_;
   std::optional<full_screen> screen_;
 };
 

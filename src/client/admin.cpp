@@ -98,12 +98,12 @@ class level_downgrade final : public client_request {
 
   void complete(asio::any_io_executor const& io, error_code, bool) override {
     node_ref const writer = std::move(of_hold);
-    auto const [told, was_held, again] =
+    auto const [answer, was_held, again] =
         engine::end_of_reader_order(why, writer->given_back, clock::now() < writer->deadline());
     if (again && handler_) start_level_downgrade(lock_, writer, {});
     if (!handler_) return;
     release_handler handler{std::move(handler_)};
-    post_completion(io, std::exchange(runs_on_, {}), std::move(handler), told, was_held);
+    post_completion(io, std::exchange(runs_on_, {}), std::move(handler), answer, was_held);
   }
 
   void drop() override {

@@ -294,13 +294,13 @@ class lock_state : public std::enable_shared_from_this<lock_state> {
     return read(mine != holds_.rend() ? mine->h : holds_.back().h);
   }
 
-  void on_lost(lost_callback told) { set(told_, std::move(told)); }
-  void on_endangered(danger_callback told) { set(warned_, std::move(told)); }
+  void on_lost(lost_callback callback) { set(on_loss_, std::move(callback)); }
+  void on_endangered(danger_callback callback) { set(on_danger_, std::move(callback)); }
 
   template <class Callback>
-  void set(std::shared_ptr<Callback const>& one, Callback told) {
+  void set(std::shared_ptr<Callback const>& one, Callback callback) {
     if (!runtime_->is_here()) return;
-    auto next = told ? std::make_shared<Callback const>(std::move(told)) : nullptr;
+    auto next = callback ? std::make_shared<Callback const>(std::move(callback)) : nullptr;
     std::unique_lock guard{mutex_};
     one.swap(next);
     if (one) {
@@ -326,8 +326,8 @@ class lock_state : public std::enable_shared_from_this<lock_state> {
     {
       std::unique_lock guard{mutex_};
       given_back.swap(holds_);
-      of_losses.swap(told_);
-      of_dangers.swap(warned_);
+      of_losses.swap(on_loss_);
+      of_dangers.swap(on_danger_);
       wait_for_callback(guard);
     }
     for (kept& k : given_back) {
@@ -425,26 +425,26 @@ class lock_state : public std::enable_shared_from_this<lock_state> {
 
   /// With mutex_ locked and the client visited.
   void watch(kept& k) {
-    if (told_ && !std::exchange(k.watched, true)) {
+    if (on_loss_ && !std::exchange(k.watched, true)) {
       k.h.async_lost([self = shared_from_this(), fence = k.h.fence()](error_code why) {
-        if (why != asio::error::operation_aborted) self->tell(self->told_, why, fence);
+        if (why != asio::error::operation_aborted) self->call(self->on_loss_, why, fence);
       });
     }
-    if (warned_ && !std::exchange(k.watched_for_danger, true)) await_danger(k.h);
+    if (on_danger_ && !std::exchange(k.watched_for_danger, true)) await_danger(k.h);
   }
 
   /// With mutex_ locked and the client visited, or on the client's thread; as the next one.
   void await_danger(hold const& h) {
     h.async_endangered([self = shared_from_this(), fence = h.fence()](error_code why) {
       if (why) return;
-      self->tell(self->warned_, true, fence);
+      self->call(self->on_danger_, true, fence);
       self->with_hold(fence, [&](hold const& endangered) { self->await_renewal(endangered); });
     });
   }
   void await_renewal(hold const& h) {
     h.async_renewed(h.deadline(), [self = shared_from_this(), fence = h.fence()](error_code why) {
       if (why) return;
-      self->tell(self->warned_, false, fence);
+      self->call(self->on_danger_, false, fence);
       self->with_hold(fence, [&](hold const& renewed) { self->await_danger(renewed); });
     });
   }
@@ -461,26 +461,26 @@ class lock_state : public std::enable_shared_from_this<lock_state> {
 
   /// On the client's thread.
   template <class Callback, class News>
-  void tell(std::shared_ptr<Callback const> const& given, News what, std::int64_t fence) {
+  void call(std::shared_ptr<Callback const> const& given, News what, std::int64_t fence) {
     std::shared_ptr<Callback const> callback;
     {
       std::lock_guard const guard{mutex_};
       if (!given || find_kept(fence) == holds_.end()) return;
       callback = given;
-      telling_ = true;
+      callback_runs_ = true;
     }
     (*callback)(what, fence);
     callback.reset();
     {
       std::lock_guard const guard{mutex_};
-      telling_ = false;
+      callback_runs_ = false;
     }
-    told_over_.notify_all();
+    callback_ended_.notify_all();
   }
 
   void wait_for_callback(std::unique_lock<std::mutex>& guard) {
     if (runtime_->is_own_thread()) return;
-    told_over_.wait(guard, [this] { return !telling_; });
+    callback_ended_.wait(guard, [this] { return !callback_runs_; });
   }
 
   std::shared_ptr<runtime> const runtime_;  // outlives the lock
@@ -488,10 +488,10 @@ class lock_state : public std::enable_shared_from_this<lock_state> {
 
   mutable std::mutex mutex_;  // guards what follows
   std::vector<kept> holds_;   // in the order of their grants
-  std::shared_ptr<lost_callback const> told_;
-  std::shared_ptr<danger_callback const> warned_;
-  bool telling_ = false;  // the callback runs
-  std::condition_variable told_over_;
+  std::shared_ptr<lost_callback const> on_loss_;
+  std::shared_ptr<danger_callback const> on_danger_;
+  bool callback_runs_ = false;
+  std::condition_variable callback_ended_;
 };
 
 }  // namespace detail
@@ -545,9 +545,9 @@ std::int64_t timed_lock::fence() const noexcept {
   return state_->read(std::int64_t{0}, [](hold const& h) { return h.fence(); });
 }
 
-void timed_lock::on_lost(lost_callback told) { state_->on_lost(std::move(told)); }
+void timed_lock::on_lost(lost_callback callback) { state_->on_lost(std::move(callback)); }
 
-void timed_lock::on_endangered(danger_callback told) { state_->on_endangered(std::move(told)); }
+void timed_lock::on_endangered(danger_callback callback) { state_->on_endangered(std::move(callback)); }
 
 std::string const& timed_lock::name() const noexcept { return state_->name(); }
 

@@ -51,7 +51,7 @@ void client_close::due(time_point now) {
   switch (rule_.due(servers_.backend->progress(), cohort_.ending())) {
     case close_rule::action::none: return;
     case close_rule::action::give_back: cohort_.give_back_everything(now); break;
-    case close_rule::action::late: tell(what_is_left()); break;
+    case close_rule::action::late: report(what_is_left()); break;
     case close_rule::action::give_up: end(what_is_left()); return;
   }
   timers_.arm(timer_, rule_.next_look(now));
@@ -64,7 +64,7 @@ error_code client_close::what_is_left() const {
   return now.cleanups_pending == 0 && cohort_.idle() ? error_code{} : closed_too_early();
 }
 
-void client_close::tell(error_code why) {
+void client_close::report(error_code why) {
   if (call_) results_.call(std::exchange(call_, nullptr), {}, why);  // after the waiters that it ended
 }
 
@@ -74,7 +74,7 @@ void client_close::end(error_code why) {
   servers_.backend->closed();
   for (auto const& one : servers_.connections) one->shut_down();
   at_the_end_();
-  tell(why);
+  report(why);
 }
 
 void client_close::drop() {

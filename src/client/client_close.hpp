@@ -37,7 +37,7 @@ class client_close {
  private:
   void due(time_point now);
   error_code what_is_left() const;
-  void tell(error_code why);
+  void report(error_code why);
   void end(error_code why);
 
   timer_queue& timers_;

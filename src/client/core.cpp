@@ -272,16 +272,17 @@ void client_core::try_all(std::vector<wanted> const& locks, std::vector<node_ref
   });
 }
 
-void client_core::ask_who_has(std::string const& lock, std::function<void(std::string holder)> told) {
+void client_core::ask_who_has(std::string const& lock, std::function<void(std::string holder)> handler) {
   // Not here: this is inside of an input.
-  asio::post(strand_, [keep = shared_from_this(), lock, told = std::move(told)] {
-    detail::ask_who_has(std::make_shared<lock_settings>(lock_settings{keep, lock, keep->settings_.lease, true}), told);
+  asio::post(strand_, [keep = shared_from_this(), lock, handler = std::move(handler)] {
+    detail::ask_who_has(std::make_shared<lock_settings>(lock_settings{keep, lock, keep->settings_.lease, true}),
+                        handler);
   });
 }
 
 void client_core::learn_holder(std::string const& lock) {
   ask_who_has(lock, [this, lock](std::string holder) {
-    enter([&](time_point) { holder_names_.told(lock, std::move(holder)); });
+    enter([&](time_point) { holder_names_.answered(lock, std::move(holder)); });
   });
 }
 
@@ -621,12 +622,12 @@ void client_core::close_in_background() {
 void client_core::context_gone() {
   if (!is_here()) return;
   std::vector<node_ref> nodes;
-  std::vector<told_event> untold;
+  std::vector<reported_event> unreported;
   {
     std::lock_guard const guard{mutex_};
     gone_ = true;
     nodes = nodes_.remove_all();
-    untold = observing_.stop();
+    unreported = observing_.stop();
     introducing_.drop();
   }
   // The end of a handler may end a coroutine, and with it a client, mutexes and holds. So nothing is locked now.

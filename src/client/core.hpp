@@ -123,8 +123,8 @@ class client_core final : public std::enable_shared_from_this<client_core>,
   void run(input&& i) override;
   void enter_with(input& i) override;
 
-  /// `told` comes on any thread, before this client ends.
-  void ask_who_has(std::string const& lock, std::function<void(std::string holder)> told);
+  /// `handler` comes on any thread, before this client ends.
+  void ask_who_has(std::string const& lock, std::function<void(std::string holder)> handler);
   void learn_holder(std::string const& lock);
   void log_new_holder(std::string const& lock, time_point now);
   void look_for_deadlock(engine::noted_acquire& n) override;

@@ -29,22 +29,22 @@ void hold_watchers::stop_all(hold_node& n, error_code why) {
 }
 
 void hold_watchers::requested(hold_node& n) {
-  tell(n, [](hold_event const& e) { return e.what == hold_event::kind::request; });
+  notify(n, [](hold_event const& e) { return e.what == hold_event::kind::request; });
 }
 
 void hold_watchers::renewed(hold_node& n) {
   if (!n.calls) return;
   time_point const deadline = n.deadline();
-  tell(n, [deadline](hold_event const& e) { return e.what == hold_event::kind::renewal && deadline > e.known; });
+  notify(n, [deadline](hold_event const& e) { return e.what == hold_event::kind::renewal && deadline > e.known; });
 }
 
 void hold_watchers::endangered(hold_node& n) {
-  tell(n, [](hold_event const& e) { return e.what == hold_event::kind::danger; });
+  notify(n, [](hold_event const& e) { return e.what == hold_event::kind::danger; });
 }
 
 /// Completes those that wait for what has happened.
 template <class Predicate>
-void hold_watchers::tell(hold_node& n, Predicate wants) {
+void hold_watchers::notify(hold_node& n, Predicate wants) {
   if (!n.calls) return;
   auto& watchers = n.calls->watchers;
   for (auto it = watchers.begin(); it != watchers.end();) {

@@ -23,7 +23,7 @@ class hold_watchers {
 
  private:
   template <class Predicate>
-  void tell(hold_node& n, Predicate wants);
+  void notify(hold_node& n, Predicate wants);
 
   completions& results_;
 };

@@ -19,31 +19,31 @@ constexpr std::size_t most_questions = 100;
 /// The first holder, and how many there are besides.
 class holder_question final : public questions {
  public:
-  holder_question(settings_ptr lock, std::function<void(std::string words)> told)
+  holder_question(settings_ptr lock, std::function<void(std::string words)> handler)
       : questions{std::move(lock)},
-        told_{std::move(told)} {}
+        handler_{std::move(handler)} {}
 
   void begin() { ask(kind::inspect, lock_->name); }
 
  private:
   void answered(client_request const& q, asio::any_io_executor const&) override {
-    if (q.what == kind::identify) return tell(read_introduction(q.result.identity));
-    if (q.why || q.result.status->owners.empty()) return told_({});
+    if (q.what == kind::identify) return report(read_introduction(q.result.identity));
+    if (q.why || q.result.status->owners.empty()) return handler_({});
     first_ = holder_of(q.result.status->owners.front());
     others_ = q.result.status->held - 1;
     ask(kind::identify, first_.client);
   }
-  void drop() override { told_ = nullptr; }
+  void drop() override { handler_ = nullptr; }
 
-  void tell(introduction const& of) {
+  void report(introduction const& of) {
     first_.label = of.label;
     first_.note = note_of(of, lock_->name, first_.fence / engine::hand_offs_per_grant).value_or("");
     std::string words = name_of_client(first_.label, first_.note, first_.client);
     if (others_ > 0) words += " and " + std::to_string(others_) + (others_ == 1 ? " other" : " others");
-    told_(std::move(words));
+    handler_(std::move(words));
   }
 
-  std::function<void(std::string words)> told_;
+  std::function<void(std::string words)> handler_;
   lock_holder first_;
   std::int64_t others_ = 0;
 };
@@ -63,12 +63,12 @@ std::string holder_names::holder_of(std::string_view lock, time_point now) const
   return is_known ? one->second.words : std::string{};
 }
 
-void holder_names::told(std::string_view lock, std::string words) {
+void holder_names::answered(std::string_view lock, std::string words) {
   if (auto const one = recent_.find(lock); one != recent_.end()) one->second.words = std::move(words);
 }
 
-void ask_who_has(settings_ptr lock, std::function<void(std::string words)> told) {
-  std::make_shared<holder_question>(std::move(lock), std::move(told))->begin();
+void ask_who_has(settings_ptr lock, std::function<void(std::string words)> handler) {
+  std::make_shared<holder_question>(std::move(lock), std::move(handler))->begin();
 }
 
 }  // namespace conch::detail

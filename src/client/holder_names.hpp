@@ -22,7 +22,7 @@ class holder_names final : public engine::holder_source {
 
   void ask(std::string_view lock, time_point now) override;
   std::string holder_of(std::string_view lock, time_point now) const override;
-  void told(std::string_view lock, std::string words);
+  void answered(std::string_view lock, std::string words);
 
  private:
   struct answer {
@@ -34,8 +34,8 @@ class holder_names final : public engine::holder_source {
   std::map<std::string, answer, std::less<>> recent_;  // by lock
 };
 
-/// Asks for the holder of the lock. `told` runs on any thread, and gets its name for people: empty if the lock is free,
-/// or if the server does not tell.
-void ask_who_has(settings_ptr lock, std::function<void(std::string words)> told);
+/// Asks for the holder of the lock. `handler` runs on any thread, and gets its name for people: empty if the lock is
+/// free, or if the server does not know it.
+void ask_who_has(settings_ptr lock, std::function<void(std::string words)> handler);
 
 }  // namespace conch::detail

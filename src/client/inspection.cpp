@@ -22,20 +22,20 @@ namespace conch::detail {
 
 namespace {
 
-lock_status status_of(lock_settings const& of, engine::lock_report const& told) {
+lock_status status_of(lock_settings const& of, engine::lock_report const& report) {
   lock_status s;
-  s.waiting = told.waiting;
-  s.held = told.held;
-  s.taken = told.taken;
-  s.limit = told.limit;
-  s.kind = static_cast<lock_status::kind_of_lock>(told.kind);
+  s.waiting = report.waiting;
+  s.held = report.held;
+  s.taken = report.taken;
+  s.limit = report.limit;
+  s.kind = static_cast<lock_status::kind_of_lock>(report.kind);
   if (s.held == 0 && s.kind == lock_status::kind_of_lock::mutex) {
     // The server knows nothing of the lock: the first acquire will bring kind and limit.
     s.kind = of.kind;
     s.limit = of.limit;
   }
-  for (engine::lock_report::owner const& owner : told.owners) s.holders.push_back(holder_of(owner));
-  for (engine::lock_report::waiter const& w : told.waiters)
+  for (engine::lock_report::owner const& owner : report.owners) s.holders.push_back(holder_of(owner));
+  for (engine::lock_report::waiter const& w : report.waiters)
     s.waiters.push_back({.client = id_of(w.client), .since = time_of(w.since_us), .permits = w.permits});
   return s;
 }
@@ -64,7 +64,7 @@ class inspection final : public questions {
     runs_on_ = {};
   }
 
-  void inspected(engine::lock_report const& told, asio::any_io_executor const& io);
+  void inspected(engine::lock_report const& report, asio::any_io_executor const& io);
   void identified(std::string const& client, engine::admin_result const& result, asio::any_io_executor const& io);
   void complete(asio::any_io_executor const& io, error_code why);
   bool waits(std::string const& client) const {
@@ -79,11 +79,11 @@ class inspection final : public questions {
   std::size_t unanswered_ = 0;
 };
 
-void inspection::inspected(engine::lock_report const& told, asio::any_io_executor const& io) {
+void inspection::inspected(engine::lock_report const& report, asio::any_io_executor const& io) {
   std::vector<std::string> clients;
   {
     std::lock_guard const guard{mutex_};
-    status_ = status_of(*lock_, told);
+    status_ = status_of(*lock_, report);
     for (lock_holder const& h : status_.holders) who_[h.client];
     for (lock_waiter const& w : status_.waiters) who_[w.client];
     for (auto const& [client, nothing] : who_) clients.push_back(client);

@@ -140,8 +140,8 @@ class multi_watch final : public std::enable_shared_from_this<multi_watch> {
       });
     }
     for (node_ref const& node : nodes) {
-      auto told = asio::bind_executor(executor_, [self = shared_from_this()](error_code ec) { self->told(ec); });
-      std::shared_ptr<hold_watcher> const one = node->core->watch(node, event, std::move(told));
+      auto handler = asio::bind_executor(executor_, [self = shared_from_this()](error_code ec) { self->ended(ec); });
+      std::shared_ptr<hold_watcher> const one = node->core->watch(node, event, std::move(handler));
       std::lock_guard const guard{mutex_};
       watchers_.emplace_back(node, one);
     }
@@ -149,7 +149,7 @@ class multi_watch final : public std::enable_shared_from_this<multi_watch> {
   }
 
  private:
-  void told(error_code ec) {
+  void ended(error_code ec) {
     if (ec || left_.fetch_sub(1) == 1) end(ec);
   }
 

@@ -13,8 +13,8 @@
 
 namespace conch::detail {
 
-/// What others are told about an acquire with a note or a task. It is a part of its node, which it keeps while it is
-/// told of. With the client locked.
+/// What introduces an acquire with a note or a task to other clients. It is a part of its node, which it keeps while it
+/// is introduced. With the client locked.
 class noted final : public engine::noted_acquire {
  public:
   noted(hold_node& n, settings_ptr s, std::string_view text, owner_ptr by)
@@ -23,7 +23,7 @@ class noted final : public engine::noted_acquire {
         note_{text},
         task_{std::move(by)} {}
 
-  /// From now on it is told of.
+  /// From now on it is introduced.
   void keep_node();
   hold_node& node() const noexcept { return of_; }
 

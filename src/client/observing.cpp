@@ -19,14 +19,14 @@ bool is_shared(engine::permit const& p) noexcept {
 
 }  // namespace
 
-told_event::told_event(hold_node& n, engine::observation const& o)
+reported_event::reported_event(hold_node& n, engine::observation const& o)
     : node{&n},
       name{o.name},
       what{o},
       fence{n.fence},
       shared{is_shared(n.permit)} {}
 
-void told_event::tell(observer& to) const {
+void reported_event::report(observer& to) const {
   using kind = engine::observation::kind;
   lock_event const e{name,
                      static_cast<lock_kind>(node->permit.kind),
@@ -62,7 +62,7 @@ void observing::add(hold_node& n, engine::observation const& o) {
   if (top_names_.counts()) count_name(o);
   if (!settings_.observer) return;
   events_.emplace_back(n, o);
-  if (!std::exchange(is_telling_, true)) results_.call({owner_.keep(), static_cast<pending_call*>(this)}, {});
+  if (!std::exchange(is_reporting_, true)) results_.call({owner_.keep(), static_cast<pending_call*>(this)}, {});
 }
 
 void observing::count_name(engine::observation const& o) {
@@ -77,26 +77,26 @@ void observing::count_name(engine::observation const& o) {
   }
 }
 
-std::vector<told_event> observing::stop() {
+std::vector<reported_event> observing::stop() {
   is_stopped_ = true;
   return std::exchange(events_, {});
 }
 
 void observing::post() {
-  own_executor_.execute([this, keep = owner_.keep()] { tell(); });
+  own_executor_.execute([this, keep = owner_.keep()] { report(); });
 }
 
 /// Reports what has come so far. What comes meanwhile gets its own turn of the event loop, so that other handlers are
 /// not kept waiting.
-void observing::tell() {
-  std::vector<told_event> batch;
+void observing::report() {
+  std::vector<reported_event> batch;
   {
     std::lock_guard const guard{mutex_};
     batch = std::exchange(events_, {});
   }
-  for (told_event const& e : batch) {
+  for (reported_event const& e : batch) {
     try {
-      e.tell(*settings_.observer);
+      e.report(*settings_.observer);
     } catch (std::exception const& thrown) {
       owner_.log(log_level::error, std::string{"the observer has thrown: "} + thrown.what());
     } catch (...) {
@@ -106,7 +106,7 @@ void observing::tell() {
   bool more = false;
   {
     std::lock_guard const guard{mutex_};
-    is_telling_ = more = !is_stopped_ && !events_.empty();
+    is_reporting_ = more = !is_stopped_ && !events_.empty();
   }
   if (more) post();
 }

@@ -15,10 +15,10 @@ namespace conch::detail {
 
 /// An event for the observer, with what it names. It keeps the node, so that no other acquire gets the same number
 /// before the event is reported.
-struct told_event {
-  told_event(hold_node& n, engine::observation const& o);
+struct reported_event {
+  reported_event(hold_node& n, engine::observation const& o);
 
-  void tell(observer& to) const;
+  void report(observer& to) const;
 
   node_ref node;
   std::string name;
@@ -38,22 +38,22 @@ class observing final : private pending_call {
   void add(hold_node& n, engine::observation const& o);
   auto names() const { return top_names_.report(); }
   /// What was not reported, to be destroyed with the client unlocked; nothing is reported any more.
-  std::vector<told_event> stop();
+  std::vector<reported_event> stop();
 
  private:
   void complete(asio::any_io_executor const&, error_code, bool) override { post(); }
   void drop() override {}
   void count_name(engine::observation const& o);
   void post();
-  void tell();
+  void report();
 
   config const& settings_;
   optional_mutex& mutex_;
   own_executor& own_executor_;
   host& owner_;
   completions& results_;
-  std::vector<told_event> events_;  // not reported yet; empty without an observer
-  bool is_telling_ = false;         // a handler is on its way, or reports
+  std::vector<reported_event> events_;  // not reported yet; empty without an observer
+  bool is_reporting_ = false;           // a handler is on its way, or reports
   bool is_stopped_ = false;
   top_names top_names_;
 };

@@ -138,7 +138,7 @@ std::string wait_chain::text(std::chrono::system_clock::time_point now) const {
     case ending::unknown:
     case ending::several: break;
   }
-  return words + ", which has not told whether it waits";
+  return words + ", which has not reported whether it waits";
 }
 
 }  // namespace conch

@@ -62,9 +62,9 @@ class questions : public std::enable_shared_from_this<questions> {
 std::chrono::system_clock::time_point time_of(std::int64_t server_us);
 lock_holder holder_of(engine::lock_report::owner const& owner);
 
-/// Walks from this lock on. `told` comes on any thread, and must not use the walk later.
+/// Walks from this lock on. `handler` comes on any thread, and must not use the walk later.
 using walk_handler = std::function<void(error_code, engine::wait_walk const&, asio::any_io_executor const&)>;
-void start_walk(settings_ptr lock, walk_handler told);
+void start_walk(settings_ptr lock, walk_handler handler);
 wait_chain to_chain(engine::wait_walk const& walk);
 
 }  // namespace conch::detail

@@ -17,9 +17,9 @@ namespace {
 /// A walk, from the first question to the last.
 class walker final : public questions {
  public:
-  walker(settings_ptr lock, walk_handler told)
+  walker(settings_ptr lock, walk_handler handler)
       : questions{std::move(lock)},
-        told_{std::move(told)},
+        handler_{std::move(handler)},
         walk_{lock_->name} {}
 
   template <class Handler>
@@ -34,16 +34,16 @@ class walker final : public questions {
 
  private:
   void answered(client_request const& q, asio::any_io_executor const& io) override {
-    if (q.why) return told_(q.why, walk_, io);
+    if (q.why) return handler_(q.why, walk_, io);
     if (q.what == kind::inspect) walk_.answer(*q.result.status);
     else walk_.answer(read_introduction(q.result.identity));
-    if (is_cancelled()) return told_(asio::error::operation_aborted, walk_, io);
+    if (is_cancelled()) return handler_(asio::error::operation_aborted, walk_, io);
     if (walk_.next()) return ask_next();
-    told_({}, walk_, io);
+    handler_({}, walk_, io);
   }
-  void drop() override { told_ = nullptr; }
+  void drop() override { handler_ = nullptr; }
 
-  walk_handler told_;
+  walk_handler handler_;
   engine::wait_walk walk_;  // one question at a time
 };
 
@@ -82,8 +82,8 @@ wait_chain to_chain(engine::wait_walk const& walk) {
   return all;
 }
 
-void start_walk(settings_ptr lock, walk_handler told) {
-  std::make_shared<walker>(std::move(lock), std::move(told))->ask_next();
+void start_walk(settings_ptr lock, walk_handler handler) {
+  std::make_shared<walker>(std::move(lock), std::move(handler))->ask_next();
 }
 
 void start_why(settings_ptr lock, why_handler handler) {
@@ -95,11 +95,11 @@ void start_why(settings_ptr lock, why_handler handler) {
   }
   auto runs_on = work_of(core.executor(), handler);
   auto const waiting = std::make_shared<waiting_why>(waiting_why{std::move(handler), std::move(runs_on)});
-  auto told = [waiting](error_code why, engine::wait_walk const& walk, asio::any_io_executor const& io) {
+  auto walked = [waiting](error_code why, engine::wait_walk const& walk, asio::any_io_executor const& io) {
     why_handler to{std::move(waiting->handler)};
     post_completion(io, std::exchange(waiting->runs_on, {}), std::move(to), why, why ? wait_chain{} : to_chain(walk));
   };
-  auto const walk = std::make_shared<walker>(std::move(lock), std::move(told));
+  auto const walk = std::make_shared<walker>(std::move(lock), std::move(walked));
   walk->begin_for(waiting->handler);
 }
 

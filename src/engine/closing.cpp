@@ -51,7 +51,7 @@ bool closing::end_something(lock_entry& e, time_point now) {
     if (a.phase == acquisition_phase::waiting) {
       waits_.stop_waiting(a, make_error_code(errc::closed), cancel_type::terminal, now);
     } else {
-      tell_.finish(a, acquired::failed, make_error_code(errc::closed), now);
+      reporter_.finish(a, acquired::failed, make_error_code(errc::closed), now);
     }
     return true;
   }
@@ -66,7 +66,7 @@ bool closing::end_something(lock_entry& e, time_point now) {
     return true;
   }
   bool const is_over = a.phase == acquisition_phase::lost || now >= a.deadline();
-  if (a.phase == acquisition_phase::holding) watchdog_.tell_lost(a, make_error_code(errc::closed), now);
+  if (a.phase == acquisition_phase::holding) watchdog_.report_lost(a, make_error_code(errc::closed), now);
   e.holder = nullptr;
   a.lock = nullptr;
   if (is_over) line_.give_back_lost(e, now);

@@ -10,11 +10,11 @@ namespace conch::engine {
 /// The end of a client: ends all waits, then all holds, in turns.
 class closing {
  public:
-  closing(cohort_environment& on, lock_entries& entries, teller& tell, watchdog& dog, local_line& line,
+  closing(cohort_environment& on, lock_entries& entries, reporter& reports, watchdog& dog, local_line& line,
           waits& all_waits, hold_ends& ends) noexcept
       : on_{on},
         entries_{entries},
-        tell_{tell},
+        reporter_{reports},
         watchdog_{dog},
         line_{line},
         waits_{all_waits},
@@ -34,7 +34,7 @@ class closing {
 
   cohort_environment& on_;
   lock_entries& entries_;
-  teller& tell_;
+  reporter& reporter_;
   watchdog& watchdog_;
   local_line& line_;
   waits& waits_;

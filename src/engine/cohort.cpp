@@ -43,44 +43,44 @@ error_code refused(permit const& p) {
 cohort::cohort(config const& settings, timer_queue& timers, acquisition_events& shell, statistics& stats)
     : on_{settings, timers, shell, stats, settings.observer != nullptr || settings.top_k != 0},
       entries_{on_, *this},
-      tell_{on_},
-      watchdog_{on_, tell_},
-      line_{on_, entries_, tell_, watchdog_},
-      waits_{on_, entries_, tell_, line_},
-      ends_{on_, tell_, watchdog_, line_},
-      closing_{on_, entries_, tell_, watchdog_, line_, waits_, ends_} {}
+      reporter_{on_},
+      watchdog_{on_, reporter_},
+      line_{on_, entries_, reporter_, watchdog_},
+      waits_{on_, entries_, reporter_, line_},
+      ends_{on_, reporter_, watchdog_, line_},
+      closing_{on_, entries_, reporter_, watchdog_, line_, waits_, ends_} {}
 
 // ---------------------------------------------------------------------------------------------- the caller's side
 
 void cohort::acquire(acquisition& a, std::string_view name, time_point now) {
-  tell_.begin(a, *this, name, now);
+  reporter_.begin(a, *this, name, now);
   if (!a.once && a.until <= now) {
     // No time to wait: one complete attempt, which takes as long as it takes to connect and to send the script.
     a.once = a.busy_is_late = true;
     a.until = time_point::max();
   }
   if (closing_.is_closed()) {
-    tell_.refuse(a, acquired::failed, make_error_code(errc::closed), name, now);
+    reporter_.refuse(a, acquired::failed, make_error_code(errc::closed), name, now);
     return;
   }
   if (!on_.servers->offers().has(a.permit)) {
-    tell_.refuse(a, acquired::failed, not_offered(on_.servers->offers(), a.permit), name, now);
+    reporter_.refuse(a, acquired::failed, not_offered(on_.servers->offers(), a.permit), name, now);
     return;
   }
   bool const adopts = a.adopts != nullptr;
   if (adopts && !on_.servers->offers().adoption) {
-    tell_.refuse(a, acquired::failed, not_offered(on_.servers->offers(), "async_adopt"), name, now);
+    reporter_.refuse(a, acquired::failed, not_offered(on_.servers->offers(), "async_adopt"), name, now);
     return;
   }
   if (a.at_least > milliseconds{} && (a.permit || !on_.servers->offers().intervals)) {
     error_code const why =
         a.permit ? make_error_code(errc::not_supported, "acquire_options::at_least of a lock that is not a mutex")
                  : not_offered(on_.servers->offers(), "acquire_options::at_least");
-    tell_.refuse(a, acquired::failed, why, name, now);
+    reporter_.refuse(a, acquired::failed, why, name, now);
     return;
   }
   if (error_code const why = a.permit ? refused(a.permit) : error_code{}) {
-    tell_.refuse(a, acquired::failed, why, name, now);
+    reporter_.refuse(a, acquired::failed, why, name, now);
     return;
   }
   lock_entry& e = a.permit || adopts ? entries_.make_single(name, a.permit) : entries_.get(name);
@@ -91,7 +91,7 @@ void cohort::acquire(acquisition& a, std::string_view name, time_point now) {
   bool const neighbour = e.holder != nullptr || !e.waiting.empty();
   bool const being_left = e.place->state == place_state::leaving;
   if (a.once && (neighbour || (e.place->state != place_state::idle && !being_left))) {
-    tell_.refuse(a, acquired::busy, {}, name, now);
+    reporter_.refuse(a, acquired::busy, {}, name, now);
     return;
   }
   enter(a, acquisition_phase::waiting);
@@ -119,8 +119,8 @@ void cohort::try_all(std::span<named_acquisition const> all, time_point now) {
   bool behind = false;
   for (auto const& [a, name] : all) {
     if (behind) {
-      tell_.begin(*a, *this, name, now);
-      tell_.refuse(*a, acquired::busy, {}, name, now);
+      reporter_.begin(*a, *this, name, now);
+      reporter_.refuse(*a, acquired::busy, {}, name, now);
     } else {
       acquire(*a, name, now);
       // it has ended at once: this process has the lock, or the acquire failed
@@ -143,14 +143,14 @@ void cohort::overdue(acquisition& a, time_point now) {
       return;
     // Its wait has ended; a busy server does not prolong it.
     case acquisition_phase::staying: waits_.give_up_staying(a, now); return;
-    case acquisition_phase::leaving: tell_.finish(a, acquired::failed, a.ending, now); return;
+    case acquisition_phase::leaving: reporter_.finish(a, acquired::failed, a.ending, now); return;
     case acquisition_phase::releasing:
       if (time_point const late = on_.servers->late_after(a); late > now) {
         on_.timers.arm(a.due, late);
         return;
       }
       {
-        error_code const why = tell_.told(failed_task::kind::releasing, on_.servers->why_not_done(a), {});
+        error_code const why = reporter_.explain(failed_task::kind::releasing, on_.servers->why_not_done(a), {});
         forget(a);
         enter(a, acquisition_phase::over);
         on_.shell.on_released(a, true, why);
@@ -158,7 +158,7 @@ void cohort::overdue(acquisition& a, time_point now) {
       return;
     case acquisition_phase::holding:
       watchdog_.end_extension(a, true,
-                              tell_.told(failed_task::kind::extending, on_.servers->no_answer(), a.lock->name));
+                              reporter_.explain(failed_task::kind::extending, on_.servers->no_answer(), a.lock->name));
       return;
     case acquisition_phase::detaching: ends_.end_detaching(a, on_.servers->no_answer(), now); return;
     default: return;
@@ -190,13 +190,13 @@ void cohort::granted(place& p, bool pushed, time_point now) {
   if (on_.timers.next_urgent() <= now) {
     // After a pause of this process one of its holds may be over, and may have freed this permit. Its loss is reported
     // before the new grant is delivered.
-    auto const tell = [&](lock_entry& other) {
+    auto const end_if_over = [&](lock_entry& other) {
       bool const over = other.holder != nullptr && other.holder->phase == acquisition_phase::holding &&
                         now >= watchdog_.lose_at(other);
-      if (over && other.name == e.name) watchdog_.tell_lost(*other.holder, watchdog_.end_of(other, now), now);
+      if (over && other.name == e.name) watchdog_.report_lost(*other.holder, watchdog_.end_of(other, now), now);
     };
-    entries_.for_each_single(tell);
-    if (lock_entry* const named = entries_.find(e.name); e.single && named != nullptr) tell(*named);
+    entries_.for_each_single(end_if_over);
+    if (lock_entry* const named = entries_.find(e.name); e.single && named != nullptr) end_if_over(*named);
   }
   line_.deliver(e, pushed ? grant_path::pushed : grant_path::answered, now);
 }
@@ -206,8 +206,8 @@ void cohort::busy(place& p, time_point now) {
   if (!e.waiting.empty() && e.waiting.front().once) {
     acquisition& a = e.waiting.front();
     bool const adopts = a.adopts != nullptr;  // the lock is not the origin's any more
-    tell_.finish(a, adopts ? acquired::failed : acquired::busy, adopts ? make_error_code(errc::lost) : error_code{},
-                 now);
+    reporter_.finish(a, adopts ? acquired::failed : acquired::busy, adopts ? make_error_code(errc::lost) : error_code{},
+                     now);
   }
   line_.ask_if_needed(e, now);
 }
@@ -215,13 +215,13 @@ void cohort::busy(place& p, time_point now) {
 void cohort::queued(place& p, time_point now) {
   lock_entry& e = entry_of(p);
   if (e.waiting.empty() || std::exchange(e.observed_in_line, true)) return;
-  tell_.observe(e.waiting.front(), {.what = observation::kind::queued, .name = e.name, .at = now});
+  reporter_.observe(e.waiting.front(), {.what = observation::kind::queued, .name = e.name, .at = now});
 }
 
 void cohort::asked_again(place& p, retry_reason why, time_point now) {
   lock_entry& e = entry_of(p);
   if (e.waiting.empty()) return;
-  tell_.observe(e.waiting.front(), {.what = observation::kind::retried, .name = e.name, .at = now, .again = why});
+  reporter_.observe(e.waiting.front(), {.what = observation::kind::retried, .name = e.name, .at = now, .again = why});
 }
 
 void cohort::left(place& p, time_point now) {
@@ -231,19 +231,19 @@ void cohort::left(place& p, time_point now) {
     // How many replicas have it is known only now; and a server that was silent so far has answered.
     bool const has_answered = a.ending == errc::unreachable && on_.servers->connected();
     if (has_answered || a.ending == errc::not_replicated) a.ending = on_.servers->too_late(p, now);
-    tell_.finish(a, acquired::failed, a.ending, now);
+    reporter_.finish(a, acquired::failed, a.ending, now);
   }
   line_.ask_if_needed(e, now);
 }
 
 void cohort::failed(place& p, error_code why, time_point now) {
   lock_entry& e = entry_of(p);
-  while (!e.waiting.empty()) tell_.finish(e.waiting.front(), acquired::failed, why, now);
+  while (!e.waiting.empty()) reporter_.finish(e.waiting.front(), acquired::failed, why, now);
 }
 
 void cohort::attempt_failed(place& p, error_code why, time_point now) {
   lock_entry& e = entry_of(p);
-  if (!e.waiting.empty() && e.waiting.front().once) tell_.finish(e.waiting.front(), acquired::failed, why, now);
+  if (!e.waiting.empty() && e.waiting.front().once) reporter_.finish(e.waiting.front(), acquired::failed, why, now);
   line_.ask_if_needed(e, now);
 }
 
@@ -269,9 +269,9 @@ void cohort::extended(place& p, time_point now) {
     // The answer may be to what was asked before, with the lease of another coroutine.
     if (e.ends == time_point::max()) e.ends = now + on_.servers->validity(a.lease);
   }
-  tell_.set_deadline(a, deadline_of(e));
+  reporter_.set_deadline(a, deadline_of(e));
   watchdog_.schedule(e, now);
-  if (a.endangered && !watchdog_.is_endangered(e, now)) watchdog_.tell_safe_again(e, now);
+  if (a.endangered && !watchdog_.is_endangered(e, now)) watchdog_.report_safe_again(e, now);
   if (a.is_extending()) watchdog_.continue_extending(e, now);
 }
 
@@ -287,7 +287,7 @@ void cohort::lost(place& p, time_point now) {
     auto const why =
         "it is not this client's any more: its lease or session has expired, an operator has released it, or the "
         "server has lost its data";
-    if (a->phase == acquisition_phase::holding) watchdog_.tell_lost(*a, make_error_code(errc::lost, why), now);
+    if (a->phase == acquisition_phase::holding) watchdog_.report_lost(*a, make_error_code(errc::lost, why), now);
     if (a->phase == acquisition_phase::detaching) {
       ends_.end_detaching(*a, make_error_code(errc::lost), now);
     } else {
@@ -306,13 +306,13 @@ void cohort::requested(place& p, time_point) {
 void cohort::released(receipt& r, bool was_mine, error_code why, time_point now) {
   auto& a = static_cast<acquisition&>(r);
   if (a.phase == acquisition_phase::leaving) {
-    tell_.finish(a, acquired::failed, a.ending, now);
+    reporter_.finish(a, acquired::failed, a.ending, now);
     return;
   }
   if (a.phase != acquisition_phase::releasing) return;
   a.due.cancel();
   enter(a, acquisition_phase::over);
-  on_.shell.on_released(a, was_mine, tell_.told(failed_task::kind::releasing, why, {}));
+  on_.shell.on_released(a, was_mine, reporter_.explain(failed_task::kind::releasing, why, {}));
 }
 
 // -------------------------------------------------------------------------------------------------- the entries

@@ -7,7 +7,7 @@
 #include "engine/hold_ends.hpp"
 #include "engine/local_line.hpp"
 #include "engine/lock_entries.hpp"
-#include "engine/teller.hpp"
+#include "engine/reporter.hpp"
 #include "engine/waits.hpp"
 #include "engine/watchdog.hpp"
 
@@ -97,7 +97,7 @@ class cohort final : public backend_events {
  private:
   cohort_environment on_;
   lock_entries entries_;
-  teller tell_;
+  reporter reporter_;
   watchdog watchdog_;
   local_line line_;
   waits waits_;

@@ -6,38 +6,38 @@
 
 namespace conch::engine {
 
-void hold_ends::end(acquisition& a, bool tell, time_point now) {
+void hold_ends::end(acquisition& a, bool reports, time_point now) {
   if (a.phase == acquisition_phase::holding && now >= a.deadline())
-    watchdog_.tell_lost(a, watchdog_.end_of(*a.lock, now), now);
+    watchdog_.report_lost(a, watchdog_.end_of(*a.lock, now), now);
   bool const was_held = a.phase == acquisition_phase::holding;
   bool const was_endangered = a.endangered;
   bool const was_lost = a.phase == acquisition_phase::lost;
   if (a.is_extending())
-    watchdog_.end_extension(a, false,
-                            tell_.told(failed_task::kind::extending, make_error_code(errc::not_held), a.lock->name));
+    watchdog_.end_extension(
+        a, false, reporter_.explain(failed_task::kind::extending, make_error_code(errc::not_held), a.lock->name));
   lock_entry* const e = a.lock;
   bool const owns = e != nullptr && e->holder == &a;
   a.lock = nullptr;
   if (was_held) {
     ++on_.stats.releases;
-    tell_.count_end(a, observation::kind::released, e->name, {}, now);
-    tell_.set_deadline(a, time_point::min());
+    reporter_.count_end(a, observation::kind::released, e->name, {}, now);
+    reporter_.set_deadline(a, time_point::min());
   }
   if (owns) e->holder = nullptr;
 
   if (was_held && line_.can_hand_off(*e, now)) {
     enter(a, acquisition_phase::over);
-    if (tell) on_.shell.on_released(a, true, {});
+    if (reports) on_.shell.on_released(a, true, {});
     if (was_endangered) e->watch.cancel();  // the next holder was not told
     if (line_.is_proved(*e, now)) line_.hand_off(*e, now);
     else line_.prove(*e, now);
     return;
   }
   // The release of a valid hold waits for the server's answer. A release that comes too late has nothing to wait for.
-  bool const answer = tell && was_held && owns;
+  bool const answer = reports && was_held && owns;
   enter(a, answer ? acquisition_phase::releasing : acquisition_phase::over);
   if (answer) on_.timers.arm(a.due, now + on_.settings.command_timeout);
-  if (tell && !answer) on_.shell.on_released(a, was_held, {});
+  if (reports && !answer) on_.shell.on_released(a, was_held, {});
   if (owns && was_lost) line_.give_back_lost(*e, now);
   else if (owns) line_.give_back(*e, answer ? &a : nullptr, now);
 }
@@ -56,7 +56,7 @@ void hold_ends::watch(lock_entry& e, time_point now) {
     return;
   }
   if (a.phase == acquisition_phase::lost || now >= lose_at) {
-    if (a.phase == acquisition_phase::holding) watchdog_.tell_lost(a, watchdog_.end_of(e, now), now);
+    if (a.phase == acquisition_phase::holding) watchdog_.report_lost(a, watchdog_.end_of(e, now), now);
     if (now < deadline_of(e)) {
       on_.timers.arm(e.watch, deadline_of(e));
       return;
@@ -78,13 +78,13 @@ void hold_ends::watch(lock_entry& e, time_point now) {
     on_.timers.arm(e.watch, std::min(e.renew_at, lose_at));
     return;
   }
-  if (!a.endangered && watchdog_.is_endangered(e, now)) watchdog_.tell_endangered(e, now);
+  if (!a.endangered && watchdog_.is_endangered(e, now)) watchdog_.report_endangered(e, now);
   on_.timers.arm(e.watch, watchdog_.look_again_at(e, now));
 }
 
 void hold_ends::detach(acquisition& a, time_point now) {
   if (a.phase == acquisition_phase::holding && now >= a.deadline())
-    watchdog_.tell_lost(a, watchdog_.end_of(*a.lock, now), now);
+    watchdog_.report_lost(a, watchdog_.end_of(*a.lock, now), now);
   if (a.phase != acquisition_phase::holding) {
     bool const lost = a.phase == acquisition_phase::lost;
     end(a, false, now);
@@ -95,8 +95,8 @@ void hold_ends::detach(acquisition& a, time_point now) {
   lock_entry& e = *a.lock;
   place& p = *e.place;
   enter(a, acquisition_phase::detaching);
-  tell_.count_end(a, observation::kind::detached, e.name, {}, now);
-  tell_.set_deadline(a, time_point::min());
+  reporter_.count_end(a, observation::kind::detached, e.name, {}, now);
+  reporter_.set_deadline(a, time_point::min());
   a.detached_at = now;
   on_.timers.arm(a.due, now + on_.settings.command_timeout);
   e.ends = time_point::max();
@@ -141,7 +141,7 @@ void hold_ends::end_detaching(acquisition& a, error_code why, time_point now) {
   e->holder = nullptr;
   a.lock = nullptr;
   enter(a, acquisition_phase::over);
-  on_.shell.on_detached(a, tell_.told(failed_task::kind::detaching, why, e->name));
+  on_.shell.on_detached(a, reporter_.explain(failed_task::kind::detaching, why, e->name));
   if (e->place->state != place_state::owned) return;
   if (why == errc::lost) line_.give_back_lost(*e, now);
   else line_.give_back(*e, nullptr, now);

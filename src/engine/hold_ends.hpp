@@ -8,14 +8,14 @@ namespace conch::engine {
 /// The end of a hold: released, dropped, detached or lost.
 class hold_ends {
  public:
-  hold_ends(cohort_environment& on, teller& tell, watchdog& dog, local_line& line) noexcept
+  hold_ends(cohort_environment& on, reporter& reports, watchdog& dog, local_line& line) noexcept
       : on_{on},
-        tell_{tell},
+        reporter_{reports},
         watchdog_{dog},
         line_{line} {}
 
   /// `tell`: a caller waits for on_released.
-  void end(acquisition& a, bool tell, time_point now);
+  void end(acquisition& a, bool reports, time_point now);
   void detach(acquisition& a, time_point now);
   void continue_detaching(lock_entry& e, time_point now);
   /// It could not be detached, or it is not known whether it is still ours.
@@ -25,7 +25,7 @@ class hold_ends {
 
  private:
   cohort_environment& on_;
-  teller& tell_;
+  reporter& reporter_;
   watchdog& watchdog_;
   local_line& line_;
 };

@@ -11,9 +11,9 @@ namespace conch::engine {
 
 namespace {
 
-constexpr duration told_after = std::chrono::seconds{1}, longest_pause = std::chrono::seconds{30};
+constexpr duration introduced_after = std::chrono::seconds{1}, longest_pause = std::chrono::seconds{30};
 
-bool is_told_of(acquisition_phase now) noexcept {
+bool is_introduced(acquisition_phase now) noexcept {
   using phase = acquisition_phase;
   return now == phase::fresh || now == phase::waiting || now == phase::staying || now == phase::holding;
 }
@@ -21,12 +21,12 @@ bool is_told_of(acquisition_phase now) noexcept {
 }  // namespace
 
 void introducing::add(noted_acquire& n, time_point now) {
-  // What is told of this wait arrives before the first question about it.
-  n.old_at_ = n.next_look_ = now + told_after;
-  n.pause_ = told_after;
-  n.is_told_ = !n.note().empty();
-  if (n.is_told_) {
-    told_of_.push_back(n);
+  // What introduces this wait arrives before the first question about it.
+  n.old_at_ = n.next_look_ = now + introduced_after;
+  n.pause_ = introduced_after;
+  n.is_introduced_ = !n.note().empty();
+  if (n.is_introduced_) {
+    introduced_.push_back(n);
     is_outdated_ = true;
   } else {
     young_.push_back(n);
@@ -36,7 +36,7 @@ void introducing::add(noted_acquire& n, time_point now) {
 
 void introducing::changed(noted_acquire& n) noexcept {
   if (!n.linked() || n.is_touched_) return;
-  if (n.is_told_) {
+  if (n.is_introduced_) {
     is_outdated_ = true;
   } else {
     n.is_touched_ = true;
@@ -50,12 +50,12 @@ void introducing::settle(time_point now) {
     one.is_touched_ = false;
     leave_if_ended(one);
   }
-  if (is_outdated_) tell(now);
+  if (is_outdated_) send_changes(now);
 }
 
 void introducing::drop() noexcept {
   touched_ = nullptr;
-  for (list<noted_acquire>* const all : {&told_of_, &young_}) all->for_each([](noted_acquire& one) { leave(one); });
+  for (list<noted_acquire>* const all : {&introduced_, &young_}) all->for_each([](noted_acquire& one) { leave(one); });
   come_back_.cancel();
 }
 
@@ -65,17 +65,17 @@ void introducing::leave(noted_acquire& one) noexcept {
 }
 
 void introducing::leave_if_ended(noted_acquire& one) noexcept {
-  if (!is_told_of(one.phase())) leave(one);
+  if (!is_introduced(one.phase())) leave(one);
 }
 
 void introducing::come_back(time_point at) {
   if (!come_back_.armed() || at < come_back_.at()) timers_.arm(come_back_, at);
 }
 
-introducing::texts introducing::what_to_tell(time_point now) {
+introducing::texts introducing::texts_to_send(time_point now) {
   introduction own{*settings_.label, {}};
   std::map<std::string, introduction, std::less<>> tasks;
-  told_of_.for_each([&](noted_acquire& one) {
+  introduced_.for_each([&](noted_acquire& one) {
     bool const is_old = one.old_at_ <= now;
     if (one.has_task() && !is_old) come_back(one.old_at_);
     std::string const lock{one.lock()}, note{one.note()}, task = one.has_task() && is_old ? one.task() : std::string{};
@@ -91,7 +91,7 @@ introducing::texts introducing::what_to_tell(time_point now) {
 
 void introducing::look_for_deadlocks(time_point now) {
   if (!settings_.detect_deadlocks || !servers_->offers().wait_chains) return;
-  told_of_.for_each([&](noted_acquire& one) {
+  introduced_.for_each([&](noted_acquire& one) {
     if (!one.has_task() || one.phase() != acquisition_phase::waiting) return;
     if (one.next_look_ <= now) {
       finder_.look_for_deadlock(one);
@@ -102,26 +102,26 @@ void introducing::look_for_deadlocks(time_point now) {
   });
 }
 
-void introducing::tell(time_point now) {
+void introducing::send_changes(time_point now) {
   is_outdated_ = false;
-  told_of_.for_each(leave_if_ended);
+  introduced_.for_each(leave_if_ended);
   while (!young_.empty() && young_.front().old_at_ <= now) {
     noted_acquire& one = young_.pop_front();
-    one.is_told_ = true;
-    told_of_.push_back(one);
+    one.is_introduced_ = true;
+    introduced_.push_back(one);
     leave_if_ended(one);
   }
   if (!young_.empty()) come_back(young_.front().old_at_);
   look_for_deadlocks(now);
-  texts now_told = what_to_tell(now);
-  for (auto const& [id, text] : told_) {
-    if (!now_told.contains(id)) servers_->introduce(id, {}, now);
+  texts texts_now = texts_to_send(now);
+  for (auto const& [id, text] : sent_) {
+    if (!texts_now.contains(id)) servers_->introduce(id, {}, now);
   }
-  for (auto const& [id, text] : now_told) {
-    auto const before = told_.find(id);
-    if (before == told_.end() || before->second != text) servers_->introduce(id, text, now);
+  for (auto const& [id, text] : texts_now) {
+    auto const before = sent_.find(id);
+    if (before == sent_.end() || before->second != text) servers_->introduce(id, text, now);
   }
-  told_ = std::move(now_told);
+  sent_ = std::move(texts_now);
 }
 
 }  // namespace conch::engine

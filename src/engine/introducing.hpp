@@ -28,21 +28,21 @@ class noted_acquire : public list_hook<noted_acquire> {
   virtual bool has_task() const noexcept = 0;
   /// The id of its task as a word of base/introduction.hpp.
   virtual std::string task() const = 0;
-  /// It is not told of any more. It may end itself.
+  /// It is not introduced any more. It may end itself.
   virtual void left() noexcept = 0;
 
  private:
   friend class introducing;
 
-  bool is_told_ = false, is_touched_ = false;
+  bool is_introduced_ = false, is_touched_ = false;
   noted_acquire* next_touched_ = nullptr;
-  time_point old_at_{};     // its task is told of from then on
+  time_point old_at_{};     // its task is introduced from then on
   time_point next_look_{};  // for a deadlock, if it still waits then
   duration pause_{};        // between the last look and the next one
 };
 
 /// What this client tells others about itself: its label, the notes of its acquires, and which of its tasks holds or
-/// waits for what. A task is told of only after a second, so most cost no message. It also decides when a wait looks
+/// waits for what. A task is introduced only after a second, so most cost no message. It also decides when a wait looks
 /// for a deadlock.
 class introducing {
  public:
@@ -65,13 +65,13 @@ class introducing {
   /// Before anything else.
   void begin(backend& servers, time_point now) {
     servers_ = &servers;
-    tell(now);
+    send_changes(now);
   }
   /// It stays until left().
   void add(noted_acquire& n, time_point now);
   /// Something has happened to the acquire or its hold.
   void changed(noted_acquire& n) noexcept;
-  /// Tells the servers what has changed in this input.
+  /// Sends the servers what has changed in this input.
   void settle(time_point now);
   void drop() noexcept;
 
@@ -82,8 +82,8 @@ class introducing {
   static void leave_if_ended(noted_acquire& one) noexcept;
   void come_back(time_point at);
   void settle_late(time_point) noexcept { is_outdated_ = true; }
-  void tell(time_point now);
-  texts what_to_tell(time_point now);
+  void send_changes(time_point now);
+  texts texts_to_send(time_point now);
   void look_for_deadlocks(time_point now);
 
   config const& settings_;
@@ -91,10 +91,10 @@ class introducing {
   timer_queue& timers_;
   deadlock_finder& finder_;
   backend* servers_ = nullptr;
-  list<noted_acquire> told_of_;  // with a note, or old
-  list<noted_acquire> young_;    // the others, in the order of their ages: most end before anything is told of them
+  list<noted_acquire> introduced_;    // with a note, or old
+  list<noted_acquire> young_;         // the others, in the order of their ages: most end before they are introduced
   noted_acquire* touched_ = nullptr;  // those of `young_` that have changed in this input
-  texts told_;
+  texts sent_;
   timer come_back_;
   bool is_outdated_ = false;
 };

@@ -46,7 +46,7 @@ void local_line::deliver(lock_entry& e, grant_path how, time_point now) {
   } else {
     a.segment = p.chosen;
   }
-  tell_.set_deadline(a, deadline_of(e));
+  reporter_.set_deadline(a, deadline_of(e));
   e.holder = &a;
   // The watch was set for the lease of the holder before.
   bool const other_lease = p.lease != a.lease;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "engine/lock_entries.hpp"
-#include "engine/teller.hpp"
+#include "engine/reporter.hpp"
 #include "engine/watchdog.hpp"
 
 namespace conch::engine {
@@ -11,10 +11,10 @@ namespace conch::engine {
 /// in memory.
 class local_line {
  public:
-  local_line(cohort_environment& on, lock_entries& entries, teller& tell, watchdog& dog) noexcept
+  local_line(cohort_environment& on, lock_entries& entries, reporter& reports, watchdog& dog) noexcept
       : on_{on},
         entries_{entries},
-        tell_{tell},
+        reporter_{reports},
         watchdog_{dog} {}
 
   void ask_if_needed(lock_entry& e, time_point now);
@@ -42,7 +42,7 @@ class local_line {
 
   cohort_environment& on_;
   lock_entries& entries_;
-  teller& tell_;
+  reporter& reporter_;
   watchdog& watchdog_;
 };
 

@@ -13,18 +13,18 @@ void waits::cancel(acquisition& a, cancel_type type, time_point now) {
       a.ending = why_given_up(a, now);
       if (type == cancel_type::partial) {
         lock_entry& e = *a.lock;
-        a.ending = tell_.refusal(a, a.ending, e.name, now);
-        tell_.observe_refusal(a, a.ending, e.name, now);
+        a.ending = reporter_.refusal(a, a.ending, e.name, now);
+        reporter_.observe_refusal(a, a.ending, e.name, now);
         a.unlink();
         enter(a, acquisition_phase::leaving);
         on_.servers->give_up(*e.place, &a, now);
         line_.ask_if_needed(e, now);  // another waiter may have come since
       } else {
-        tell_.finish(a, acquired::failed, a.ending, now);
+        reporter_.finish(a, acquired::failed, a.ending, now);
       }
       return;
     case acquisition_phase::leaving:
-      if (type == cancel_type::terminal) tell_.finish(a, acquired::failed, a.ending, now);
+      if (type == cancel_type::terminal) reporter_.finish(a, acquired::failed, a.ending, now);
       return;
     default: return;  // too late: the lock was delivered, or the acquisition has ended
   }
@@ -38,23 +38,23 @@ void waits::stop_waiting(acquisition& a, error_code why, cancel_type type, time_
   place& p = *e.place;
   bool const asked = p.state == place_state::asking || p.state == place_state::in_line;
   if (!asked || !e.waiting.has_one()) {
-    tell_.finish(a, acquired::failed, why, now);
+    reporter_.finish(a, acquired::failed, why, now);
     if (e.proving && e.waiting.empty()) line_.give_back(e, nullptr, now);  // no waiter is left to hand it to
     else entries_.retire(e);
     return;
   }
   if (!p.written || type == cancel_type::terminal) {
-    tell_.finish(a, acquired::failed, why, now);
+    reporter_.finish(a, acquired::failed, why, now);
     on_.servers->give_up(p, nullptr, now);
     entries_.retire(e);
     return;
   }
-  why = tell_.refusal(a, why, e.name, now);
+  why = reporter_.refusal(a, why, e.name, now);
   a.ending = why;
   a.late = {};
   on_.timers.arm(a.due, given_up_at(a, now));
   if (type == cancel_type::partial) {
-    tell_.observe_refusal(a, why, e.name, now);
+    reporter_.observe_refusal(a, why, e.name, now);
     a.unlink();
     enter(a, acquisition_phase::leaving);
     on_.servers->give_up(p, &a, now);
@@ -80,7 +80,7 @@ void waits::give_up_staying(acquisition& a, time_point now) {
     return;
   }
   a.ending = why_given_up(a, now);
-  tell_.finish(a, acquired::failed, a.ending, now);
+  reporter_.finish(a, acquired::failed, a.ending, now);
 }
 
 /// The server may have answered since the wait was over, or may have been silent for longer.

@@ -8,10 +8,10 @@ namespace conch::engine {
 /// The end of a wait that was not granted: cancelled, timed out, or ended with the client.
 class waits {
  public:
-  waits(cohort_environment& on, lock_entries& entries, teller& tell, local_line& line) noexcept
+  waits(cohort_environment& on, lock_entries& entries, reporter& reports, local_line& line) noexcept
       : on_{on},
         entries_{entries},
-        tell_{tell},
+        reporter_{reports},
         line_{line} {}
 
   void cancel(acquisition& a, cancel_type type, time_point now);
@@ -25,7 +25,7 @@ class waits {
 
   cohort_environment& on_;
   lock_entries& entries_;
-  teller& tell_;
+  reporter& reporter_;
   local_line& line_;
 };
 

@@ -79,7 +79,7 @@ time_point watchdog::look_again_at(lock_entry const& e, time_point now) const {
   return std::min({end, e.renew_at, may_be_late ? late_at(e) : end});
 }
 
-void watchdog::tell_endangered(lock_entry& e, time_point now) {
+void watchdog::report_endangered(lock_entry& e, time_point now) {
   acquisition& a = *e.holder;
   BOOST_ASSERT_MSG(!a.endangered, "a hold that is endangered is reported as endangered again");
   place const& p = *e.place;
@@ -87,16 +87,16 @@ void watchdog::tell_endangered(lock_entry& e, time_point now) {
   a.endangered = true;
   ++on_.stats.warnings;
   ++on_.stats.endangered;
-  tell_.observe(a, {.what = observation::kind::endangered, .name = e.name, .at = now, .took = left});
+  reporter_.observe(a, {.what = observation::kind::endangered, .name = e.name, .at = now, .took = left});
   on_.shell.on_endangered(a, {left, now - p.valid_from, on_.servers->why_not_renewed(p, now)});
 }
 
-void watchdog::tell_safe_again(lock_entry& e, time_point now) {
+void watchdog::report_safe_again(lock_entry& e, time_point now) {
   acquisition& a = *e.holder;
   BOOST_ASSERT_MSG(a.endangered, "a hold that was not endangered is safe again");
   a.endangered = false;
   --on_.stats.endangered;
-  tell_.observe(a, {.what = observation::kind::safe_again, .name = e.name, .at = now});
+  reporter_.observe(a, {.what = observation::kind::safe_again, .name = e.name, .at = now});
   on_.shell.on_safe_again(a);
 }
 
@@ -118,7 +118,7 @@ error_code watchdog::end_of(lock_entry const& e, time_point now) const {
 }
 
 void watchdog::extend(acquisition& a, milliseconds lease, time_point now) {
-  if (a.phase == acquisition_phase::holding && now >= a.deadline()) tell_lost(a, end_of(*a.lock, now), now);
+  if (a.phase == acquisition_phase::holding && now >= a.deadline()) report_lost(a, end_of(*a.lock, now), now);
   if (a.phase != acquisition_phase::holding) {
     on_.shell.on_extended(a, false, {});
     return;
@@ -147,7 +147,7 @@ void watchdog::continue_extending(lock_entry& e, time_point now) {
   acquisition& a = *e.holder;
   if (e.place->deadline >= a.extend_to) {
     if (a.fixed) e.ends = std::max(deadline_of(e), a.extend_to);
-    tell_.set_deadline(a, deadline_of(e));
+    reporter_.set_deadline(a, deadline_of(e));
     end_extension(a, true, {});
     schedule(e, now);
     return;
@@ -168,16 +168,16 @@ void watchdog::end_extension(acquisition& a, bool is_held, error_code why) {
   on_.shell.on_extended(a, is_held, why);
 }
 
-void watchdog::tell_lost(acquisition& a, error_code why, time_point now) {
+void watchdog::report_lost(acquisition& a, error_code why, time_point now) {
   BOOST_ASSERT_MSG(a.lock != nullptr, "only a holder loses its lock");
   enter(a, acquisition_phase::lost);
-  tell_.set_deadline(a, time_point::min());
+  reporter_.set_deadline(a, time_point::min());
   a.lock->place->renewable = false;
-  why = tell_.told(failed_task::kind::holding, why, a.lock->name);
+  why = reporter_.explain(failed_task::kind::holding, why, a.lock->name);
   // A late answer may still extend the lease at the server. That time is not used.
   a.lock->ends = deadline_of(*a.lock);
   ++on_.stats.losses;
-  tell_.count_end(a, observation::kind::lost, a.lock->name, why, now);
+  reporter_.count_end(a, observation::kind::lost, a.lock->name, why, now);
   on_.shell.on_lost(a, why);
   end_extension(a, false, {});
 }

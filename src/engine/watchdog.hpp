@@ -2,7 +2,7 @@
 #pragma once
 
 #include "engine/lock_entry.hpp"
-#include "engine/teller.hpp"
+#include "engine/reporter.hpp"
 
 #include <string>
 #include <vector>
@@ -15,7 +15,7 @@ class watchdog {
   /// So many holds of a client are renewed before all later ones.
   static constexpr std::uint64_t renewed_first = 1'000;
 
-  watchdog(cohort_environment& on, teller& tell) noexcept : on_{on}, tell_{tell} {}
+  watchdog(cohort_environment& on, reporter& reports) noexcept : on_{on}, reporter_{reports} {}
 
   /// A hold that begins: one of the first of this client, or a later one? If it has more than can be renewed in time,
   /// it loses of the later ones.
@@ -45,8 +45,8 @@ class watchdog {
   }
   /// When to look at this hold again while a renewal is due.
   time_point look_again_at(lock_entry const& e, time_point now) const;
-  void tell_endangered(lock_entry& e, time_point now);
-  void tell_safe_again(lock_entry& e, time_point now);
+  void report_endangered(lock_entry& e, time_point now);
+  void report_safe_again(lock_entry& e, time_point now);
   /// When the watchdog stops renewing a hold.
   static time_point ends(acquisition const& a);
   /// Is this a fixed lease that has begun? Then it is not renewed.
@@ -63,7 +63,7 @@ class watchdog {
   void continue_extending(lock_entry& e, time_point now);
   void end_extension(acquisition& a, bool is_held, error_code why);
   void watch_requests(acquisition& a, time_point now);
-  void tell_lost(acquisition& a, error_code why, time_point now);
+  void report_lost(acquisition& a, error_code why, time_point now);
   /// Why the hold whose watch has just fired was not renewed in time.
   /// The error of a hold of ours that has reached its end, with the cause.
   error_code end_of(lock_entry const& e, time_point now) const;
@@ -75,7 +75,7 @@ class watchdog {
   bool renews(lock_entry const& e, time_point now) const;
 
   cohort_environment& on_;
-  teller& tell_;
+  reporter& reporter_;
   std::vector<place*> due_;
 };
 

@@ -177,7 +177,7 @@ void lifecycle::handshaken(time_point now) {
 
 void lifecycle::greet(time_point now) {
   enter(connection_state::greeting);
-  heard_ = false;
+  has_heard_ = false;
   role_.greet(now);
 }
 
@@ -297,7 +297,7 @@ void lifecycle::lost(fault what, std::string_view reason, time_point now, bool i
   role::retry const then = role_.ended({what, why, was_up, was_greeting, is_silent, !back_off_.is_under_way(),
                                         was_up ? now - up_since_ : duration::zero()},
                                        now);
-  if (!then.is_told) {
+  if (!then.is_logged) {
     auto const event = was_up           ? connection_event::lost
                        : is_final(what) ? connection_event::refused
                                         : connection_event::failed;

@@ -107,7 +107,7 @@ class lifecycle {
   void handshaken(time_point now);
   /// Something has come in on the stream.
   void received() noexcept {
-    if (!std::exchange(heard_, true) && traits_.handshakes) ++counted_.handshakes;
+    if (!std::exchange(has_heard_, true) && traits_.handshakes) ++counted_.handshakes;
   }
   /// The greeting is answered: it is the right server. `run`: names its run; empty: it is not known. `by_name`: its
   /// address was looked up.
@@ -134,7 +134,7 @@ class lifecycle {
   bool is_up() const noexcept { return state_ == connection_state::up; }
   /// It is about to be dropped: nothing is reported any more.
   bool is_dropping() const noexcept { return dropping_; }
-  bool has_heard() const noexcept { return heard_; }
+  bool has_heard() const noexcept { return has_heard_; }
   std::size_t address_number() const noexcept { return choice_->number(); }
   std::string const& address() const noexcept { return choice_->address(); }
   counts const& counted() const noexcept { return counted_; }
@@ -178,9 +178,9 @@ class lifecycle {
   found found_;
   std::string not_located_;  // why it has to wait for the location
   time_point attempt_from_{}, attempt_until_{};
-  time_point until_{};   // of its present step, or of the pause
-  bool heard_ = false;   // the peer of this stream has sent something
-  bool was_up_ = false;  // some connection before this one was
+  time_point until_{};      // of its present step, or of the pause
+  bool has_heard_ = false;  // the peer of this stream has sent something
+  bool was_up_ = false;     // some connection before this one was
 
   // A connection that is up.
   own_addresses own_;

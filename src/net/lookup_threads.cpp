@@ -121,7 +121,7 @@ bool lookup_threads::begin(key const& k, clock::time_point now) {
   } catch (std::system_error const& e) {  // the process has as many threads as it may
     running_.erase(since);
     if (!running_.empty()) return false;
-    tell(k, {e.code(), {}});
+    report(k, {e.code(), {}});
   }
   return true;
 }
@@ -130,7 +130,7 @@ void lookup_threads::run(key k, running::iterator since) noexcept {
   for (bool more = true; more;) {
     answer const a = look_up(k);
     std::lock_guard const guard{mutex_};
-    tell(k, a);
+    report(k, a);
     auto its = running_.extract(since);
     more = take_from_queue(k);
     if (!more) return;
@@ -176,7 +176,7 @@ lookup_threads::answer lookup_threads::look_up(key const& k) noexcept {
 }
 
 /// With mutex_ locked.
-void lookup_threads::tell(key const& k, answer const& a) noexcept {
+void lookup_threads::report(key const& k, answer const& a) noexcept {
   entry& e = names_[k];
   --e.asking;
   e.has_answered = true;

@@ -61,7 +61,7 @@ class lookup_threads {
   bool begin(key const& k, clock::time_point now);
   void run(key k, running::iterator since) noexcept;
   bool take_from_queue(key& k) noexcept;
-  void tell(key const& k, answer const& a) noexcept;
+  void report(key const& k, answer const& a) noexcept;
   void forget_old(clock::time_point now);
 
   pid_t const process_;

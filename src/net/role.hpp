@@ -71,7 +71,7 @@ class role {
   };
   struct retry {
     std::optional<duration> pause{};  // none: the usual one
-    bool is_told = false;             // the log needs no line about this end
+    bool is_logged = false;           // the log needs no line about this end
   };
   /// A connection has ended, or an attempt to make one has failed. What was sent is not answered any more.
   virtual retry ended(end const& e, time_point now) = 0;

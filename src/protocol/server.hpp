@@ -46,8 +46,8 @@ class server final : public backend, public place_keeper {
   /// For tests and the simulator.
   grant_ids& ids() noexcept { return ids_; }
   /// Releases and leaves that are not answered yet.
-  std::size_t pending() const noexcept { return owed_.count(); }
-  void drop_kicks(time_point now) { owed_.drop_kicks(now); }
+  std::size_t pending() const noexcept { return cleanups_.count(); }
+  void drop_kicks(time_point now) { cleanups_.drop_kicks(now); }
   /// As catch_up::is_under_way.
   bool catching_up() const noexcept { return rest_.is_under_way(); }
 
@@ -68,14 +68,14 @@ class server final : public backend, public place_keeper {
   }
   void detach(engine::place& p, time_point) override { held_.detach(made_here(p)); }
   void renew(std::span<engine::place* const> places, time_point now) override;
-  time_point late_after(receipt const& r) const override { return owed_.late_after(r); }
+  time_point late_after(receipt const& r) const override { return cleanups_.late_after(r); }
   bool connected() const noexcept override { return on_.link.connected(); }
   error_code too_late(engine::place const& p, time_point now) const override {
     return asks_.too_late(made_here(p), now);
   }
   duration answers_within(engine::place const&) const noexcept override { return on_.sent.answers_within(); }
   error_code no_answer() const override { return on_.link.no_answer(); }
-  error_code why_not_done(receipt const& r) const override { return owed_.why_not_done(r); }
+  error_code why_not_done(receipt const& r) const override { return cleanups_.why_not_done(r); }
   bool has_room_for_renewal(engine::place const&) const noexcept override {
     return on_.sent.window().has_room_for_renewal();
   }
@@ -92,15 +92,15 @@ class server final : public backend, public place_keeper {
             .intervals = true};
   }
   duration validity(milliseconds lease) const noexcept override { return good_for(lease); }
-  void watch_requests(engine::place& p, time_point now) override { told_.watch_requests(made_here(p), now); }
+  void watch_requests(engine::place& p, time_point now) override { pushes_.watch_requests(made_here(p), now); }
   void introduce(std::string_view id, std::string_view text, time_point now) override {
     introduced_.present(id, text, now);
   }
   void administer(admin_request& i, admin_events& whose, time_point now) override { asked_.administer(i, whose, now); }
   void withdraw(admin_request& i) noexcept override { asked_.withdraw(i); }
   void admin_due(admin_request& i, time_point now) override { asked_.due(i, now); }
-  void report(statistics& to) const override { to.cleanups_pending = owed_.count(); }
-  bool settled() const noexcept override { return owed_.settled() && !on_.all.has_any() && introduced_.settled(); }
+  void report(statistics& to) const override { to.cleanups_pending = cleanups_.count(); }
+  bool settled() const noexcept override { return cleanups_.settled() && !on_.all.has_any() && introduced_.settled(); }
   std::uint64_t progress() const noexcept override { return on_.sent.progress(); }
   void prepare_close(time_point now) override;
   grant_id grant_of(engine::place const& p) const noexcept override { return made_here(p).id; }
@@ -110,7 +110,7 @@ class server final : public backend, public place_keeper {
   void due(server_place& p, time_point now) override { asks_.due(p, now); }
   void assert_consistent(server_place const& p) const override { on_.all.assert_consistent(p); }
   void ask_because_of_push(server_place& p, time_point now) override { asks_.ask_because_of_push(p, now); }
-  void told_end(server_place& p, milliseconds left, time_point now) override { asks_.told_end(p, left, now); }
+  void lease_ends_in(server_place& p, milliseconds left, time_point now) override { asks_.lease_ends_in(p, left, now); }
   void taken_away(server_place& p, grant_id id, time_point now) override { held_.taken_away(p, id, now); }
   bool is_of_other_run(server_place const& p) const override { return held_.is_of_other_run(p); }
   void prolonged(server_place& p, time_point written, milliseconds lease, bool keeps_fence, time_point now) override {
@@ -123,13 +123,13 @@ class server final : public backend, public place_keeper {
   grant_ids& ids_;
   moves moves_;  // before `on_`, which is given it as a neighbour
   common_parts on_;
-  cleanups owed_;
+  cleanups cleanups_;
   holds held_;
   asking asks_;
   tries several_;
   release_answers released_;
   renewals renews_;
-  pushes told_;
+  pushes pushes_;
   orders asked_;
   introducer introduced_;
   catch_up rest_;

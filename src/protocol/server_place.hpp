@@ -74,9 +74,9 @@ struct owned_state {
 struct late_state {
   time_point until = time_point::min();  // after this the server refuses every request that was written so far
   time_point old_connection_until =
-      time_point::min();         // the same, for requests that an earlier connection may still hold
-  std::uint32_t told_on = 0;     // the last connection on which something about the place was written
-  milliseconds longest_lease{};  // that was asked for: the cohort may ask for less later
+      time_point::min();           // the same, for requests that an earlier connection may still hold
+  std::uint32_t last_sent_on = 0;  // the last connection on which something about the place was written
+  milliseconds longest_lease{};    // that was asked for: the cohort may ask for less later
 };
 
 /// The clients to which this one has passed the lock on, while others waited, and when to check that they have taken it
@@ -125,7 +125,7 @@ struct server_place final : engine::place, list_hook<server_place> {
   waiting_state waiting;
   owned_state owned;
   late_state late;
-  successor heir;
+  successor next_owner;
   vote_state vote;
 
   bool adopts() const noexcept { return !origin.empty(); }

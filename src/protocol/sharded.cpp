@@ -224,9 +224,9 @@ duration sharded::answers_within(engine::place const& p) const noexcept { return
 error_code sharded::no_answer() const {
   error_code why;
   any_of([&](server const& s) {
-    bool const owes = s.as_neighbour().has_requests() || s.pending() != 0;
-    if (owes) why = s.no_answer();
-    return owes && !s.connected();
+    bool const has_requests = s.as_neighbour().has_requests() || s.pending() != 0;
+    if (has_requests) why = s.no_answer();
+    return has_requests && !s.connected();
   });
   return why ? why : unrouted_.no_answer();
 }

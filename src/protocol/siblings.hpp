@@ -42,7 +42,7 @@ class neighbour {
   virtual bool renew_behind_asking(std::span<server_place* const> places, bool alone, time_point now) = 0;
   /// Without their fences, which may be elsewhere.
   virtual void renew_each_alone(std::span<server_place* const> places, time_point now) = 0;
-  virtual cleanups& owed() noexcept = 0;
+  virtual cleanups& pending_cleanups() noexcept = 0;
   virtual place_keeper& keeper() noexcept = 0;
 
  protected:

@@ -27,7 +27,7 @@ sync_link::sync_link(config const& settings, timer_queue& timers, wire& out, rec
       quiet_{this, call<&sync_link::quiet>} {}
 
 void sync_link::more(time_point now) {
-  if (telling_ || !batch_.items.empty()) return;
+  if (notifying_ || !batch_.items.empty()) return;
   if (!connected_) {
     out_.want_connection();
   } else if (up_.may_use(session_)) {
@@ -181,9 +181,9 @@ void sync_link::fail(answer const& a, std::vector<std::size_t> const& of) {
 void sync_link::end_batch(time_point now) {
   if (batch_.items.empty()) return;
   batch const done = std::exchange(batch_, {});
-  telling_ = true;
+  notifying_ = true;
   up_.synced(done, now);
-  telling_ = false;
+  notifying_ = false;
   more(now);
 }
 

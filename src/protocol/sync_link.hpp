@@ -109,8 +109,8 @@ class sync_link final : public wire_events {
 
   bool connected_ = false;
   session session_;
-  time_point since_{};    // the present connection
-  bool telling_ = false;  // the receiver is being notified
+  time_point since_{};      // the present connection
+  bool notifying_ = false;  // the receiver is being notified
   std::deque<in_flight> in_flight_;
   batch batch_;  // under way, unless it is empty
   std::array<bool, 2> source_due_{};

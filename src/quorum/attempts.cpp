@@ -316,14 +316,14 @@ void attempts::due(quorum_lock& q, time_point now) {
     return;
   }
   if (q.phase == lock_phase::collecting) {
-    bool told = false;
+    bool reported = false;
     for (auto const& v : q.votes) {
       server_place const& p = v->place;
       bool const ends = p.state == engine::place_state::owned && now >= p.deadline - on_.settings.quorum.min_validity;
       // A vote that is about to end is passed on to the next in line. A try has such votes when too few servers are
       // there.
       if (stuck ? p.state == engine::place_state::owned : ends) {
-        if (!std::exchange(told, true)) on_.up.asked_again(*q.front, retry_reason::votes_given_back, now);
+        if (!std::exchange(reported, true)) on_.up.asked_again(*q.front, retry_reason::votes_given_back, now);
         minority_.yield(q, *v, false, now);
       }
       if (q.round != round) return;

@@ -14,23 +14,23 @@ election::election(rules const& r) : rules_{r} {
 }
 
 void election::yes(std::size_t server, time_point deadline, std::int64_t fence, time_point now) {
-  heard_[server] = {response::yes, deadline, fence};
+  responses_[server] = {response::yes, deadline, fence};
   decide(now);
 }
 
 void election::no(std::size_t server, time_point now) {
-  heard_[server] = {response::no, {}, 0};
+  responses_[server] = {response::no, {}, 0};
   decide(now);
 }
 
 void election::failed(std::size_t server, time_point now) {
-  heard_[server] = {response::failed, {}, 0};
+  responses_[server] = {response::failed, {}, 0};
   decide(now);
 }
 
 void election::silent(std::size_t server, time_point now) {
-  if (heard_[server].what != response::pending) return;  // the server has answered
-  heard_[server].what = response::silent;
+  if (responses_[server].what != response::pending) return;  // the server has answered
+  responses_[server].what = response::silent;
   decide(now);
 }
 
@@ -38,7 +38,7 @@ void election::decide(time_point now) {
   if (verdict_ != verdict::open) return;
   std::size_t good = 0;
   for (std::size_t i = 0; i < rules_.servers; ++i) {
-    if (heard_[i].what == response::yes && heard_[i].deadline - now >= rules_.min_validity) ++good;
+    if (responses_[i].what == response::yes && responses_[i].deadline - now >= rules_.min_validity) ++good;
   }
   if (good >= rules_.needed) {
     verdict_ = verdict::won;
@@ -51,21 +51,21 @@ time_point election::deadline() const {
   std::array<time_point, most_servers> deadlines;
   std::size_t n = 0;
   for (std::size_t i = 0; i < rules_.servers; ++i) {
-    if (heard_[i].what == response::yes) deadlines[n++] = heard_[i].deadline;
+    if (responses_[i].what == response::yes) deadlines[n++] = responses_[i].deadline;
   }
   return kth_greatest({deadlines.data(), n}, rules_.needed);
 }
 
 std::int64_t election::fence() const {
   std::int64_t greatest = 0;
-  for (std::size_t i = 0; i < rules_.servers; ++i) greatest = std::max(greatest, heard_[i].fence);
+  for (std::size_t i = 0; i < rules_.servers; ++i) greatest = std::max(greatest, responses_[i].fence);
   return greatest;
 }
 
 std::size_t election::count(response r) const {
-  return static_cast<std::size_t>(std::count_if(heard_.begin(),
-                                                heard_.begin() + static_cast<std::ptrdiff_t>(rules_.servers),
-                                                [r](heard const& h) { return h.what == r; }));
+  return static_cast<std::size_t>(std::count_if(responses_.begin(),
+                                                responses_.begin() + static_cast<std::ptrdiff_t>(rules_.servers),
+                                                [r](vote_response const& h) { return h.what == r; }));
 }
 
 time_point kth_greatest(std::span<time_point const> deadlines, std::size_t k) {

@@ -55,11 +55,11 @@ class election {
   /// Valid once won: the greatest fence of all votes in hand.
   std::int64_t fence() const;
 
-  response of(std::size_t server) const { return heard_[server].what; }
+  response of(std::size_t server) const { return responses_[server].what; }
   std::size_t count(response r) const;
 
  private:
-  struct heard {
+  struct vote_response {
     response what = response::pending;
     time_point deadline{};
     std::int64_t fence = 0;
@@ -69,7 +69,7 @@ class election {
 
   rules const rules_;
   verdict verdict_ = verdict::open;
-  std::array<heard, most_servers> heard_{};
+  std::array<vote_response, most_servers> responses_{};
 };
 
 /// The k-th greatest of some deadlines; time_point::min() if there are fewer.

@@ -13,11 +13,11 @@ namespace conch::quorum {
 
 using protocol::server_place;
 
-quorum_lock::quorum_lock(locks& all, events& heard, servers& at_servers, std::string lock_name)
+quorum_lock::quorum_lock(locks& all, events& to, servers& at_servers, std::string lock_name)
     : name{std::move(lock_name)},
       in{all},
-      told{heard},
-      timer{this, [](quorum_lock& q, time_point now) { q.told.due(q, now); }} {
+      listener{to},
+      timer{this, [](quorum_lock& q, time_point now) { q.listener.due(q, now); }} {
   votes.reserve(at_servers.size());
   for (auto const& m : at_servers.all()) votes.push_back(std::make_unique<vote>(*this, *m, name));
 }
@@ -26,39 +26,39 @@ quorum_lock::quorum_lock(locks& all, events& heard, servers& at_servers, std::st
 
 void member::granted(engine::place& p, bool pushed, time_point now) {
   ++votes;
-  told.vote_granted(*static_cast<vote*>(p.owner), pushed, now);
+  listener.vote_granted(*static_cast<vote*>(p.owner), pushed, now);
 }
-void member::busy(engine::place& p, time_point now) { told.vote_refused(*static_cast<vote*>(p.owner), now); }
-void member::left(engine::place& p, time_point now) { told.vote_refused(*static_cast<vote*>(p.owner), now); }
-void member::queued(engine::place& p, time_point now) { told.vote_queued(*static_cast<vote*>(p.owner), now); }
+void member::busy(engine::place& p, time_point now) { listener.vote_refused(*static_cast<vote*>(p.owner), now); }
+void member::left(engine::place& p, time_point now) { listener.vote_refused(*static_cast<vote*>(p.owner), now); }
+void member::queued(engine::place& p, time_point now) { listener.vote_queued(*static_cast<vote*>(p.owner), now); }
 void member::renewal_failed(engine::place& p, time_point now) {
-  told.vote_not_renewed(*static_cast<vote*>(p.owner), now);
+  listener.vote_not_renewed(*static_cast<vote*>(p.owner), now);
 }
-void member::extended(engine::place& p, time_point now) { told.vote_extended(*static_cast<vote*>(p.owner), now); }
-void member::lost(engine::place& p, time_point now) { told.vote_lost(*static_cast<vote*>(p.owner), now); }
+void member::extended(engine::place& p, time_point now) { listener.vote_extended(*static_cast<vote*>(p.owner), now); }
+void member::lost(engine::place& p, time_point now) { listener.vote_lost(*static_cast<vote*>(p.owner), now); }
 
 void member::failed(engine::place& p, error_code why, time_point now) {
   last_trouble = why.message();
-  told.vote_failed(*static_cast<vote*>(p.owner), why, now);
+  listener.vote_failed(*static_cast<vote*>(p.owner), why, now);
 }
 
 void member::released(engine::receipt& r, bool was_mine, error_code why, time_point now) {
-  told.vote_released(r, was_mine && !why, now);
+  listener.vote_released(r, was_mine && !why, now);
 }
 
-void member::settled(engine::place& p) { told.vote_settled(*static_cast<vote*>(p.owner)); }
+void member::settled(engine::place& p) { listener.vote_settled(*static_cast<vote*>(p.owner)); }
 
 void member::connection_changed(time_point now) {
   if (!up() && !server->link().trouble().empty()) last_trouble = server->link().trouble();
-  told.connection_changed(*this, now);
+  listener.connection_changed(*this, now);
 }
 
 engine::place* member::find(std::string_view name) {
-  quorum_lock* const b = told.find(name);
+  quorum_lock* const b = listener.find(name);
   return b == nullptr ? nullptr : &b->votes[number]->place;
 }
 
-engine::place& member::find_or_make(std::string_view name) { return told.find_or_make(name).votes[number]->place; }
+engine::place& member::find_or_make(std::string_view name) { return listener.find_or_make(name).votes[number]->place; }
 
 void member::note(bool is_error, std::string_view words) {
   last_trouble = words;
@@ -68,7 +68,7 @@ void member::note(bool is_error, std::string_view words) {
 void member::connection_refused(error_code why, time_point now) {
   refusal = why;
   last_trouble = why.message();
-  told.connection_refused(now);
+  listener.connection_refused(now);
 }
 
 /// Ends the acquires that have asked no server yet; the others are told one by one.
@@ -180,11 +180,11 @@ void events::vote_queued(vote& v, time_point now) {
   keeping const keep{q};
   v.trouble = {};
   if (q.phase != lock_phase::collecting) return;
-  if (q.wait && !q.told_in_line) {
+  if (q.wait && !q.reported_in_line) {
     auto const is_in_line = [](auto const& one) { return one->place.state == engine::place_state::in_line; };
     auto const in_line = static_cast<std::size_t>(std::count_if(q.votes.begin(), q.votes.end(), is_in_line));
-    q.told_in_line = in_line + servers_.needed() > q.votes.size();
-    if (q.told_in_line) on_.up.queued(*q.front, now);
+    q.reported_in_line = in_line + servers_.needed() > q.votes.size();
+    if (q.reported_in_line) on_.up.queued(*q.front, now);
   }
   attempts_.decide(q, now);
 }

@@ -55,12 +55,12 @@ void holding::lose(quorum_lock& q, time_point now) {
 /// Reports to the cohort how long the votes are valid now, if that has changed.
 void holding::refresh(quorum_lock& q, time_point now) {
   cohort_place& front = *q.front;
-  std::vector<time_point> deadlines, heard;
+  std::vector<time_point> deadlines, heard_from;
   std::size_t confirmed = 0;
   for (auto const& v : q.votes) {
     if (!servers_.counts(*v)) continue;
     deadlines.push_back(v->place.deadline);
-    heard.push_back(v->place.heard_from);
+    heard_from.push_back(v->place.heard_from);
     if (v->place.confirmed) ++confirmed;
   }
   // they have no deadline in common: that is a loss, and is reported as one
@@ -69,8 +69,8 @@ void holding::refresh(quorum_lock& q, time_point now) {
   bool const is_confirmed = confirmed >= servers_.needed();
   time_point const deadline = kth_greatest(deadlines, servers_.needed());
   // A quorum has confirmed since then that the lock is ours.
-  time_point const said = kth_greatest(heard, servers_.needed());
-  bool const is_news = std::exchange(front.heard_from, said) < said;
+  time_point const confirmed_at = kth_greatest(heard_from, servers_.needed());
+  bool const is_news = std::exchange(front.heard_from, confirmed_at) < confirmed_at;
   if (deadline == front.deadline && is_confirmed == was_confirmed && !is_news) return;
   front.deadline = deadline;
   front.confirmed = is_confirmed;

@@ -13,8 +13,8 @@ namespace conch::quorum {
 /// The locks in use, by name.
 class locks {
  public:
-  /// `heard`: what their timers report to.
-  locks(servers& all, events& heard) noexcept : servers_{all}, events_{heard} {}
+  /// `to`: what their timers report to.
+  locks(servers& all, events& to) noexcept : servers_{all}, events_{to} {}
 
   quorum_lock* find(std::string_view name);
   quorum_lock& get(std::string_view name);

@@ -21,15 +21,15 @@ class servers;
 
 /// One server: its protocol, and the receiver of that protocol's events.
 struct member final : engine::backend_events, log_sink {
-  member(events& heard, servers& all, log_sink& log, std::size_t n, std::string name, protocol::wire& wire)
-      : told{heard},
+  member(events& to, servers& all, log_sink& log, std::size_t n, std::string name, protocol::wire& wire)
+      : listener{to},
         in{all},
         log_to{log},
         number{n},
         shown{std::move(name)},
         out{wire} {}
 
-  events& told;
+  events& listener;
   servers& in;
   log_sink& log_to;
   std::size_t const number;

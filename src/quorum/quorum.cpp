@@ -52,7 +52,7 @@ void quorum::ask(engine::place& of, bool wait, engine::milliseconds lease, time_
   q.wait = wait;
   q.lease = lease;
   q.ticket = q.agreeing_on = 0;
-  q.pushed = q.told_in_line = false;
+  q.pushed = q.reported_in_line = false;
   q.began = q.since = now;
   q.pause = {};
   q.ask_others_at = timer_queue::never;

@@ -58,17 +58,17 @@ enum class lock_phase : std::uint8_t {
 
 /// One lock.
 struct quorum_lock : list_hook<quorum_lock> {
-  quorum_lock(locks& all, events& heard, servers& at_servers, std::string lock_name);
+  quorum_lock(locks& all, events& to, servers& at_servers, std::string lock_name);
 
   std::string const name;
   locks& in;
-  events& told;
+  events& listener;
   std::vector<std::unique_ptr<vote>> votes;
   cohort_place* front = nullptr;  // set: the cohort asks for the lock, or holds it
   lock_phase phase = lock_phase::idle;
   bool wait = false;
   bool pushed = false;  // the last vote came by push
-  bool told_in_line = false;
+  bool reported_in_line = false;
   // asked for, and too few servers have answered: how many are in flight with it, itself included; else 0
   std::size_t together = 0;
   engine::milliseconds lease{}, at_least{};

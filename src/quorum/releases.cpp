@@ -18,7 +18,7 @@ release_round::release_round(releases& q, std::size_t servers, engine::receipt* 
       votes(servers),
       timer{this, [](release_round& round, time_point now) {
               round.late = true;
-              round.in.tell_released(round, now);
+              round.in.report_released(round, now);
             }} {
   for (vote_release& p : votes) p.of = this;
   wait_for(*this, r);
@@ -87,13 +87,13 @@ void releases::vote_released(engine::receipt& of, bool was_mine, time_point now)
   ++round.answered;
   if (receipt.vote) --round.votes_open;
   if (receipt.vote && was_mine) ++round.votes_mine;
-  tell_released(round, now);
+  report_released(round, now);
 }
 
 /// Did the release end a lock that was still held? This is certain when a quorum of the votes in hand has confirmed it,
 /// or no longer can. When a quorum has answered, late servers are waited for as long as in any attempt. After that they
 /// are believed to have held the lock.
-void releases::tell_released(release_round& round, time_point now) {
+void releases::report_released(release_round& round, time_point now) {
   if (!round.begun) return;
   bool const certain =
       round.votes_mine >= servers_.needed() || round.votes_mine + round.votes_open < servers_.needed() || round.late;

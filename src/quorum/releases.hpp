@@ -50,7 +50,7 @@ class releases {
   /// After a loss: leaves the votes in hand at their servers for config::lock_delay. Nothing is sent.
   void leave_votes(quorum_lock& q, time_point now);
   void vote_released(engine::receipt& r, bool was_mine, time_point now);
-  void tell_released(release_round& round, time_point now);
+  void report_released(release_round& round, time_point now);
   /// Gives up a reference.
   void drop(cohort_place& front);
 

@@ -23,9 +23,9 @@ servers::~servers() {
   for (auto const& m : members_) m->server.reset();
 }
 
-member& servers::add(protocol::wire& out, std::string shown, events& heard) {
+member& servers::add(protocol::wire& out, std::string shown, events& to) {
   auto& m =
-      *members_.emplace_back(std::make_unique<member>(heard, *this, on_.log, members_.size(), std::move(shown), out));
+      *members_.emplace_back(std::make_unique<member>(to, *this, on_.log, members_.size(), std::move(shown), out));
   m.server =
       std::make_unique<protocol::server>(on_.settings, on_.random.next(), on_.nonces, on_.timers, out, m, m, m.counted);
   return m;
@@ -42,7 +42,7 @@ void servers::met(member& m) {
   } else {
     distinct_.gone(m.number);
   }
-  std::erase_if(told_doubles_, [&](auto const& two) { return !distinct_.are_one(two.first, two.second); });
+  std::erase_if(logged_doubles_, [&](auto const& two) { return !distinct_.are_one(two.first, two.second); });
 }
 
 bool servers::vote_changes(member& m) {
@@ -51,7 +51,7 @@ bool servers::vote_changes(member& m) {
   return had_vote != !now_of;
 }
 
-bool servers::is_news(member const& m) { return told_doubles_.insert(std::minmax(m.number, *m.same_as)).second; }
+bool servers::is_news(member const& m) { return logged_doubles_.insert(std::minmax(m.number, *m.same_as)).second; }
 
 std::size_t servers::owned(quorum_lock const& q) const {
   return static_cast<std::size_t>(

@@ -25,7 +25,7 @@ class servers {
   ~servers();
 
   /// `shown` names the server in messages.
-  member& add(protocol::wire& out, std::string shown, events& heard);
+  member& add(protocol::wire& out, std::string shown, events& to);
   std::vector<std::unique_ptr<member>> const& all() const noexcept { return members_; }
   std::size_t size() const noexcept { return members_.size(); }
   std::size_t needed() const noexcept;
@@ -72,7 +72,7 @@ class servers {
   quorum_environment& on_;
   std::vector<std::unique_ptr<member>> members_;
   distinct_servers distinct_;
-  std::set<std::pair<std::size_t, std::size_t>> told_doubles_;  // the log has a line about them
+  std::set<std::pair<std::size_t, std::size_t>> logged_doubles_;  // the log has a line about them
 };
 
 }  // namespace conch::quorum

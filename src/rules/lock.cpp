@@ -223,7 +223,7 @@ line::iterator leave_line(lock& l, line::iterator w) {
 /// Tells the first in the queue when the lease of the present owner ends: they may know of a longer, earlier one.
 void tell_end(lock& l, moment const& when, ms left, int most = 3) {
   for (auto w = l.line.begin(); w != l.line.end() && most != 0; ++w, --most)
-    when.clients.tell({.what = push::kind::ends, .to = w->who, .left = left});
+    when.clients.send({.what = push::kind::ends, .to = w->who, .left = left});
 }
 
 /// One of the first `room` in the queue whose client is not connected, if the request is patient. nullptr: there is
@@ -231,7 +231,7 @@ void tell_end(lock& l, moment const& when, ms left, int most = 3) {
 waiter const* awaited(lock const& l, moment const& when, bool patient, sender const& me, std::int64_t room) {
   if (!patient) return nullptr;
   for (auto w = l.line.begin(); w != l.line.end() && room > 0; ++w, --room) {
-    if (!w->who.is(me) && !when.clients.hears(w->who.client())) return &*w;
+    if (!w->who.is(me) && !when.clients.is_listening(w->who.client())) return &*w;
   }
   return nullptr;
 }
@@ -275,7 +275,7 @@ passed pass_on(lock& l, moment const& when, turns t) {
     }
     if (fence == 0) fence = next_fence(l, when, t.above);
     bool const by_answer = t.asker != nullptr && next->who.is(*t.asker);
-    if (by_answer || when.clients.tell({push::kind::granted, next->who, fence, *segment, when.claim})) {
+    if (by_answer || when.clients.send({push::kind::granted, next->who, fence, *segment, when.claim})) {
       owner const& o = own(l, when, {next->who.client(), next->who.number},
                            {.size = std::min(wish.size, l.limit),
                             .segment = *segment,
@@ -297,14 +297,14 @@ void tell_that_it_is_free(lock& l, moment const& when) {
   if (l.watchers.empty()) return;
   l.watchers_kept = 0;
   for (lock::watcher const& w : std::exchange(l.watchers, {}))
-    when.clients.tell({.what = push::kind::free, .to = w.who});
+    when.clients.send({.what = push::kind::free, .to = w.who});
 }
 
 /// The same to watchers.
 void tell_watchers_end(lock const& l, moment const& when, ms left) {
   int most = 3;
   for (auto w = l.watchers.begin(); w != l.watchers.end() && most != 0; ++w, --most)
-    when.clients.tell({.what = push::kind::ends, .to = w->who, .left = left});
+    when.clients.send({.what = push::kind::ends, .to = w->who, .left = left});
 }
 
 // ---- owners --------------------------------------------------------------------------------------------------------
@@ -413,7 +413,7 @@ std::optional<acquire_reply> carry_out(lock& l, moment const& when, acquire_comm
     // finds out.
     while (c.ticket > 0 && !c.patient && rules_of(l.kind).looks_at_head && !l.line.empty()) {
       id const& first = l.line.begin()->who;
-      if (first.text == line_text(me, wants) || when.clients.hears(first.client())) break;
+      if (first.text == line_text(me, wants) || when.clients.is_listening(first.client())) break;
       leave_line(l, l.line.begin());
     }
     next = pass_on(l, when, {.asker = &me, .lease = lease, .as_claim = is_vote, .above = above});
@@ -580,7 +580,7 @@ order_reply carry_out(lock& l, moment const& when, protocol::force_command const
     if (c.fence && fence != *c.fence) continue;
     ++r.count;
     above = fence;
-    when.clients.tell({.what = push::kind::taken_away, .to = o->who});
+    when.clients.send({.what = push::kind::taken_away, .to = o->who});
     remove(l, when, *l.owners.find({o->who.client(), o->who.number}));
   }
   if (r.count > 0) {
@@ -650,7 +650,7 @@ order_reply carry_out(lock& l, moment const& when, protocol::request_command con
     ++r.count;
     longest = std::max(longest, left_of(l, *o, when.now));
     l.requests[fence] = {std::string{when.client}, when.now};
-    when.clients.tell({.what = push::kind::requested, .to = o->who});
+    when.clients.send({.what = push::kind::requested, .to = o->who});
   }
   if (r.count > 0) l.requests_kept = std::max(l.requests_kept, end_of_key(when.now, longest));
   return r;

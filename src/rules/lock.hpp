@@ -41,8 +41,8 @@ struct push {
 class audience {
  public:
   /// False: that client is not connected, and receives nothing.
-  virtual bool tell(push const& p) = 0;
-  virtual bool hears(std::string_view client) const = 0;
+  virtual bool send(push const& p) = 0;
+  virtual bool is_listening(std::string_view client) const = 0;
 
  protected:
   ~audience() = default;

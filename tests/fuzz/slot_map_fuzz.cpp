@@ -58,7 +58,7 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
       std::size_t slots = 0;
       for (named_slots const& one : *all) slots += one.last - one.first + 1;
       require(slots <= slot_count, "a slot that is named twice");
-      if (map.told(*all, now)) require(map.is_known(), "a map that is not known");
+      if (map.update(*all, now)) require(map.is_known(), "a map that is not known");
     } else if (auto const asks = read_ask(message.front().text)) {
       std::size_t const by = map.owner(asks->slot);
       if (by != slot_map::unknown_master) (void)map.named_by_ask(*asks, by);

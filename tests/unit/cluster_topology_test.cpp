@@ -47,7 +47,7 @@ struct nodes {
     core.locate_asked(to, now);
     return to.host;
   }
-  std::string told(std::vector<named_slots> const& all = thirds()) { return core.told(all, address{}, now), todo(); }
+  std::string told(std::vector<named_slots> const& all = thirds()) { return core.update(all, address{}, now), todo(); }
   std::string failed(std::string const& why, fault what = fault::try_later) { return core.failed(what, why), todo(); }
   std::string due(duration after = {}) { return now += after, core.due(now), todo(); }
   std::string says(std::size_t by, std::string const& words) { return core.put_off(words, by, now), todo(); }

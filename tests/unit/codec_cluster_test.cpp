@@ -136,17 +136,17 @@ TEST(ClusterCodec, KnowsOnlyItsOwnChannels) {
 TEST(ClusterCodec, HearsBeforeWhatMayLeadToAPush) {
   unsigned const slot = slot_of_lock("L");
   std::vector<protocol::renewal> const items{{"L", 1, 1s}};
-  EXPECT_EQ(slot_to_hear(protocol::acquire_command{"L", 1}), slot);
-  EXPECT_EQ(slot_to_hear(protocol::acquire_command{"L", 1, false}), slot)
+  EXPECT_EQ(slot_to_subscribe(protocol::acquire_command{"L", 1}), slot);
+  EXPECT_EQ(slot_to_subscribe(protocol::acquire_command{"L", 1, false}), slot)
       << "the holder may be told of an operator's force";
-  EXPECT_EQ(slot_to_hear(protocol::renew_command{.items = items}), slot);
-  EXPECT_EQ(slot_to_hear(protocol::release_command{.name = "L", .id = 1, .new_id = 2}), slot);
-  EXPECT_EQ(slot_to_hear(protocol::requested_command{"L", 5}), slot);
-  EXPECT_EQ(slot_to_hear(protocol::watch_command{.name = "L", .id = 1}), slot);
-  EXPECT_FALSE(slot_to_hear(protocol::watch_command{.name = "L"})) << "that only tells others";
-  EXPECT_FALSE(slot_to_hear(protocol::release_command{.name = "L", .id = 1}));
-  EXPECT_FALSE(slot_to_hear(protocol::inspect_command{.name = "L"}));
-  EXPECT_FALSE(slot_to_hear(protocol::ping_command{}));
+  EXPECT_EQ(slot_to_subscribe(protocol::renew_command{.items = items}), slot);
+  EXPECT_EQ(slot_to_subscribe(protocol::release_command{.name = "L", .id = 1, .new_id = 2}), slot);
+  EXPECT_EQ(slot_to_subscribe(protocol::requested_command{"L", 5}), slot);
+  EXPECT_EQ(slot_to_subscribe(protocol::watch_command{.name = "L", .id = 1}), slot);
+  EXPECT_FALSE(slot_to_subscribe(protocol::watch_command{.name = "L"})) << "that only tells others";
+  EXPECT_FALSE(slot_to_subscribe(protocol::release_command{.name = "L", .id = 1}));
+  EXPECT_FALSE(slot_to_subscribe(protocol::inspect_command{.name = "L"}));
+  EXPECT_FALSE(slot_to_subscribe(protocol::ping_command{}));
 }
 
 std::variant<protocol::push, notice> read(words const& texts, sender const& who) {

@@ -374,7 +374,8 @@ TEST_F(EngineCleanup, KicksAfterEveryClaimThatNobodyTook) {
   expect_clean();
 }
 
-// A replica that had missed the release took over: there the kick is the release, and its heir may be dead as well.
+// A replica that had missed the release took over: there the kick is the release, and the next owner may be dead as
+// well.
 TEST_F(EngineCleanup, KicksAgainWhenTheKickFoundItselfOwner) {
   settings.keep_alive = 0s;
   start_connected();

@@ -22,7 +22,7 @@ TEST_F(HolderNames, AllThatWaitForALockShareOneQuestion) {
   names.ask("ledger", begin);
   EXPECT_EQ(asked, (std::vector<std::string>{"stock", "ledger"}));
   EXPECT_EQ(names.holder_of("stock", begin), "") << "it is not answered yet";
-  names.told("stock", "billing");
+  names.answered("stock", "billing");
   EXPECT_EQ(names.holder_of("stock", begin + 1s), "billing");
   EXPECT_EQ(names.holder_of("ledger", begin), "");
   EXPECT_EQ(names.holder_of("other", begin), "");
@@ -30,7 +30,7 @@ TEST_F(HolderNames, AllThatWaitForALockShareOneQuestion) {
 
 TEST_F(HolderNames, AnOldAnswerIsNotTold) {
   names.ask("stock", begin);
-  names.told("stock", "billing");
+  names.answered("stock", "billing");
   EXPECT_EQ(names.holder_of("stock", begin + 2s), "billing");
   EXPECT_EQ(names.holder_of("stock", begin + 2001ms), "");
   names.ask("stock", begin + 1s);
@@ -43,7 +43,7 @@ TEST_F(HolderNames, AThousandLocksAtOnceAreNoBurst) {
   EXPECT_EQ(asked.size(), 100u);
   names.ask("later", begin + 1s);
   EXPECT_EQ(asked.size(), 101u) << "and the old ones are forgotten";
-  names.told("0", "billing");
+  names.answered("0", "billing");
   EXPECT_EQ(names.holder_of("0", begin + 1s), "");
 }
 

@@ -39,12 +39,12 @@ struct heard {
 };
 
 struct all_clients final : audience {
-  bool tell(push const& p) override {
-    if (!hears(p.to.client())) return false;
+  bool send(push const& p) override {
+    if (!is_listening(p.to.client())) return false;
     pushes.push_back({p.what, std::string{p.to.client()}, p.to.number, p.fence, p.chosen, p.left});
     return true;
   }
-  bool hears(std::string_view client) const override { return !deaf.contains(client); }
+  bool is_listening(std::string_view client) const override { return !deaf.contains(client); }
 
   std::vector<heard> take() { return std::exchange(pushes, {}); }
 

@@ -41,7 +41,7 @@ struct watch {
     return core.answered(n, named_master{host, port, epoch}), todo();
   }
   std::string knows_nothing(std::size_t n) { return core.answered(n, std::nullopt), todo(); }
-  std::string told_of(std::vector<named_sentinel> const& others) { return core.told_of(others), todo(); }
+  std::string told_of(std::vector<named_sentinel> const& others) { return core.add_named(others), todo(); }
   std::string switched(std::size_t n, std::string const& event) { return core.switched(n, event, now), todo(); }
   std::string failed(std::size_t n, fault what = fault::try_later, std::string const& why = "refused") {
     address at;

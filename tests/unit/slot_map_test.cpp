@@ -53,7 +53,7 @@ struct watched {
 
   void begin() {
     map.connected(now);
-    map.told(thirds(), now);
+    map.update(thirds(), now);
     EXPECT_TRUE(map.take_changes());
   }
   bool asks() { return map.ask_is_due(now); }
@@ -78,7 +78,7 @@ TEST(SlotMap, KnowsTheMasterOfEachSlot) {
   EXPECT_EQ(w.host(5461), "b");
   EXPECT_EQ(w.host(16383), "c");
   EXPECT_EQ(w.map.some_slot(1), 5461u);
-  w.map.told(thirds(), w.now);
+  w.map.update(thirds(), w.now);
   EXPECT_FALSE(w.map.take_changes()) << "nothing is new";
   EXPECT_FALSE(w.asks());
 }
@@ -88,7 +88,7 @@ TEST(SlotMap, KeepsTheNumberOfANodeThatHasAnotherAddressNow) {
   w.begin();
   auto moved = thirds();
   moved[1].host = "elsewhere";
-  w.map.told(moved, w.now);
+  w.map.update(moved, w.now);
   EXPECT_FALSE(w.map.take_changes());
   EXPECT_EQ(w.map.owner(5461), 1u);
   EXPECT_EQ(w.host(5461), "elsewhere");
@@ -97,7 +97,7 @@ TEST(SlotMap, KeepsTheNumberOfANodeThatHasAnotherAddressNow) {
 TEST(SlotMap, AFailoverGivesAllSlotsToAnotherNode) {
   watched w;
   w.begin();
-  w.map.told(thirds("d"), w.now);
+  w.map.update(thirds("d"), w.now);
   EXPECT_TRUE(w.map.take_changes());
   EXPECT_EQ(w.map.owner(16383), 3u);
   EXPECT_EQ(w.map.some_slot(2), std::nullopt);
@@ -106,7 +106,7 @@ TEST(SlotMap, AFailoverGivesAllSlotsToAnotherNode) {
 TEST(SlotMap, SlotsThatNobodyHasHaveNoMaster) {
   watched w;
   w.begin();
-  w.map.told({thirds()[0]}, w.now);
+  w.map.update({thirds()[0]}, w.now);
   EXPECT_TRUE(w.map.take_changes());
   EXPECT_EQ(w.host(16383), "nobody");
 }
@@ -133,7 +133,7 @@ TEST(SlotMap, AThousandRedirectionsAskOnceAndAgainAfterASecond) {
     (void)w.asks();
   }
   EXPECT_EQ(w.map.requests(), before + 1);
-  w.map.told(thirds(), w.now);
+  w.map.update(thirds(), w.now);
   w.moved(1, "b", 0);
   EXPECT_FALSE(w.asks()) << "the last request was a moment ago";
   EXPECT_EQ(w.map.next_due(), w.now + 1s);
@@ -151,7 +151,7 @@ TEST(SlotMap, TwoNodesThatNameEachOtherAreNotFollowedForEver) {
     if (w.map.take_changes()) ++followed;
   }
   EXPECT_EQ(followed, slot_map::most_patches);
-  w.map.told(thirds(), w.now);
+  w.map.update(thirds(), w.now);
   (void)w.map.take_changes();
   w.moved(0, "b", 0);
   EXPECT_TRUE(w.map.take_changes()) << "a new map, new trust";
@@ -175,12 +175,12 @@ TEST(SlotMap, AnAddressThatNobodyKnowsWaitsForTheMap) {
   w.moved(0, "new", 0);
   EXPECT_FALSE(w.map.take_changes());
   EXPECT_TRUE(w.asks());
-  w.map.told(thirds(), w.now);
+  w.map.update(thirds(), w.now);
   w.moved(0, "new", 0);
   EXPECT_FALSE(w.asks());
   w.now += slot_map::between_urgent_requests;
   EXPECT_TRUE(w.asks()) << "the node that was asked did not know yet, and its clients find no node with the slot";
-  w.map.told(thirds("d"), w.now);
+  w.map.update(thirds("d"), w.now);
   w.now += 9s;
   EXPECT_FALSE(w.asks()) << "nobody names it any more";
 }
@@ -188,7 +188,7 @@ TEST(SlotMap, AnAddressThatNobodyKnowsWaitsForTheMap) {
 TEST(SlotMap, AMovedWithoutAHostMeansTheOneThatSaysIt) {
   watched w;
   w.map.connected(w.now);
-  w.map.told({{0, 99, "aaaaaaaa", "h", 1}, {100, 16383, "bbbbbbbb", "h", 2}}, w.now);
+  w.map.update({{0, 99, "aaaaaaaa", "h", 1}, {100, 16383, "bbbbbbbb", "h", 2}}, w.now);
   (void)w.map.take_changes();
   w.map.redirected({0, "", 2}, 0, w.now);
   EXPECT_EQ(w.map.owner(0), 1u);
@@ -209,12 +209,12 @@ TEST(SlotMap, WhileAMasterCannotBeReachedTheMapIsAskedForAgainAndAgain) {
   w.now += 5s;
   w.map.reached(1, false, w.now);
   EXPECT_TRUE(w.asks());
-  w.map.told(thirds(), w.now);
+  w.map.update(thirds(), w.now);
   EXPECT_FALSE(w.asks());
   w.now += slot_map::between_urgent_requests;
   EXPECT_TRUE(w.asks());
   w.map.reached(1, true, w.now);
-  w.map.told(thirds(), w.now);
+  w.map.update(thirds(), w.now);
   w.now += 9s;
   EXPECT_FALSE(w.asks());
   w.now += 1s;
@@ -236,7 +236,7 @@ TEST(SlotMap, ForgetsMastersThatHaveGoneHoweverManyThereWere) {
   time_point now{1h};
   map.connected(now);
   for (unsigned round = 0; round < 20; ++round) {
-    ASSERT_TRUE(map.told(masters(1000, round * 1000), now));
+    ASSERT_TRUE(map.update(masters(1000, round * 1000), now));
     EXPECT_LE(map.nodes(), slot_map::most_nodes);
     for (unsigned slot = 0; slot < 1000; ++slot) {
       ASSERT_EQ(map.id(map.owner(slot)), "id-" + std::to_string(100'000 + round * 1000 + slot));
@@ -250,7 +250,7 @@ TEST(SlotMap, ForgetsMastersThatHaveGoneHoweverManyThereWere) {
   }
   EXPECT_LE(map.nodes(), slot_map::most_nodes);
   std::size_t const second = map.owner(1);
-  ASSERT_TRUE(map.told(masters(1000, 19'000), now));
+  ASSERT_TRUE(map.update(masters(1000, 19'000), now));
   EXPECT_EQ(map.owner(1), second) << "a number stays as long as its node has slots";
 }
 
@@ -259,8 +259,8 @@ TEST(SlotMap, OfMoreMastersThanThereCanBeChangesNothing) {
   slot_map map{{.refresh = 10s, .patience = 3s}, none};
   time_point now{1h};
   map.connected(now);
-  ASSERT_TRUE(map.told(masters(3, 0), now));
-  EXPECT_FALSE(map.told(masters(slot_map::most_masters + 1, 0), now));
+  ASSERT_TRUE(map.update(masters(3, 0), now));
+  EXPECT_FALSE(map.update(masters(slot_map::most_masters + 1, 0), now));
   EXPECT_EQ(map.nodes(), 3u);
 }
 
@@ -271,8 +271,8 @@ TEST(SlotMap, OfAHostileNodeCostsLittleTime) {
   map.connected(now);
   auto const begin = std::clock();
   for (unsigned round = 0; round < 10; ++round) {
-    EXPECT_FALSE(map.told(masters(slot_count, round * slot_count), now));
-    EXPECT_TRUE(map.told(masters(slot_map::most_masters, round * slot_count), now));
+    EXPECT_FALSE(map.update(masters(slot_count, round * slot_count), now));
+    EXPECT_TRUE(map.update(masters(slot_map::most_masters, round * slot_count), now));
   }
   // Measured: 0.05 s. With a search through all nodes for each: 15 s.
   EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 3.0);

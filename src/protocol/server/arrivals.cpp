@@ -27,11 +27,11 @@ void arrivals::connected_as(session const& s, time_point now) {
   ++on_.env.stats.connects;
   on_.link.begin(s, now);
   on_.sent.begin(s, now);
-  told_.begin_connection();
+  pushes_.begin_connection();
   greet(s, now);
   introduced_.begin(now);
   on_.all.begin();
-  owed_.begin();
+  cleanups_.begin();
   rest_.resume_backlog(now);
   if (!asked_.is_ending()) asked_.repeat(now);
   on_.sent.watch_for_quiet(now);
@@ -65,7 +65,7 @@ void arrivals::disconnected(std::string_view why, time_point now) {
   ++on_.env.stats.disconnects;
   introduced_.rest();
   on_.all.end();
-  owed_.end(now);
+  cleanups_.end(now);
   forget_unanswered(now);
   asked_.connection_ended(why, now);
   on_.all.rest();
@@ -119,7 +119,7 @@ void arrivals::read_answer(in_flight const& r, answer const& a, time_point now) 
     case request_kind::renew:
     case request_kind::confirm: renews_.answered(r, a, now); break;
     case request_kind::admin_request: asked_.answered(r, a, now); break;
-    case request_kind::requested: told_.requested_answered(r, a, now); break;
+    case request_kind::requested: pushes_.requested_answered(r, a, now); break;
     case request_kind::introduce: introduced_.answered(a); break;
     case request_kind::watch: break;  // for no place: if it was not carried out, the watchers ask by themselves
     case request_kind::kill:
@@ -151,13 +151,14 @@ void arrivals::session_answered(in_flight const& r, answer const& a, time_point 
 
 void arrivals::pushed(push const& p, time_point now) {
   on_.sent.note_answer(now);
-  std::visit(overloaded{[&](pushed_grant const& g) { told_.granted(g, now); },
-                        [&](revocation const& r) { told_.revoked(r.name, r.id, now); },
-                        [&](request_to_let_go const& r) { told_.requested(r.name, r.id, now); },
+  std::visit(overloaded{[&](pushed_grant const& g) { pushes_.granted(g, now); },
+                        [&](revocation const& r) { pushes_.revoked(r.name, r.id, now); },
+                        [&](request_to_let_go const& r) { pushes_.requested(r.name, r.id, now); },
                         [&](end_of_hold const& e) { asked_.freed(e.name, e.id, e.more, now); },
-                        [&](missed_turn const& m) { told_.missed(m.name, m.id, now); },
+                        [&](missed_turn const& m) { pushes_.missed(m.name, m.id, now); },
                         [&](end_of_lease const& e) {
-                          if (!asked_.told_end(e.name, e.id, e.left, now)) told_.told_end(e.name, e.id, e.left, now);
+                          if (!asked_.lease_ends_in(e.name, e.id, e.left, now))
+                            pushes_.lease_ends_in(e.name, e.id, e.left, now);
                         }},
              p);
 }

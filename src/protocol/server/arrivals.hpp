@@ -14,15 +14,15 @@ using namespace engine;
 /// Takes what the wire reports, and gives it to the part that it concerns.
 class arrivals final : public wire_events {
  public:
-  arrivals(common_parts& on, cleanups& owed, asking& asks, tries& several, release_answers& released, renewals& renews,
-           pushes& told, orders& asked, introducer& introduced, catch_up& rest) noexcept
+  arrivals(common_parts& on, cleanups& pending, asking& asks, tries& several, release_answers& released,
+           renewals& renews, pushes& pushed, orders& asked, introducer& introduced, catch_up& rest) noexcept
       : on_{on},
-        owed_{owed},
+        cleanups_{pending},
         asks_{asks},
         several_{several},
         released_{released},
         renews_{renews},
-        told_{told},
+        pushes_{pushed},
         asked_{asked},
         introduced_{introduced},
         rest_{rest} {}
@@ -40,12 +40,12 @@ class arrivals final : public wire_events {
   void forget_unanswered(time_point now);
 
   common_parts& on_;
-  cleanups& owed_;
+  cleanups& cleanups_;
   asking& asks_;
   tries& several_;
   release_answers& released_;
   renewals& renews_;
-  pushes& told_;
+  pushes& pushes_;
   orders& asked_;
   introducer& introduced_;
   catch_up& rest_;

@@ -26,9 +26,9 @@ void asking::fail(server_place& p, error_code why, time_point now, bool of_one_a
   // If a key has another type a try has taken nothing, unless another of its requests is under way. But a waiter may be
   // queued: it may be the key of the fence that has the other type.
   if (may_have_acted && (why != errc::wrong_type || p.wait || on_.sent.is_under_way(p, id))) {
-    owed_.owe(p, id, nullptr, now);
+    cleanups_.add(p, id, nullptr, now);
   } else {
-    owed_.verify_successor(p, id, now);
+    cleanups_.verify_successor(p, id, now);
   }
   if (of_one_attempt) on_.env.up.attempt_failed(p, why, now);
   else on_.env.up.failed(p, why, now);
@@ -53,7 +53,7 @@ void asking::take_fault(server_place& p, answer const& a, time_point now) {
 
 void asking::ask(server_place& p, bool wait, milliseconds lease, time_point now) {
   BOOST_ASSERT_MSG(p.state == place_state::idle, "a place asks that is not idle");
-  owed_.drop_kick(p);
+  cleanups_.drop_kick(p);
   enter(p, place_state::asking);
   p.wait = wait;
   p.lease = lease;
@@ -76,7 +76,7 @@ void asking::ask(server_place& p, bool wait, milliseconds lease, time_point now)
     fail(p, on_.link.denied(), now);
     on_.link.drop("denied on this connection; the next one shows whether it still is");
   } else if (on_.link.connected() && others_first) {
-    on_.link.tell_anew(p);
+    on_.link.note_unsent(p);
     if (may_repeat() && !on_.soon.is_due()) on_.soon.at(std::max(on_.sent.window().begins_again(), in_next_turn(now)));
   } else if (on_.link.connected() && may_repeat()) {
     send(p, false, now);
@@ -90,7 +90,7 @@ void asking::ask(server_place& p, bool wait, milliseconds lease, time_point now)
 
 void asking::about_to_send(server_place& p, std::int64_t not_after_us) {
   p.written = true;
-  on_.link.tell(p);
+  on_.link.note_sent(p);
   p.check.cancel();
   on_.link.written(p, not_after_us);
 }
@@ -133,11 +133,11 @@ void asking::answered(in_flight const& r, answer const& a, time_point now) {
   acquire_reply const reply = read_acquire(a, r.proposal);
   if (r.moved) {
     on_.link.clock().sample(r.written, reply.server_us, now);
-    owed_.owe_where_it_went(p, r.id, reply, now);
+    cleanups_.add_where_it_went(p, r.id, reply, now);
     return on_.all.drop(p);
   }
-  if (a.what == fault::none) p.heir.checked_until(r.written);
-  if (reply.passed_on) owed_.passed_on(p, r.lease, now);
+  if (a.what == fault::none) p.next_owner.checked_until(r.written);
+  if (reply.passed_on) cleanups_.passed_on(p, r.lease, now);
   if (p.id == r.id && p.state != place_state::idle) {  // an answer for any other id grants nothing
     bool const waits = p.state == place_state::asking || p.state == place_state::in_line;
     // that request is sent once more
@@ -152,8 +152,8 @@ void asking::answered(in_flight const& r, answer const& a, time_point now) {
       take_result(p, r, reply, now);
     }
   }
-  if (reply.passed_on) owed_.verify_successor(p, r.id, now);
-  if (reply.more_to_do) owed_.release_again(p, ids_.next(p), now);
+  if (reply.passed_on) cleanups_.verify_successor(p, r.id, now);
+  if (reply.more_to_do) cleanups_.release_again(p, ids_.next(p), now);
   on_.all.drop(p);
 }
 
@@ -177,16 +177,16 @@ void asking::take_result(server_place& p, in_flight const& r, acquire_reply cons
       return;
     case kind::busy:
       if (p.state == place_state::leaving) return;  // the answer to its leave follows
-      if (p.waiting.late_since != time_point{} && owed_.owes(p)) {
+      if (p.waiting.late_since != time_point{} && cleanups_.has_for(p)) {
         // Perhaps by its own grant that came too late, of which the release was not carried out before.
         on_.env.timers.arm(p.check, on_.pause.again_at(now));
         return;
       }
       places::end(p);
       if (on_.link.earlier().may_echo(on_.link.old_connection_until(p), r.written)) {
-        owed_.owe(p, p.id, nullptr, now);
+        cleanups_.add(p, p.id, nullptr, now);
       } else {
-        owed_.verify_successor(p, p.id, now);
+        cleanups_.verify_successor(p, p.id, now);
       }
       on_.env.up.busy(p, now);
       return;
@@ -233,7 +233,7 @@ void asking::give_back_late(server_place& p, time_point now) {
          now, true);
     return;
   }
-  owed_.owe(p, p.id, nullptr, now);
+  cleanups_.add(p, p.id, nullptr, now);
   places::end(p);
   if (asked) {
     on_.env.up.asked_again(p, retry_reason::grant_late, now);
@@ -250,7 +250,7 @@ void asking::refuse_grant(server_place& p, error_code why, time_point now) {
   if (p.state == place_state::owned) {
     held_.lose_and_give_back(p, now);
   } else if (p.state == place_state::leaving) {
-    owed_.owe(p, p.id, nullptr, now);
+    cleanups_.add(p, p.id, nullptr, now);
     places::end(p);
     on_.env.up.left(p, now);
   } else {
@@ -266,15 +266,15 @@ void asking::stand_in_line(server_place& p, std::int64_t left_ms, std::int64_t t
   p.waiting.listed_until = now + left + p.lease;
   time_point const by_lease = check_after(p, left, now);
   // The client that we passed it on to is checked in any case.
-  time_point const by_claim = std::max(now + sleep_for(on_.env.settings, left), p.heir.next());
+  time_point const by_claim = std::max(now + sleep_for(on_.env.settings, left), p.next_owner.next());
   on_.env.timers.arm(p.check, std::min(by_lease, by_claim));
 }
 
-/// When to ask again behind an owner whose lease ends in `told`. What is known of one owner does not outlive it by
-/// much: the first in the queue are told when the next one's lease ends (told_end), and a waiter that is told nothing
+/// When to ask again behind an owner whose lease ends in `reported`. What is known of one owner does not outlive it by
+/// much: the first in the queue learn when the next one's lease ends (lease_ends_in), and a waiter that learns nothing
 /// asks after ten claims in any case.
-time_point asking::check_after(server_place const& p, milliseconds told, time_point now) {
-  duration const left = sleep_for(on_.env.settings, told);
+time_point asking::check_after(server_place const& p, milliseconds reported, time_point now) {
+  duration const left = sleep_for(on_.env.settings, reported);
   // All waiters behind one lease see the same end of it, so their checks are spread over a third of what is left. If
   // the holder is dead, the first waiter waits for the spread in addition to the lease. So it is never more than the
   // claim, which a dead client in line may cost too. Behind a claim the spread is less: the check after a claim is the
@@ -320,7 +320,7 @@ void asking::due(server_place& p, time_point now) {
     // There was no answer within the command time-out, perhaps on several connections. A clean-up continues with the
     // leave, and a new waiter may ask anew.
     places::end(p);
-    owed_.owe(p, p.id, nullptr, now);
+    cleanups_.add(p, p.id, nullptr, now);
     on_.env.up.left(p, now);
     return;
   }
@@ -354,7 +354,7 @@ void asking::leave_unless_granted(server_place& p, time_point now) {
   BOOST_ASSERT_MSG(p.state == place_state::asking || p.state == place_state::in_line, "only a wait is left");
   if (!p.written) {
     places::end(p);
-    owed_.verify_successor(p, p.id, now);
+    cleanups_.verify_successor(p, p.id, now);
     on_.env.up.left(p, now);
     return;
   }
@@ -374,7 +374,7 @@ void asking::send_leave(server_place& p, time_point now) {
 
 void asking::send_leave(server_place& p, bool with_source, time_point now) {
   BOOST_ASSERT_MSG(p.state == place_state::leaving, "only what leaves says so");
-  on_.link.tell(p);
+  on_.link.note_sent(p);
   ++on_.env.stats.scripts;
   p.asks_for_lease();
   on_.sent.send(
@@ -394,15 +394,15 @@ void asking::leave_answered(in_flight const& r, answer const& a, time_point now)
   }
   bool const left = reply.what == kind::released || reply.what == kind::not_done;
   bool const handed_over = reply.passed_on && reply.more_in_line;
-  if (left) p.heir.checked_until(r.written);
-  if (handed_over) owed_.passed_on(p, r.lease, now);
+  if (left) p.next_owner.checked_until(r.written);
+  if (handed_over) cleanups_.passed_on(p, r.lease, now);
   if (p.id == r.id && (p.state == place_state::leaving || p.state == place_state::owned)) {
     if (a.what == fault::no_script && p.state == place_state::leaving) {
       send_leave(p, on_.sent.source_is_due(r), now);
     } else if (reply.what == kind::malformed) {
       if (a.what == fault::none) on_.link.drop("invalid answer of the release script");
       if (p.state == place_state::leaving) {
-        owed_.owe(p, p.id, nullptr, now);
+        cleanups_.add(p, p.id, nullptr, now);
         places::end(p);
         on_.env.up.left(p, now);
       }
@@ -415,15 +415,16 @@ void asking::leave_answered(in_flight const& r, answer const& a, time_point now)
       on_.link.clock().sample(r.written, reply.server_us, now);
       places::end(p);
       if (on_.link.earlier().may_echo(on_.link.old_connection_until(p), r.written)) {
-        owed_.owe(p, r.id, nullptr, now);  // a request that an older connection still holds may take the place again
+        cleanups_.add(p, r.id, nullptr,
+                      now);  // a request that an older connection still holds may take the place again
       } else {
-        owed_.verify_successor(p, r.id, now);
+        cleanups_.verify_successor(p, r.id, now);
       }
       on_.env.up.left(p, now);
     }
   }
-  if (handed_over) owed_.verify_successor(p, r.id, now);
-  if (reply.more_to_do) owed_.release_again(p, left ? r.id : ids_.next(p), now);
+  if (handed_over) cleanups_.verify_successor(p, r.id, now);
+  if (reply.more_to_do) cleanups_.release_again(p, left ? r.id : ids_.next(p), now);
   on_.all.drop(p);
 }
 
@@ -431,26 +432,26 @@ void asking::give_up(server_place& p, receipt* r, time_point now) {
   BOOST_ASSERT_MSG(p.state != place_state::idle && p.state != place_state::owned, "only a wait is given up");
   places::end(p);
   if (p.written) {
-    owed_.owe(p, p.id, r, now);
+    cleanups_.add(p, p.id, r, now);
     return;
   }
-  owed_.verify_successor(p, p.id, now);
+  cleanups_.verify_successor(p, p.id, now);
   if (r != nullptr) on_.env.up.released(*r, false, {}, now);
 }
 
 void asking::ask_again(server_place& p, time_point now) {
   bool const there = p.state == place_state::asking || p.state == place_state::in_line || p.state == place_state::owned;
-  bool const told_to_come_later = p.waiting.trouble_since != time_point{};
-  if (!on_.link.connected() || !there || told_to_come_later) return;
+  bool const was_put_off = p.waiting.trouble_since != time_point{};
+  if (!on_.link.connected() || !there || was_put_off) return;
   if (may_repeat() || p.state == place_state::owned) send(p, false, now);
   else on_.all.postpone(p);
 }
 
 void asking::release(server_place& p, std::optional<milliseconds> again, receipt* r, time_point now) {
-  owed_.drop_kick(p);
+  cleanups_.drop_kick(p);
   cleanup& c = held_.give_back(p, r, now);
   if (again) stand_again(p, c, *again, now);
-  else if (on_.link.connected()) owed_.send(c, now);
+  else if (on_.link.connected()) cleanups_.send(c, now);
   on_.all.drop(p);
 }
 
@@ -458,11 +459,11 @@ void asking::release(server_place& p, std::optional<milliseconds> again, receipt
 /// its own does so, which carries a not-after. So it does while others connect again: the release may have to wait for
 /// them. The release of a lock with several owners knows no new place, nor does one within a minimum interval.
 void asking::stand_again(server_place& p, cleanup& c, milliseconds lease, time_point now) {
-  bool const together = on_.link.connected() && owed_.may_send() && on_.link.earlier().can_end() &&
+  bool const together = on_.link.connected() && cleanups_.may_send() && on_.link.earlier().can_end() &&
                         !on_.link.denied() && !p.permit && c.kept_until <= now &&
                         !on_.link.runs().is_patient(now, c.patient_until);
   if (!together) {
-    if (on_.link.connected()) owed_.send(c, now);
+    if (on_.link.connected()) cleanups_.send(c, now);
     ask(p, true, lease, now);
     return;
   }
@@ -479,7 +480,7 @@ void asking::stand_again(server_place& p, cleanup& c, milliseconds lease, time_p
   p.asks_for_lease();
   p.waiting.trouble_since = {};
   on_.all.add(p, false);
-  owed_.send(c, p.id, false, now);
+  cleanups_.send(c, p.id, false, now);
 }
 
 /// Patience counts from the first request without an answer. A running process ends a silent connection sooner than
@@ -490,7 +491,7 @@ void asking::went_unanswered(server_place& p, grant_id id, time_point written, t
   p.waiting.trouble_since = std::max(written, now - 2 * on_.env.settings.command_timeout);
 }
 
-void asking::told_end(server_place& p, milliseconds left, time_point now) {
+void asking::lease_ends_in(server_place& p, milliseconds left, time_point now) {
   time_point const when = check_after(p, left, now);
   if (p.check.armed() && when < p.check.at()) on_.env.timers.arm(p.check, when);
 }
@@ -499,7 +500,7 @@ void asking::receive(server_place& p, place_keeper& mine, time_point now) {
   p.unlink();
   p.check.cancel();
   p.of = &mine;
-  on_.link.tell_anew(p);
+  on_.link.note_unsent(p);
   p.waiting.postponed = p.owned.renewing = p.waiting.asks_again = false;
   bool const is_new = !p.written && p.state == place_state::asking;
   p.run = is_new ? on_.link.runs().number() : server_place::no_run;

@@ -18,10 +18,10 @@ using namespace engine;
 /// A place that asks, waits in the queue or leaves: what is written for it, and what its answers mean.
 class asking {
  public:
-  asking(common_parts& on, grant_ids& ids, cleanups& owed, holds& held) noexcept
+  asking(common_parts& on, grant_ids& ids, cleanups& pending, holds& held) noexcept
       : on_{on},
         ids_{ids},
-        owed_{owed},
+        cleanups_{pending},
         held_{held} {}
 
   // What the caller wants.
@@ -35,7 +35,7 @@ class asking {
 
   // What is written. In this order: clean-ups, what asks once more or leaves, what asks for the first time.
   /// May what asks once more, or leaves, be written now?
-  bool may_repeat() const noexcept { return owed_.may_send() && !on_.all.has_postponed(); }
+  bool may_repeat() const noexcept { return cleanups_.may_send() && !on_.all.has_postponed(); }
   /// ... and what asks for the first time?
   bool may_ask(time_point now) const noexcept {
     return may_repeat() && !on_.all.has_resting() && on_.sent.window().may_begin(now);
@@ -74,7 +74,7 @@ class asking {
   /// The request that was written then is not answered any more.
   void went_unanswered(server_place& p, grant_id id, time_point written, time_point now);
   /// The lease of the holder ends in `left`.
-  void told_end(server_place& p, milliseconds left, time_point now);
+  void lease_ends_in(server_place& p, milliseconds left, time_point now);
   /// From another server.
   void receive(server_place& p, place_keeper& mine, time_point now);
 
@@ -88,11 +88,11 @@ class asking {
   void give_back_late(server_place& p, time_point now);
   void refuse_grant(server_place& p, error_code why, time_point now);
   void stand_in_line(server_place& p, std::int64_t left_ms, std::int64_t ticket, time_point now);
-  time_point check_after(server_place const& p, milliseconds told, time_point now);
+  time_point check_after(server_place const& p, milliseconds reported, time_point now);
 
   common_parts& on_;
   grant_ids& ids_;
-  cleanups& owed_;
+  cleanups& cleanups_;
   holds& held_;
   bool gathering_ = false;
   std::vector<server_place*> gathered_;

@@ -12,18 +12,18 @@ void catch_up::resume_backlog(time_point now) {
   std::size_t left = in_one_turn;
   if (on_.link.connected()) renew_holds(left, now);
   if (on_.link.connected() && !on_.all.failing()) {
-    owed_.repeat(left, now);
+    cleanups_.repeat(left, now);
     send_postponed(left, now);
     ask_everything_again(left, now);
   }
-  tell_the_rest(left, now);
+  resume_the_rest(left, now);
   asked_.end_some(left);
   if (on_.link.connected()) asked_.unwatch(left, now);
   come_back(now);
 }
 
 /// Without a connection, or after a failure, nothing is written for what rests: it waits, or fails.
-void catch_up::tell_the_rest(std::size_t& left, time_point now) {
+void catch_up::resume_the_rest(std::size_t& left, time_point now) {
   for (; (on_.all.failing() || !on_.link.connected()) && left != 0 && on_.all.has_resting(); --left) {
     server_place& p = on_.all.next();
     bool const asks = p.state == place_state::asking || p.state == place_state::in_line;
@@ -33,7 +33,7 @@ void catch_up::tell_the_rest(std::size_t& left, time_point now) {
       asks_.be_patient(p, on_.link.lost_at());
     } else if (p.state == place_state::leaving && !on_.link.connected()) {
       if (!p.check.armed()) on_.env.timers.arm(p.check, on_.link.lost_at() + on_.env.settings.command_timeout);
-    } else if (p.state == place_state::leaving && p.late.told_on != on_.link.number()) {
+    } else if (p.state == place_state::leaving && p.late.last_sent_on != on_.link.number()) {
       asks_.send_leave(p, now);  // the failure came before this connection had come to the place
     }
   }
@@ -53,7 +53,7 @@ void catch_up::come_back(time_point now) {
 }
 
 void catch_up::send_postponed(std::size_t& left, time_point now) {
-  for (; left != 0 && owed_.may_send() && on_.all.has_postponed(); --left) {
+  for (; left != 0 && cleanups_.may_send() && on_.all.has_postponed(); --left) {
     server_place& p = on_.all.next_postponed();
     if (p.state == place_state::leaving) asks_.send_leave(p, false, now);
     else asks_.send(p, false, now);
@@ -65,14 +65,14 @@ void catch_up::renew_holds(std::size_t& left, time_point now) {
   std::vector<server_place*> held;
   for (; left != 0 && on_.all.has_resting_holds(); --left) {
     server_place& p = on_.all.next_hold();
-    if (p.late.told_on != on_.link.number()) held.push_back(&p);
+    if (p.late.last_sent_on != on_.link.number()) held.push_back(&p);
   }
   if (held.empty()) return;
   std::sort(held.begin(), held.end(), [](server_place* a, server_place* b) { return a->deadline < b->deadline; });
   renews_.send(held, {}, now);
   for (server_place* s : held) {
     if (s->state == place_state::owned && s->owned.watches_requests && !s->owned.requested)
-      told_.ask_for_requests(*s, now);
+      pushes_.ask_for_requests(*s, now);
   }
 }
 
@@ -83,7 +83,7 @@ void catch_up::ask_everything_again(std::size_t& left, time_point now) {
          (on_.all.first_resting().written || on_.sent.window().may_begin(now));
        --left) {
     server_place& p = on_.all.next();
-    if (p.late.told_on == on_.link.number()) continue;
+    if (p.late.last_sent_on == on_.link.number()) continue;
     switch (p.state) {
       case place_state::asking:
       case place_state::in_line: asks_.ask_once_more(p, retry_reason::reconnected, now); break;

@@ -13,12 +13,12 @@ using namespace engine;
 /// The work that follows a new connection, the end of one, or a failure, and what waits for room: in turns.
 class catch_up {
  public:
-  catch_up(common_parts& on, cleanups& owed, asking& asks, renewals& renews, pushes& told, orders& asked) noexcept
+  catch_up(common_parts& on, cleanups& pending, asking& asks, renewals& renews, pushes& pushed, orders& asked) noexcept
       : on_{on},
-        owed_{owed},
+        cleanups_{pending},
         asks_{asks},
         renews_{renews},
-        told_{told},
+        pushes_{pushed},
         asked_{asked} {}
 
   /// Does one turn of it.
@@ -27,7 +27,7 @@ class catch_up {
   void end_all_orders(error_code why, time_point now);
 
   /// Waits something for room, or for the connection to come to it?
-  bool has_rest() const noexcept { return on_.all.has_rest() || owed_.has_rest(); }
+  bool has_rest() const noexcept { return on_.all.has_rest() || cleanups_.has_rest(); }
   /// True while the present connection has not repeated all requests and clean-ups, or while a failure is not reported
   /// to all.
   bool is_under_way() const noexcept { return on_.all.failing() || (on_.link.connected() && has_rest()); }
@@ -36,14 +36,14 @@ class catch_up {
   void renew_holds(std::size_t& left, time_point now);
   void send_postponed(std::size_t& left, time_point now);
   void ask_everything_again(std::size_t& left, time_point now);
-  void tell_the_rest(std::size_t& left, time_point now);
+  void resume_the_rest(std::size_t& left, time_point now);
   void come_back(time_point now);
 
   common_parts& on_;
-  cleanups& owed_;
+  cleanups& cleanups_;
   asking& asks_;
   renewals& renews_;
-  pushes& told_;
+  pushes& pushes_;
   orders& asked_;
 };
 

@@ -22,7 +22,7 @@ cleanup& cleanups::make(server_place& p, grant_id id) {
   return *c;
 }
 
-cleanup& cleanups::owe(server_place& p, grant_id id, receipt* r, time_point now) {
+cleanup& cleanups::add(server_place& p, grant_id id, receipt* r, time_point now) {
   drop_kick(p);
   p.of = &mine_;  // an idle place does not know that its slot has moved
   cleanup& c = make(p, id);
@@ -44,13 +44,13 @@ cleanup& cleanups::owe(server_place& p, grant_id id, receipt* r, time_point now)
   return c;
 }
 
-void cleanups::owe_where_it_went(server_place& p, grant_id id, acquire_reply const& reply, time_point now) {
+void cleanups::add_where_it_went(server_place& p, grant_id id, acquire_reply const& reply, time_point now) {
   using kind = acquire_reply::kind;
-  cleanups& there = on_.slots.at(p.slot).owed();  // an idle place may not know
+  cleanups& there = on_.slots.at(p.slot).pending_cleanups();  // an idle place may not know
   bool const has_left_something =
       reply.what == kind::granted || reply.what == kind::queued || reply.what == kind::unfinished;
   bool const is_dead = p.id != id || p.state == place_state::idle;
-  if (has_left_something && is_dead && there.find(id) == nullptr) there.owe(p, id, nullptr, now);
+  if (has_left_something && is_dead && there.find(id) == nullptr) there.add(p, id, nullptr, now);
 }
 
 /// The longest lease that was asked for under its id, or the configured lease if that is longer; and the delay after a
@@ -111,7 +111,7 @@ void cleanups::try_again(cleanup& c, time_point now) {
   if (!c.sent && on_.link.connected()) send(c, now);
 }
 
-void cleanups::tell_released(cleanup& c, bool was_mine, time_point now) {
+void cleanups::report_released(cleanup& c, bool was_mine, time_point now) {
   if (c.caller == nullptr) return;
   receipt& caller = *c.caller;
   forget(caller);
@@ -158,8 +158,8 @@ void cleanups::finish(cleanup& c, bool was_mine, error_code why, time_point now)
   receipt* const caller = c.caller;
   if (caller != nullptr) forget(*caller);
   if (c.is_kick) {
-    if (p.heir.kick == &c) p.heir.kick = nullptr;
-    p.heir.checked_until(now);
+    if (p.next_owner.kick == &c) p.next_owner.kick = nullptr;
+    p.next_owner.checked_until(now);
   } else {
     --count_;
   }
@@ -188,15 +188,15 @@ time_point cleanups::late_after(receipt const& r) const {
 /// until the lease expires that the server reported to them. The client that passed the lock on checks on it when the
 /// claim expires, whatever it does by then.
 void cleanups::passed_on(server_place& p, milliseconds lease, time_point now) {
-  p.heir.look_later(after_claim(claim_of(on_.env.settings, lease), now), static_cast<bool>(p.permit));
+  p.next_owner.look_later(after_claim(claim_of(on_.env.settings, lease), now), static_cast<bool>(p.permit));
 }
 
 /// A place in line asks again at that time. Otherwise the release of a dead id is repeated: if no client has confirmed
 /// the lock by then, the lock goes to the next waiter. The next waiter may be dead as well, and is checked in the same
 /// way.
 void cleanups::verify_successor(server_place& p, grant_id dead, time_point now) {
-  if (!p.heir.any()) return;
-  if (p.state == place_state::in_line) on_.env.timers.arm(p.check, std::min(p.check.at(), p.heir.next()));
+  if (!p.next_owner.any()) return;
+  if (p.state == place_state::in_line) on_.env.timers.arm(p.check, std::min(p.check.at(), p.next_owner.next()));
   // The owner of a permit may keep it for long, while others wait for the permit that was passed on.
   bool const away = p.state == place_state::idle || (p.state == place_state::owned && p.permit);
   if (!away) return;
@@ -205,11 +205,11 @@ void cleanups::verify_successor(server_place& p, grant_id dead, time_point now) 
   c.is_kick = true;
   c.floor = p.vote.terms.floor_asked();
   // By then every waiter has asked again.
-  c.over = p.heir.next() + std::max<duration>(p.lease, on_.env.settings.lease);
-  p.heir.kick = &c;
+  c.over = p.next_owner.next() + std::max<duration>(p.lease, on_.env.settings.lease);
+  p.next_owner.kick = &c;
   // the script tells those in the queue to check themselves
   if (closing_ && on_.link.connected()) send(c, 0, false, now);
-  else on_.env.timers.arm(c.due, std::max(now, p.heir.next()));
+  else on_.env.timers.arm(c.due, std::max(now, p.next_owner.next()));
 }
 
 /// When to check on a claim. Not before it has expired by the server's clock, which may be slower than ours: a kick
@@ -220,9 +220,9 @@ time_point cleanups::after_claim(milliseconds claim, time_point now) {
 }
 
 void cleanups::drop_kick(server_place& p) {
-  cleanup* const c = p.heir.kick;
+  cleanup* const c = p.next_owner.kick;
   if (c == nullptr || c->sent) return;
-  p.heir.kick = nullptr;
+  p.next_owner.kick = nullptr;
   delete c;
   --p.references;  // the caller is about to use the place: it stays
 }
@@ -233,7 +233,7 @@ void cleanups::drop_kicks(time_point now) {
   auto const look = [&](cleanup& c) {
     if (c.is_kick && !c.sent && on_.link.connected()) send(c, 0, false, now);
     if (c.is_kick && !c.sent) places.push_back(c.lock);
-    c.lock->heir.nothing_to_check();
+    c.lock->next_owner.nothing_to_check();
   };
   pending_.for_each(look);
   resting_.for_each(look);
@@ -244,7 +244,7 @@ void cleanups::drop_kicks(time_point now) {
   }
 }
 
-bool cleanups::owes(server_place const& p) {
+bool cleanups::has_for(server_place const& p) {
   bool found = false;
   auto const look = [&](cleanup& c) { found = found || (c.lock == &p && !c.is_kick); };
   pending_.for_each(look);

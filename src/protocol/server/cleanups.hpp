@@ -24,13 +24,13 @@ class cleanups {
   ~cleanups();
 
   /// With an id of 0 the caller sends the clean-up. Otherwise it is sent now, or on the next connection.
-  cleanup& owe(server_place& p, grant_id id, receipt* r, time_point now);
+  cleanup& add(server_place& p, grant_id id, receipt* r, time_point now);
   /// For a place that is with another server now. If it is under an id that is dead by then, no clean-up of it need be
   /// under way: it was not known that it would be carried out.
-  void owe_where_it_went(server_place& p, grant_id id, acquire_reply const& reply, time_point now);
+  void add_where_it_went(server_place& p, grant_id id, acquire_reply const& reply, time_point now);
   /// A script has answered that there is more to do. A release under a dead id does it, and is repeated until nothing
   /// is left.
-  void release_again(server_place& p, grant_id dead, time_point now) { owe(p, dead, nullptr, now); }
+  void release_again(server_place& p, grant_id dead, time_point now) { add(p, dead, nullptr, now); }
   /// Now, or when there is room.
   void send(cleanup& c, time_point now);
   void send(cleanup& c, grant_id new_id, bool with_source, time_point now);
@@ -41,7 +41,7 @@ class cleanups {
 
   void finish(cleanup& c, bool was_mine, error_code why, time_point now);
   /// The caller of the release need not wait for what follows.
-  void tell_released(cleanup& c, bool was_mine, time_point now);
+  void report_released(cleanup& c, bool was_mine, time_point now);
   /// A clean-up that the server refused has had its answer; it is repeated in the background. One that waits for room
   /// is on its way.
   time_point late_after(receipt const& r) const;
@@ -56,10 +56,10 @@ class cleanups {
   /// in the queue.
   void drop_kicks(time_point now);
 
-  /// None: no release or leave of that id is owed.
+  /// None: there is no release or leave of that id.
   cleanup* find(grant_id id);
   /// Is an earlier grant or place of this one still to be given back?
-  bool owes(server_place const& p);
+  bool has_for(server_place const& p);
   /// Releases and leaves that are not answered yet.
   std::size_t count() const noexcept { return count_; }
   /// Does none of them matter any more?

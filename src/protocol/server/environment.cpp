@@ -22,8 +22,8 @@ milliseconds retention_of(config const& settings, duration lease) {
   return whole_ms(settings.fence_retention + lease + settings.lock_delay);
 }
 
-duration sleep_for(config const& settings, milliseconds told) {
-  return std::clamp<duration>(told, milliseconds{20}, std::max<duration>(10 * settings.claim, milliseconds{20})) +
+duration sleep_for(config const& settings, milliseconds reported) {
+  return std::clamp<duration>(reported, milliseconds{20}, std::max<duration>(10 * settings.claim, milliseconds{20})) +
          milliseconds{5};
 }
 

@@ -45,7 +45,7 @@ milliseconds retention_of(config const& settings, duration lease);
 /// How long to sleep when told that a lease ends then. The server's clock may be slower than ours. A check that comes
 /// too early is told what is left, and asks again. That costs one request more, but the check is not late by as much as
 /// the clocks may differ.
-duration sleep_for(config const& settings, milliseconds told);
+duration sleep_for(config const& settings, milliseconds reported);
 
 /// Random pauses, so that clients that wait for the same thing do not all ask at once.
 class pauses {

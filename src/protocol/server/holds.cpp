@@ -10,7 +10,7 @@ namespace conch::protocol {
 void holds::begin(server_place& p, grant const& g, time_point deadline, time_point now) {
   enter(p, place_state::owned);
   on_.all.hold(p);
-  if (!p.permit) p.heir.nothing_to_check();  // of a lock with several owners another permit was passed on
+  if (!p.permit) p.next_owner.nothing_to_check();  // of a lock with several owners another permit was passed on
   p.fence = g.fence;
   p.chosen = static_cast<std::uint32_t>(g.chosen);
   // The client that passed the lock on may keep fences for less.
@@ -19,7 +19,7 @@ void holds::begin(server_place& p, grant const& g, time_point deadline, time_poi
   p.valid_from = p.heard_from = g.from;
   p.confirmed = g.confirmed;
   p.waiting.patient_until = time_point::min();  // no client is before it any more
-  if (p.heir.any()) owed_.verify_successor(p, ids_.next(p), now);
+  if (p.next_owner.any()) cleanups_.verify_successor(p, ids_.next(p), now);
   on_.env.up.granted(p, g.pushed, now);
 }
 
@@ -29,7 +29,7 @@ cleanup& holds::give_back(server_place& p, receipt* r, time_point now) {
   bool const valid = p.deadline > now;
   places::end(p);
   ++p.references;
-  cleanup& c = owed_.owe(p, 0, r, now);
+  cleanup& c = cleanups_.add(p, 0, r, now);
   c.id = dead;
   c.was_valid = valid;
   c.kept_until = p.kept_until;
@@ -52,8 +52,8 @@ void holds::heard_again(server_place& p, std::int64_t fence, time_point from, ti
   on_.env.up.extended(p, now);
 }
 
-/// Nothing is owed for it: no clean-up may name this id from now on. A request that an earlier connection still holds
-/// can only make its lease longer, or queue for a client that gives back what it did not ask for.
+/// It leaves no clean-up behind: no clean-up may name this id from now on. A request that an earlier connection still
+/// holds can only make its lease longer, or queue for a client that gives back what it did not ask for.
 void holds::detach(server_place& p) {
   BOOST_ASSERT_MSG(p.state == place_state::owned, "only an owned place is detached");
   places::end(p);
@@ -79,12 +79,12 @@ void holds::end_lost(server_place& p, bool gives_back, time_point now) {
   places::end(p);
   ++p.references;
   grant_id const gone = p.id;
-  cleanup* const owed = gives_back ? &owed_.owe(p, 0, nullptr, now) : nullptr;
-  if (owed != nullptr) owed->id = gone;
-  if (owed != nullptr) owed->kept_until = p.kept_until;
+  cleanup* const pending = gives_back ? &cleanups_.add(p, 0, nullptr, now) : nullptr;
+  if (pending != nullptr) pending->id = gone;
+  if (pending != nullptr) pending->kept_until = p.kept_until;
   on_.env.up.lost(p, now);
-  if (owed != nullptr && on_.link.connected()) owed_.send(*owed, now);
-  if (gives_back && owed == nullptr) owed_.owe(p, gone, nullptr, now);
+  if (pending != nullptr && on_.link.connected()) cleanups_.send(*pending, now);
+  if (gives_back && pending == nullptr) cleanups_.add(p, gone, nullptr, now);
   on_.all.drop(p);
 }
 

@@ -13,7 +13,7 @@ using namespace engine;
 /// An owned place: its begin, what renewals make of it, its loss and its end.
 class holds {
  public:
-  holds(common_parts& on, grant_ids& ids, cleanups& owed) noexcept : on_{on}, ids_{ids}, owed_{owed} {}
+  holds(common_parts& on, grant_ids& ids, cleanups& pending) noexcept : on_{on}, ids_{ids}, cleanups_{pending} {}
 
   void begin(server_place& p, grant const& g, time_point deadline, time_point now);
   /// For a place that is already owned: an answer or a push reports that grant, or a later one.
@@ -41,7 +41,7 @@ class holds {
 
   common_parts& on_;
   grant_ids& ids_;
-  cleanups& owed_;
+  cleanups& cleanups_;
 };
 
 }  // namespace conch::protocol

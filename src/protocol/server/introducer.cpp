@@ -35,7 +35,7 @@ void introducer::withdraw(time_point now) {
 /// refused is only for people.
 void introducer::answered(answer const& a) {
   if (--unanswered_ == 0) std::erase_if(all_, [](introduced const& one) { return one.text.empty(); });
-  if (a.what != fault::access_denied || std::exchange(told_of_refusal_, true)) return;
+  if (a.what != fault::access_denied || std::exchange(logged_refusal_, true)) return;
   on_.env.log.inform("this user may not keep labels and notes at the server, so others see ids of clients: " +
                      std::string{a.words});
 }

@@ -48,7 +48,7 @@ class introducer {
   std::vector<introduced> all_;
   std::size_t unanswered_ = 0;
   bool is_closing_ = false;
-  bool told_of_refusal_ = false;
+  bool logged_refusal_ = false;
   timer again_;
 };
 

@@ -8,7 +8,7 @@ namespace conch::protocol {
 
 void moves::part(time_point now) {
   on_.sent.mark_moved(on_.slots);
-  owed_.part(now);  // first: they know their server by themselves, and their places may be idle
+  cleanups_.part(now);  // first: they know their server by themselves, and their places may be idle
   on_.all.part(on_.slots, now);
   asked_.part(now);
 }
@@ -18,7 +18,7 @@ void moves::ask_once_more(std::set<unsigned> const& slots, time_point now) {
   std::vector<server_place*> const asking = on_.all.asking_in(slots), holding = on_.all.holds_in(slots);
   for (server_place* s : asking) asks_.ask_unheard(*s, now);
   renews_.send(holding, {}, now);
-  owed_.hasten(slots, now);
+  cleanups_.hasten(slots, now);
   asked_.watch_again(slots, now);
 }
 
@@ -29,7 +29,7 @@ void moves::receive(server_place& p, time_point now) {
 
 void moves::receive(cleanup& c, time_point now) {
   has_received_ = true;
-  owed_.receive(c, now);
+  cleanups_.receive(c, now);
 }
 
 void moves::receive(admin_request& i, admin_events* whose, time_point now) {

@@ -16,11 +16,11 @@ using namespace engine;
 /// in flight is only marked: its answers come, and are those of a server that may not have had the slot any more.
 class moves final : public neighbour {
  public:
-  moves(common_parts& on, place_keeper& mine, cleanups& owed, asking& asks, renewals& renews, orders& asked,
+  moves(common_parts& on, place_keeper& mine, cleanups& pending, asking& asks, renewals& renews, orders& asked,
         catch_up& rest) noexcept
       : on_{on},
         mine_{mine},
-        owed_{owed},
+        cleanups_{pending},
         asks_{asks},
         renews_{renews},
         asked_{asked},
@@ -36,7 +36,7 @@ class moves final : public neighbour {
   void leave(std::string_view why) { on_.link.leave(why); }
 
   /// Is nothing of it needed, and nothing in flight?
-  bool is_unused() const noexcept { return owed_.settled() && on_.sent.empty() && !has_requests(); }
+  bool is_unused() const noexcept { return cleanups_.settled() && on_.sent.empty() && !has_requests(); }
   bool has_requests() const noexcept { return on_.all.has_any() || !asked_.empty(); }
 
   // As a neighbour.
@@ -47,13 +47,13 @@ class moves final : public neighbour {
   void take_over(time_point now) override;
   bool renew_behind_asking(std::span<server_place* const> places, bool alone, time_point now) override;
   void renew_each_alone(std::span<server_place* const> places, time_point now) override;
-  cleanups& owed() noexcept override { return owed_; }
+  cleanups& pending_cleanups() noexcept override { return cleanups_; }
   place_keeper& keeper() noexcept override { return mine_; }
 
  private:
   common_parts& on_;
   place_keeper& mine_;
-  cleanups& owed_;
+  cleanups& cleanups_;
   asking& asks_;
   renewals& renews_;
   orders& asked_;

@@ -224,9 +224,9 @@ void orders::verify_successor(order const& o, order_reply const& reply, time_poi
   neighbour& there = on_.slots.at(o.name);
   if (p.state == place_state::idle) p.of = &there.keeper();
   ++p.references;
-  if (reply.passed_on) there.owed().passed_on(p, whole_ms(on_.env.settings.lease), now);
-  if (reply.more_to_do) there.owed().release_again(p, ids_.next(p), now);
-  else there.owed().verify_successor(p, ids_.next(p), now);
+  if (reply.passed_on) there.pending_cleanups().passed_on(p, whole_ms(on_.env.settings.lease), now);
+  if (reply.more_to_do) there.pending_cleanups().release_again(p, ids_.next(p), now);
+  else there.pending_cleanups().verify_successor(p, ids_.next(p), now);
   on_.all.drop(p);
 }
 
@@ -256,8 +256,8 @@ void orders::watch_answered(admin_request& i, answer const& a, time_point now) {
 }
 
 /// Asks again when the leases have ended that it was told of, and in good time in any case (as check_after).
-void orders::watch_for(admin_request& i, milliseconds told, time_point now) {
-  duration const left = sleep_for(on_.env.settings, told);
+void orders::watch_for(admin_request& i, milliseconds reported, time_point now) {
+  duration const left = sleep_for(on_.env.settings, reported);
   time_point const check = now + left + on_.pause.jitter(std::min<duration>(left / 3, on_.env.settings.claim));
   if (check < i.due.at()) on_.env.timers.arm(i.due, check);
 }
@@ -275,7 +275,7 @@ void orders::freed(std::string_view name, grant_id id, bool more, time_point now
   keeper->end(*what, {}, {});
 }
 
-bool orders::told_end(std::string_view name, grant_id id, milliseconds left, time_point now) {
+bool orders::lease_ends_in(std::string_view name, grant_id id, milliseconds left, time_point now) {
   auto const found = watchers_.by_id.find(id);
   if (found == watchers_.by_id.end()) return false;
   auto const [what, keeper] = found->second;

@@ -39,7 +39,7 @@ class orders {
   // The server's pushes to the watchers of free locks.
   void freed(std::string_view name, grant_id id, bool more, time_point now);
   /// False: it is not a watcher's.
-  bool told_end(std::string_view name, grant_id id, milliseconds left, time_point now);
+  bool lease_ends_in(std::string_view name, grant_id id, milliseconds left, time_point now);
   /// Tells the server of watchers that have been withdrawn.
   void unwatch(std::size_t& left, time_point now);
   bool has_unwatched() const noexcept { return !unwatched_.empty(); }

@@ -27,7 +27,7 @@ class place_keeper {
   virtual void assert_consistent(server_place const& p) const = 0;
   virtual void ask_because_of_push(server_place& p, time_point now) = 0;
   /// The place waits for a lock. The lease of its holder ends in `left`.
-  virtual void told_end(server_place& p, milliseconds left, time_point now) = 0;
+  virtual void lease_ends_in(server_place& p, milliseconds left, time_point now) = 0;
   /// An operator has taken the lock away.
   virtual void taken_away(server_place& p, grant_id id, time_point now) = 0;
   /// Was the hold granted in another run, or at another server?

@@ -72,7 +72,7 @@ void places::drop(server_place& p) {
   p.of->assert_consistent(p);
   --p.references;
   if (p.references != 0 || p.state != place_state::idle) return;
-  p.heir.nothing_to_check();  // as for a new place
+  p.next_owner.nothing_to_check();  // as for a new place
   env_.up.settled(p);
 }
 
@@ -84,7 +84,7 @@ void places::assert_consistent([[maybe_unused]] server_place const& p) const {
                        p.state == place_state::leaving || !p.check.armed(),
                    "a safety check of what neither waits nor asks");
   bool const waits [[maybe_unused]] = p.state == place_state::asking || p.state == place_state::in_line;
-  bool const not_come_to [[maybe_unused]] = failing_ || link_.dropping() || p.late.told_on != link_.number();
+  bool const not_come_to [[maybe_unused]] = failing_ || link_.dropping() || p.late.last_sent_on != link_.number();
   BOOST_ASSERT_MSG(!waits || p.check.armed() || p.references > 1 || p.waiting.postponed || not_come_to,
                    "a waiter without a timer, of which nothing is under way");
   BOOST_ASSERT_MSG(p.state == place_state::owned || !p.owned.renewing, "a renewal of what is not owned");

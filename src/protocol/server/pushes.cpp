@@ -92,21 +92,21 @@ void pushes::give_back_stray(pushed_grant const& g, time_point now) {
     strays_ = 0;
   }
   if (++strays_ > strays_per_second) {
-    if (!std::exchange(told_of_strays_, true)) {
+    if (!std::exchange(logged_strays_, true)) {
       on_.env.log.note(false, "too many grants that were not asked for: another user publishes to our channel");
     }
     return;
   }
-  cleanups& there = on_.slots.at(g.name).owed();
+  cleanups& there = on_.slots.at(g.name).pending_cleanups();
   if (cleanup* const c = there.find(g.id); c != nullptr) return there.try_again(*c, now);
   permit const permit{.kind = g.kind, .weight = 1};
-  there.owe(made_here(permit ? on_.env.up.make_permit_place(g.name, permit) : on_.env.up.find_or_make(g.name)), g.id,
+  there.add(made_here(permit ? on_.env.up.make_permit_place(g.name, permit) : on_.env.up.find_or_make(g.name)), g.id,
             nullptr, now);
 }
 
 /// The present owner is not the one that we know of.
-void pushes::told_end(std::string_view name, grant_id id, milliseconds left, time_point now) {
-  if (server_place* const s = in_line_under(name, id)) s->of->told_end(*s, left, now);
+void pushes::lease_ends_in(std::string_view name, grant_id id, milliseconds left, time_point now) {
+  if (server_place* const s = in_line_under(name, id)) s->of->lease_ends_in(*s, left, now);
 }
 
 /// Our turn came at another server. The server of this connection is its replica now, so the other one counted no

@@ -16,10 +16,10 @@ class pushes {
         asks_{asks},
         mine_{mine} {}
 
-  void begin_connection() noexcept { told_of_strays_ = false; }
+  void begin_connection() noexcept { logged_strays_ = false; }
   void granted(pushed_grant const& g, time_point now);
   void missed(std::string_view name, grant_id id, time_point now);
-  void told_end(std::string_view name, grant_id id, milliseconds left, time_point now);
+  void lease_ends_in(std::string_view name, grant_id id, milliseconds left, time_point now);
   void revoked(std::string_view name, grant_id id, time_point now);
   void requested(std::string_view name, grant_id id, time_point now);
 
@@ -44,7 +44,7 @@ class pushes {
   place_keeper& mine_;
   time_point strays_since_ = time_point::min();  // when the present second of stray grants began
   int strays_ = 0;                               // in that second
-  bool told_of_strays_ = false;                  // logged once for each connection
+  bool logged_strays_ = false;                   // logged once for each connection
 };
 
 }  // namespace conch::protocol

@@ -25,7 +25,7 @@ void release_answers::answered(in_flight const& r, answer const& a, time_point n
     // What was written meanwhile has been carried out already. After a leave the release must not take a new place;
     // after a question that was granted it must not put the owner in line.
     bool const still_asks = asks_under(p, r.new_id) && !p.waiting.asks_again;
-    owed_.send(c, still_asks ? r.new_id : 0, on_.sent.source_is_due(r), now);
+    cleanups_.send(c, still_asks ? r.new_id : 0, on_.sent.source_is_due(r), now);
   } else {
     refused(c, r, a, now);
   }
@@ -45,7 +45,7 @@ bool release_answers::asks_under(server_place const& p, grant_id new_id) {
 /// caller of the release need not wait for that.
 void release_answers::put_off(cleanup& c, in_flight const& r, time_point now) {
   server_place& p = *r.place;
-  owed_.tell_released(c, true, now);
+  cleanups_.report_released(c, true, now);
   if (is_under(p, r.new_id) && p.state == place_state::asking) asks_.send(p, false, now);
   on_.env.timers.arm(c.due, std::min(c.over, now + milliseconds{10} + on_.pause.jitter(milliseconds{10})));
 }
@@ -53,35 +53,35 @@ void release_answers::put_off(cleanup& c, in_flight const& r, time_point now) {
 void release_answers::done(cleanup& c, in_flight const& r, release_reply const& reply, time_point now) {
   server_place& p = *r.place;
   bool const was_mine = reply.was_mine || (c.resent && c.was_valid);
-  p.heir.checked_until(r.written);
+  p.next_owner.checked_until(r.written);
   // If this place is queued again, it is a waiter too.
   bool const more = reply.more_in_line || p.state == place_state::in_line;
-  if (reply.passed_on && more) owed_.passed_on(p, r.lease, now);
+  if (reply.passed_on && more) cleanups_.passed_on(p, r.lease, now);
   if (is_under(p, r.new_id)) asks_.take_result(p, r, reply.again, now);
   bool const unfinished = reply.more_to_do;
   if (unfinished && !c.is_kick) {
     // The lock is given back, but there are more dead waiters, or more to let in, than one script handles. The same
     // release at once continues from there. Its caller does not wait for that.
-    owed_.tell_released(c, was_mine, now);
+    cleanups_.report_released(c, was_mine, now);
     c.over = std::max(c.over, now + on_.env.settings.command_timeout);
     on_.env.timers.arm(c.due, c.over);
-    owed_.send(c, 0, false, now);
+    cleanups_.send(c, 0, false, now);
   } else if (on_.link.earlier().may_echo(c.old_connection_until, r.written)) {
     // From then on the server refuses what an older connection still holds. This release ends what the server carries
     // out before that.
-    owed_.tell_released(c, was_mine, now);
+    cleanups_.report_released(c, was_mine, now);
     c.over = std::max(c.over, c.old_connection_until + on_.env.settings.command_timeout);
     // Earlier if it passed the lock on: the repeated release also checks on the next owner.
-    bool const looks = p.heir.any();
-    on_.env.timers.arm(c.due,
-                       looks ? std::min(c.old_connection_until, std::max(p.heir.next(), now)) : c.old_connection_until);
+    bool const looks = p.next_owner.any();
+    on_.env.timers.arm(
+        c.due, looks ? std::min(c.old_connection_until, std::max(p.next_owner.next(), now)) : c.old_connection_until);
   } else {
     grant_id const id = c.id;
-    owed_.finish(c, was_mine, {}, now);
+    cleanups_.finish(c, was_mine, {}, now);
     if (unfinished) {
-      owed_.release_again(p, id, now);
+      cleanups_.release_again(p, id, now);
     } else {
-      owed_.verify_successor(p, id, now);
+      cleanups_.verify_successor(p, id, now);
     }
   }
 }
@@ -97,7 +97,7 @@ void release_answers::refused(cleanup& c, in_flight const& r, answer const& a, t
   bool const hopeless = a.what == fault::wrong_type || a.what == fault::access_denied || a.what == fault::malformed;
   if (hopeless) {
     errc const why = meaning_of(a.what).error;
-    owed_.finish(c, false, explained(make_error_code(why, a.words), {failed_task::kind::releasing, p.name}), now);
+    cleanups_.finish(c, false, explained(make_error_code(why, a.words), {failed_task::kind::releasing, p.name}), now);
   } else {
     on_.link.note_once(a.words);  // no other client may ask this server for a while
     ++c.refusals;

@@ -10,7 +10,10 @@ using namespace engine;
 /// What the answer to a clean-up means. It may answer a question too: a release may ask for the lock again.
 class release_answers {
  public:
-  release_answers(common_parts& on, cleanups& owed, asking& asks) noexcept : on_{on}, owed_{owed}, asks_{asks} {}
+  release_answers(common_parts& on, cleanups& pending, asking& asks) noexcept
+      : on_{on},
+        cleanups_{pending},
+        asks_{asks} {}
 
   void answered(in_flight const& r, answer const& a, time_point now);
 
@@ -22,7 +25,7 @@ class release_answers {
   void refused(cleanup& c, in_flight const& r, answer const& a, time_point now);
 
   common_parts& on_;
-  cleanups& owed_;
+  cleanups& cleanups_;
   asking& asks_;
 };
 

@@ -72,7 +72,7 @@ void renewals::send_kind(std::span<server_place* const> places, bool permits, bo
     if (!batch.empty() && (alone || batch.front().place->owned.renewed_alone || s->slot != batch.front().place->slot))
       flush();
     s->owned.renewing = true;
-    if (!mode.asking) on_.link.tell(*s);
+    if (!mode.asking) on_.link.note_sent(*s);
     ++s->references;
     std::int64_t const floor = s->vote.terms.floor_asked();
     s->asks_for_lease();

@@ -43,7 +43,7 @@ void server_link::kill_answered(fault what, std::uint64_t client_id, time_point 
     return;
   }
   earlier_.may_not_be_ended();
-  if (std::exchange(told_of_no_kill_, true)) return;
+  if (std::exchange(logged_no_kill_, true)) return;
   log_.inform(
       "this user may not end earlier connections of its own (CLIENT KILL of Redis); that is not needed, and without it "
       "some releases cost one "
@@ -87,13 +87,13 @@ std::int64_t server_link::not_after(time_point now) const {
 /// not-after may have made the lease of its id longer until then.
 bool server_link::may_arrive_late() const { return !earlier_.are_ended() && (earlier_.can_end() || !connected_); }
 
-void server_link::tell(server_place& p) const {
+void server_link::note_sent(server_place& p) const {
   BOOST_ASSERT_MSG(connected_, "something is written without a connection");
   p.late.old_connection_until = old_connection_until(p);
-  p.late.told_on = number_;
+  p.late.last_sent_on = number_;
 }
 
-void server_link::tell_anew(server_place& p) const noexcept { p.late.told_on = 0; }
+void server_link::note_unsent(server_place& p) const noexcept { p.late.last_sent_on = 0; }
 
 void server_link::begin(server_place& p) const noexcept {
   p.late.until = p.late.old_connection_until = time_point::min();
@@ -105,7 +105,7 @@ void server_link::written(server_place& p, std::int64_t not_after_us) const {
 }
 
 time_point server_link::old_connection_until(server_place const& p) const {
-  return p.late.told_on == number_ ? p.late.old_connection_until : p.late.until;
+  return p.late.last_sent_on == number_ ? p.late.old_connection_until : p.late.until;
 }
 
 }  // namespace conch::protocol

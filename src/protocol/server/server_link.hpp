@@ -76,9 +76,9 @@ class server_link {
   /// May a request of an earlier connection still reach the server, where a clean-up can do nothing about it yet?
   bool may_arrive_late() const;
   /// Notes that something about the place is written on the present connection.
-  void tell(server_place& p) const;
+  void note_sent(server_place& p) const;
   /// Nothing about the place is written on the present connection yet.
-  void tell_anew(server_place& p) const noexcept;
+  void note_unsent(server_place& p) const noexcept;
   /// The place has a new id, under which nothing was written yet.
   void begin(server_place& p) const noexcept;
   /// What is written with that not-after may reach the server until then.
@@ -98,7 +98,7 @@ class server_link {
   log_sink& log_;
   bool connected_ = false;
   bool dropping_ = false;
-  bool told_of_no_kill_ = false;  // logged once: many users lack that right on purpose
+  bool logged_no_kill_ = false;  // logged once: many users lack that right on purpose
   std::string trouble_;
   std::string noted_;
   error_code denied_;

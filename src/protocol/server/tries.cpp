@@ -76,7 +76,7 @@ void tries::send(std::span<server_place* const> places, std::vector<tried> later
 /// Continues with the locks after those that a script has tried. Nothing was written for them yet.
 void tries::try_rest(std::vector<tried> const& later, of_the_rest what, answer const& a, time_point now) {
   // Behind the clean-ups that wait for room: one of them may be of an earlier grant of these locks.
-  if (what == of_the_rest::next && owed_.has_rest()) what = of_the_rest::each_alone;
+  if (what == of_the_rest::next && cleanups_.has_rest()) what = of_the_rest::each_alone;
   std::vector<server_place*> next;
   std::vector<tried> after;
   for (tried const& one : later) {
@@ -93,7 +93,7 @@ void tries::try_rest(std::vector<tried> const& later, of_the_rest what, answer c
         break;
       case of_the_rest::busy:
         places::end(p);
-        owed_.verify_successor(p, p.id, now);
+        cleanups_.verify_successor(p, p.id, now);
         on_.env.up.busy(p, now);
         break;
       case of_the_rest::each_alone: asks_.ask_once_more(p, retry_reason::server_busy, now); break;
@@ -120,7 +120,7 @@ void tries::answered(in_flight const& r, answer const& a, time_point now) {
     server_place& p = *batch[i].place;
     if (batch[i].moved) {
       if (reply && !reply->too_late && i < reply->fences.size())
-        owed_.owe_where_it_went(p, batch[i].id, of_one(*reply, i), now);
+        cleanups_.add_where_it_went(p, batch[i].id, of_one(*reply, i), now);
       continue;
     }
     if (p.id != batch[i].id || p.state == place_state::idle) continue;  // an answer for any other id grants nothing

@@ -14,7 +14,7 @@ using namespace engine;
 /// From then on it is a lock like any other, also when it is asked for again after a reconnect or a "later".
 class tries {
  public:
-  tries(common_parts& on, cleanups& owed, asking& asks) noexcept : on_{on}, owed_{owed}, asks_{asks} {}
+  tries(common_parts& on, cleanups& pending, asking& asks) noexcept : on_{on}, cleanups_{pending}, asks_{asks} {}
 
   /// Those that were held back since asking::gather().
   void send_gathered(time_point now) { send_together(asks_.take_gathered(), now); }
@@ -29,7 +29,7 @@ class tries {
   void try_rest(std::vector<tried> const& later, of_the_rest what, answer const& a, time_point now);
 
   common_parts& on_;
-  cleanups& owed_;
+  cleanups& cleanups_;
   asking& asks_;
 };
 

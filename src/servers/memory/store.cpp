@@ -14,7 +14,7 @@ struct store::audience final : rules::audience {
         now_us{now},
         claim{c} {}
 
-  bool tell(rules::push const& p) override {
+  bool send(rules::push const& p) override {
     using kind = rules::push::kind;
     auto const heard = in.listeners_.find(p.to.client());
     if (heard == in.listeners_.end()) return false;
@@ -33,7 +33,7 @@ struct store::audience final : rules::audience {
     return true;
   }
 
-  bool hears(std::string_view client) const override { return in.listeners_.contains(client); }
+  bool is_listening(std::string_view client) const override { return in.listeners_.contains(client); }
 
   store const& in;
   known const& of;

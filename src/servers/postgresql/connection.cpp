@@ -129,7 +129,7 @@ void connection::resolve() {
   if (fsm_.is_up()) {
     // A name that has not been answered since the last time hangs. The answer for the present server's name counts
     // without it.
-    tell_found(true);
+    report_found(true);
     if (!fsm_.is_up()) return;
   }
   bool any = false;
@@ -140,7 +140,7 @@ void connection::resolve() {
     hosts_[i].is_asked = any = true;
     look_up(i);
   }
-  if (!any) asio::post(on_, bound([this] { tell_found(false); }));
+  if (!any) asio::post(on_, bound([this] { report_found(false); }));
 }
 
 void connection::look_up(std::size_t number) {
@@ -150,12 +150,12 @@ void connection::look_up(std::size_t number) {
                                       one.is_asked = false;
                                       if (ec) one.why_not = "'" + one.name + "': " + ec.message();
                                       for (auto const& each : found) one.found.push_back(each.address().to_string());
-                                      tell_found(false);
+                                      report_found(false);
                                     }));
 }
 
 /// What is known by now. `is_last`: no more is waited for.
-void connection::tell_found(bool is_last) {
+void connection::report_found(bool is_last) {
   std::vector<place> all;
   net::lifecycle::found f;
   // Everything about the host that this connection leads to must be known; about the others, only what they report.

@@ -66,7 +66,7 @@ class connection final : public transport, private net::shell<connection> {
   void close();
   void resolve();
   void look_up(std::size_t number);
-  void tell_found(bool is_last);
+  void report_found(bool is_last);
   void connect();
   void poll(PostgresPollingStatusType what);
   void continue_connecting();

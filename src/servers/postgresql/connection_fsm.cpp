@@ -181,7 +181,7 @@ void connection_fsm::greeted(reply const& r, time_point now) {
   if (*version < schema_version)
     return life_.failed(protocol::fault::malformed, "the schema conch is older than it was just made", now);
   life_.up(r.row[2], server_.by_name, now);
-  told_of_foreign_pushes_ = false;
+  logged_foreign_pushes_ = false;
   unanswered_ = 0;
   life_.todo.read = true;
   life_.todo.flush = gate_.claim();
@@ -219,7 +219,7 @@ void connection_fsm::answered(reply const& r, time_point now) {
 void connection_fsm::notified(std::string_view payload, time_point now) {
   if (gate_.claim()) life_.todo.flush = true;
   if (auto const p = read_push(payload, who_, name_)) return events_->pushed(*p, now);
-  if (std::exchange(told_of_foreign_pushes_, true)) return;
+  if (std::exchange(logged_foreign_pushes_, true)) return;
   life_.log(
       log_level::warning,
       "ignored a notification on our channel that conch did not send; further ones on this connection are not logged");

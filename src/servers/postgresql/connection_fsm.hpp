@@ -101,7 +101,7 @@ class connection_fsm final : net::role {
   time_point asked_at_{};
   std::vector<std::int64_t> numbers_;
   std::string name_;
-  bool told_of_foreign_pushes_ = false;  // the log has a line about them for this connection
+  bool logged_foreign_pushes_ = false;  // the log has a line about them for this connection
 
   // Locked.
   std::int64_t unanswered_ = 0;  // commands of this connection

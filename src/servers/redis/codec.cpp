@@ -612,7 +612,7 @@ std::optional<unsigned> slot_of_channel(std::string_view channel, sender const& 
   return ours ? std::optional{slot} : std::nullopt;
 }
 
-std::optional<unsigned> slot_to_hear(protocol::command const& c) {
+std::optional<unsigned> slot_to_subscribe(protocol::command const& c) {
   std::string_view name;
   if (auto const* const asks = std::get_if<protocol::acquire_command>(&c)) {
     name = asks->name;

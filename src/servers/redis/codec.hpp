@@ -50,7 +50,7 @@ std::string channel_of(sender const& who, unsigned slot);
 
 /// The slot of which the channel must be subscribed to before this command is sent: its answer, or what follows, may be
 /// a push. None: of no slot.
-std::optional<unsigned> slot_to_hear(protocol::command const& c);
+std::optional<unsigned> slot_to_subscribe(protocol::command const& c);
 
 /// What a client with the defaults of conch::config asks for. lua/acquire.lua and lua/release.lua take it where a
 /// command has its id only.

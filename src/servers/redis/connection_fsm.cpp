@@ -241,7 +241,7 @@ void connection_fsm::greeted(time_point now) {
   bool const by_name = !talks && !where_.is_unix_socket() && there != host_and_port(where_.host, where_.port);
   life_.up(talks ? std::string_view{} : greeting_.run(), by_name, now);
   authenticated(now);
-  told_of_foreign_pushes_ = false;
+  logged_foreign_pushes_ = false;
   unanswered_ = answered_ = 0;
   if (roles_.node != nullptr) {
     who_.node = roles_.node->digits();
@@ -382,7 +382,7 @@ void connection_fsm::noticed(notice what, time_point now) {
     }
     case notice::other: break;
     case notice::malformed:
-      if (!std::exchange(told_of_foreign_pushes_, true)) {
+      if (!std::exchange(logged_foreign_pushes_, true)) {
         life_.log(
             log_level::warning,
             "ignored a push on our channel that conch did not send; further ones on this connection are not logged");

@@ -134,9 +134,9 @@ class connection_fsm final : net::role {
   resp::decoder decoder_;
   std::vector<std::int64_t> numbers_;
   std::string name_;
-  bool was_replica_ = false;             // the server of the last attempt
-  bool told_of_foreign_pushes_ = false;  // the log has a line about them for this connection
-  bool unfinished_ = false;              // the last turn has left messages
+  bool was_replica_ = false;            // the server of the last attempt
+  bool logged_foreign_pushes_ = false;  // the log has a line about them for this connection
+  bool unfinished_ = false;             // the last turn has left messages
 
   // Locked.
   std::int64_t unanswered_ = 0;    // commands of this connection

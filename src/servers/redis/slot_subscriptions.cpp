@@ -16,7 +16,7 @@ void slot_subscriptions::begin(unsigned home) {
 
 std::optional<unsigned> slot_subscriptions::before(protocol::command const& c, std::int64_t place, bool behind_auth) {
   if (std::holds_alternative<protocol::subscribe_command>(c)) is_subscribed_[home_] = true;
-  auto const slot = slot_to_hear(c);
+  auto const slot = slot_to_subscribe(c);
   if (!slot || is_subscribed_[*slot]) return std::nullopt;
   is_subscribed_[*slot] = true;
   not_answered_.push_back({*slot, place, behind_auth});

@@ -103,7 +103,7 @@ own_nodes::outcome own_nodes::checked(std::string const& path, rights const& to,
 
 /// Holds last as long as the requests of locks prove, so a refusal is not a reason to close the connection.
 own_nodes::outcome own_nodes::beat_refused(status what) {
-  if (std::exchange(told_of_refused_beat_, true)) return {};
+  if (std::exchange(logged_refused_beat_, true)) return {};
   return {action::nothing, {}, "no heartbeat: " + words_of(what, "write " + own())};
 }
 

@@ -91,7 +91,7 @@ class own_nodes {
   std::size_t parents_ = 0;  // characters of the root's path of which the nodes are made
   bool has_own_ = false;
   std::vector<right> own_rights_;  // to the node of the session
-  bool told_of_refused_beat_ = false;
+  bool logged_refused_beat_ = false;
   std::string introduction_;
 };
 

@@ -35,15 +35,15 @@ class queue final : public engine::backend {
                time_point now) override;
   void detach(engine::place& p, time_point now) override;
   void renew(std::span<engine::place* const> places, time_point now) override { held_.renew(places, now); }
-  time_point late_after(engine::receipt const& r) const override { return owed_.late_after(r); }
-  error_code why_not_done(engine::receipt const& r) const override { return owed_.why_not_done(r); }
+  time_point late_after(engine::receipt const& r) const override { return cleanups_.late_after(r); }
+  error_code why_not_done(engine::receipt const& r) const override { return cleanups_.why_not_done(r); }
   bool connected() const noexcept override { return on_.session.is_open(); }
   error_code too_late(engine::place const& p, time_point now) const override;
   duration answers_within(engine::place const&) const noexcept override { return on_.session.answers_usually_within(); }
-  error_code no_answer() const override { return owed_.no_answer(); }
+  error_code no_answer() const override { return cleanups_.no_answer(); }
   duration validity(engine::milliseconds lease) const noexcept override { return protocol::good_for(lease); }
   void report(statistics& to) const override;
-  bool settled() const noexcept override { return owed_.count() == 0; }
+  bool settled() const noexcept override { return cleanups_.count() == 0; }
   std::uint64_t progress() const noexcept override { return on_.sent.progress(); }
   void introduce(std::string_view /*client*/, std::string_view text, time_point now) override {
     on_.session.introduce(text, now);
@@ -54,8 +54,8 @@ class queue final : public engine::backend {
  private:
   common_parts on_;
   keeps keeps_;
-  cleanups owed_;
-  riders shares_;
+  cleanups cleanups_;
+  shared_nodes shared_;
   holds held_;
   line line_;
   catch_up rest_;

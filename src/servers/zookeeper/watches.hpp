@@ -10,47 +10,47 @@
 // No I/O, no clock.
 namespace conch::zookeeper {
 
-struct standing;
+struct queue_place;
 
 /// Which places wait for the end of which node. A server notifies about a path once, however many ask.
 class watches {
  public:
   /// True: the server is to be asked, since no place has done so on this connection.
-  bool join(std::string const& path, standing& s) {
+  bool join(std::string const& path, queue_place& p) {
     auto const [found, is_new] = waiting_.try_emplace(path);
-    found->second.push_back(&s);
+    found->second.push_back(&p);
     return is_new;
   }
 
-  void leave(std::string const& path, standing const& s) {
+  void leave(std::string const& path, queue_place const& p) {
     auto const it = waiting_.find(path);
     if (it == waiting_.end()) return;
-    std::erase(it->second, &s);
+    std::erase(it->second, &p);
     if (it->second.empty()) waiting_.erase(it);
   }
 
   /// `to` waits in the place of `from`.
-  void pass_on(std::string const& path, standing& from, standing& to) {
+  void pass_on(std::string const& path, queue_place& from, queue_place& to) {
     auto const it = waiting_.find(path);
     if (it != waiting_.end()) std::replace(it->second.begin(), it->second.end(), &from, &to);
   }
 
   /// In the order in which they joined.
-  std::vector<standing*> at(std::string const& path) const {
+  std::vector<queue_place*> at(std::string const& path) const {
     auto const found = waiting_.find(path);
-    return found == waiting_.end() ? std::vector<standing*>{} : found->second;
+    return found == waiting_.end() ? std::vector<queue_place*>{} : found->second;
   }
 
   /// It is gone: no place waits for it any more.
-  std::vector<standing*> take(std::string const& path) {
+  std::vector<queue_place*> take(std::string const& path) {
     auto const taken = waiting_.extract(path);
-    return taken.empty() ? std::vector<standing*>{} : std::move(taken.mapped());
+    return taken.empty() ? std::vector<queue_place*>{} : std::move(taken.mapped());
   }
 
   void clear() noexcept { waiting_.clear(); }
 
  private:
-  std::unordered_map<std::string, std::vector<standing*>> waiting_;
+  std::unordered_map<std::string, std::vector<queue_place*>> waiting_;
 };
 
 }  // namespace conch::zookeeper

@@ -314,7 +314,7 @@ void compare_until_finished(Side& side, int steps, std::map<std::string, int>& h
         // A client that asks again shows a ticket, and so checks whether the first in the queue are there.
         auto const is_gone = [&](auto const& w) {
           return std::find(is.line.begin(), is.line.end(), w) == is.line.end() &&
-                 !rules.hears(w.second.substr(0, w.second.find('.')));
+                 !rules.is_listening(w.second.substr(0, w.second.find('.')));
         };
         happened["in line and deaf"] += static_cast<int>(std::erase_if(ought.line, is_gone));
         if (ought.line.empty()) ought.line_kept = -1;

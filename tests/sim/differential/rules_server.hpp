@@ -41,9 +41,9 @@ class rules_server {
   }
 
   void subscribe(std::string const& client, bool on) {
-    on ? static_cast<void>(hears_.insert(client)) : static_cast<void>(hears_.erase(client));
+    on ? static_cast<void>(listening_.insert(client)) : static_cast<void>(listening_.erase(client));
   }
-  bool hears(std::string_view client) const { return hears_.contains(client); }
+  bool is_listening(std::string_view client) const { return listening_.contains(client); }
 
   outcome carry_out(protocol::command const& c, std::string const& client) {
     client_ = client;
@@ -59,10 +59,10 @@ class rules_server {
   struct audience final : rules::audience {
     audience(rules_server& s, std::string_view n, std::int64_t c) : server{s}, name{n}, claim{c} {}
 
-    bool tell(rules::push const& p) override {
+    bool send(rules::push const& p) override {
       using kind = rules::push::kind;
       std::string const client{p.to.client()};
-      if (!hears(client)) return false;
+      if (!is_listening(client)) return false;
       protocol::pushed_grant g{.name = name, .id = p.to.number};
       if (p.what == kind::granted) {
         auto const k = server.locks.find(name)->second.kind;
@@ -83,7 +83,7 @@ class rules_server {
       server.pushed_.push_back(seen(client, g));
       return true;
     }
-    bool hears(std::string_view client) const override { return server.hears(client); }
+    bool is_listening(std::string_view client) const override { return server.is_listening(client); }
 
     rules_server& server;
     std::string_view name;
@@ -176,14 +176,14 @@ class rules_server {
     });
   }
   any_reply answer_to(protocol::prove_publish_command const&) {
-    return protocol::session_reply{.count = hears(client_) ? 1 : 0};
+    return protocol::session_reply{.count = is_listening(client_) ? 1 : 0};
   }
   template <class Command>
   any_reply answer_to(Command const&) {
     return protocol::session_reply{};
   }
 
-  std::set<std::string, std::less<>> hears_;
+  std::set<std::string, std::less<>> listening_;
   std::string client_;
   std::int64_t now_us_ = 0;
   seen_grants pushed_;

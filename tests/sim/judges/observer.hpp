@@ -268,7 +268,7 @@ class observer {
  private:
   // What was handed to a client that may be dead, while more were waiting.
   struct hand_over {
-    std::string heir;
+    std::string next_owner;
     std::string releaser;  // client; or who asked, and passed on what it found free
     nanos at = 0;
     std::int64_t claim_over_ms = 0;

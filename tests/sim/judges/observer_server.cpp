@@ -321,7 +321,7 @@ void observer::judge(step const& s, lock_state const& is, value const& reply) {
   }
   // A client that handed the lock on while more were waiting has to check on the new owner.
   hand_over& passed = watch(s.name).passed;
-  if (passed.watched && (!is.owned || is.owner != passed.heir || is.state == 'h')) passed = {};
+  if (passed.watched && (!is.owned || is.owner != passed.next_owner || is.state == 'h')) passed = {};
   if (changed && is.state == 'c' && !s.late && !is.line.empty()) {
     for (auto const& c : world_.clients()) {
       if (c->alive() && c->id() == client_of(s.id)) {
@@ -602,7 +602,7 @@ void observer::judge_hand_over(step const& s) {
     if (world_.now() - freed > patience_with(*c)) {
       throw violation{4, "lock " + std::to_string(s.name) + " was left alone for " +
                              std::to_string((world_.now() - freed) / millisecond) + " ms after its next in line, " +
-                             p.heir + ", did not take it"};
+                             p.next_owner + ", did not take it"};
     }
   }
 }

@@ -18,12 +18,12 @@ std::string words_of(zookeeper_hold const& h) {
 
 bool is_valid(zookeeper_hold const& h) { return h.active && !h.told && h.client->local() < h.deadline(); }
 
-zookeeper::standing const* place_of(zookeeper_hold const& h) {
-  return h.lock == nullptr ? nullptr : static_cast<zookeeper::standing const*>(h.lock->place.get());
+zookeeper::queue_place const* place_of(zookeeper_hold const& h) {
+  return h.lock == nullptr ? nullptr : static_cast<zookeeper::queue_place const*>(h.lock->place.get());
 }
 
 /// Its client has withdrawn its node, or was told that it never gets the lock.
-bool is_leaving(zookeeper::standing const& place) {
+bool is_leaving(zookeeper::queue_place const& place) {
   return (place.state == place_state::asking && !place.wait) || place.leave_sent || place.refusal;
 }
 

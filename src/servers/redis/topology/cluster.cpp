@@ -29,7 +29,7 @@ cluster::cluster(std::vector<address> seeds, slot_map::times t, std::map<std::st
   BOOST_ASSERT(!seeds_.empty());
 }
 
-bool cluster::told(std::vector<named_slots> const& all, address const& by, time_point now) {
+bool cluster::update(std::vector<named_slots> const& all, address const& by, time_point now) {
   BOOST_ASSERT(!all.empty());
   if (!std::exchange(is_connected_, true)) map_.connected(now);
   if (turn_ == turn::under_way) {
@@ -37,7 +37,7 @@ bool cluster::told(std::vector<named_slots> const& all, address const& by, time_
     turn_ = turn::good;
   }
   bool const was_known = map_.is_known();
-  if (!map_.told(all, now)) return false;
+  if (!map_.update(all, now)) return false;
   failures_ = 0;
   look();
   if (!was_known) {

@@ -56,7 +56,7 @@ class cluster {
   /// A node has answered with its map, which names some slots. The first answer of a connection shows that there is
   /// one.
   /// False: the map is not believed, and nothing has changed.
-  bool told(std::vector<named_slots> const& all, address const& by, time_point now);
+  bool update(std::vector<named_slots> const& all, address const& by, time_point now);
   /// The connection for the map has ended, or could not be made.
   void failed(protocol::fault what, std::string_view why);
   /// By that master: the text of an error that was reported to the protocol as "later".

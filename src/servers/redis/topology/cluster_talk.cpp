@@ -38,7 +38,7 @@ cluster_talk::progress cluster_talk::received(std::span<resp::node const> messag
   // One that was started a moment ago, or that the others have forgotten. Believed, it would take all locks from their
   // masters.
   if (all->empty()) return fail(protocol::fault::try_later, "the node knows of no slots");
-  if (!core_.told(*all, where_, now)) {
+  if (!core_.update(*all, where_, now)) {
     return fail(protocol::fault::malformed,
                 "the answer to CLUSTER SLOTS names more than " + std::to_string(slot_map::most_masters) + " masters");
   }

@@ -44,7 +44,7 @@ void sentinels::connected(std::size_t number, std::string_view id) {
   sentinel& s = all_[number];
   s.is_connected = true;
   if (!id.empty()) s.id = id;
-  told_of_silence_ = false;
+  logged_silence_ = false;
 }
 
 void sentinels::answered(std::size_t number, std::optional<named_master> const& master) {
@@ -71,7 +71,7 @@ void sentinels::believe(std::size_t number, named_master const& m) {
   // The same epoch, another address: the Sentinel has another name for the server than the others, or than before.
   bool const corrected = master_ && m.epoch == master_->epoch && named_by_ == number;
   if (!newer && !corrected) {
-    if (!same_place && !std::exchange(s.told_of_older, true)) {
+    if (!same_place && !std::exchange(s.logged_older, true)) {
       log(log_level::warning, s.where.shown() + " says that the master '" + server_.master + "' is at " +
                                   host_and_port(m.host, m.port) + " (epoch " + std::to_string(m.epoch) +
                                   "); ignored, since " + all_[named_by_].where.shown() + " has named " +
@@ -83,14 +83,14 @@ void sentinels::believe(std::size_t number, named_master const& m) {
   if (master_ && !same_place) ++switches_;
   if (!same_place) {
     actions_.moved = true;
-    for (sentinel& other : all_) other.told_of_older = false;
+    for (sentinel& other : all_) other.logged_older = false;
   }
   master_ = m;
   named_by_ = number;
   if (!same_place) log(log_level::info, present());
 }
 
-void sentinels::told_of(std::vector<named_sentinel> const& others) {
+void sentinels::add_named(std::vector<named_sentinel> const& others) {
   for (named_sentinel other : others) {
     map_address(address_map_, other.host, other.port);
     auto const known =
@@ -150,7 +150,7 @@ void sentinels::failed(std::size_t number, fault what, std::string_view why) {
   verdict_may_have_changed(was_pending);
   listen_to_others();
   bool const none = std::none_of(all_.begin(), all_.end(), [](sentinel const& one) { return one.is_connected; });
-  if (none && master_ && !is_pending() && !std::exchange(told_of_silence_, true)) {
+  if (none && master_ && !is_pending() && !std::exchange(logged_silence_, true)) {
     log(log_level::warning, "no Sentinel can be reached; still using the master '" + server_.master + "' at " +
                                 host_and_port(master_->host, master_->port));
   }

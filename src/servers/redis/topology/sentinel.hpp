@@ -68,7 +68,7 @@ class sentinels {
   /// None: it does not know a master of this name.
   void answered(std::size_t number, std::optional<named_master> const& master);
   /// By a Sentinel.
-  void told_of(std::vector<named_sentinel> const& others);
+  void add_named(std::vector<named_sentinel> const& others);
   /// +switch-master: "NAME OLD-HOST OLD-PORT NEW-HOST NEW-PORT".
   void switched(std::size_t number, std::string_view event, time_point now);
   /// Its connection has ended, or could not be made.
@@ -103,7 +103,7 @@ class sentinels {
     bool is_connected = false;
     bool is_asked = false;
     time_point asked{};
-    bool told_of_older = false;  // the log has a line about its answer
+    bool logged_older = false;  // the log has a line about its answer
   };
 
   void ask(sentinel& s, time_point now);
@@ -123,7 +123,7 @@ class sentinels {
   std::size_t of_url_ = 0;
   std::optional<named_master> master_;
   std::size_t named_by_ = 0;  // the Sentinel
-  bool told_of_silence_ = false;
+  bool logged_silence_ = false;
   time_point refresh_at_ = time_point::max();
   time_point doubted_at_ = time_point::min();
   std::size_t next_to_ask_ = 0;

@@ -168,7 +168,7 @@ void sentinel_talk::read_others(message_nodes message) {
                        port_of(field(message, i, "port"))};
     if (can_be_host(one.host) && one.port != 0 && one.id.size() <= longest_id) others.push_back(std::move(one));
   }
-  core_.told_of(others);
+  core_.add_named(others);
 }
 
 sentinel_talk::progress sentinel_talk::read_master(message_nodes message) {

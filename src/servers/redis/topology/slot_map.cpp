@@ -79,7 +79,7 @@ void slot_map::connected(time_point now) {
   ++requests_;
 }
 
-bool slot_map::told(std::vector<named_slots> const& all, time_point now) {
+bool slot_map::update(std::vector<named_slots> const& all, time_point now) {
   std::unordered_set<std::string_view> ids;
   for (named_slots const& one : all) {
     ids.insert(one.id);

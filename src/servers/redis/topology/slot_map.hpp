@@ -73,7 +73,7 @@ class slot_map {
   /// The connection that was to bring the map has ended, or could not be made.
   void failed() noexcept { is_connected_ = is_asked_ = false; }
   /// False: the map names more masters than a Cluster has, and is not believed.
-  bool told(std::vector<named_slots> const& all, time_point now);
+  bool update(std::vector<named_slots> const& all, time_point now);
   /// MOVED, by that node.
   void redirected(redirection const& to, std::size_t by, time_point now);
   /// The node that an ASK of that node names. It may have no slots yet, and no id before it has.

@@ -7,7 +7,7 @@
 #include "servers/zookeeper/queue/holds.hpp"
 #include "servers/zookeeper/queue/keeps.hpp"
 #include "servers/zookeeper/queue/line.hpp"
-#include "servers/zookeeper/queue/riders.hpp"
+#include "servers/zookeeper/queue/shared_nodes.hpp"
 
 #include <string>
 
@@ -17,12 +17,12 @@ namespace conch::zookeeper {
 /// connection before it returns, so it is the last that a function does.
 class arrivals final : public session_events {
  public:
-  arrivals(common_parts& on, keeps& kept, cleanups& owed, riders& shares, holds& held, line& in_line,
+  arrivals(common_parts& on, keeps& kept, cleanups& pending, shared_nodes& shared, holds& held, line& in_line,
            catch_up& rest) noexcept
       : on_{on},
         keeps_{kept},
-        owed_{owed},
-        shares_{shares},
+        cleanups_{pending},
+        shared_{shared},
         held_{held},
         line_{in_line},
         rest_{rest} {}
@@ -53,8 +53,8 @@ class arrivals final : public session_events {
 
   common_parts& on_;
   keeps& keeps_;
-  cleanups& owed_;
-  riders& shares_;
+  cleanups& cleanups_;
+  shared_nodes& shared_;
   holds& held_;
   line& line_;
   catch_up& rest_;

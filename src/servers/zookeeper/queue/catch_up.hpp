@@ -6,18 +6,18 @@
 #include "servers/zookeeper/queue/holds.hpp"
 #include "servers/zookeeper/queue/keeps.hpp"
 #include "servers/zookeeper/queue/line.hpp"
-#include "servers/zookeeper/queue/riders.hpp"
+#include "servers/zookeeper/queue/shared_nodes.hpp"
 
 namespace conch::zookeeper {
 
 /// The work that follows a connection, the end of one, and the end of the session, and what waits for room: in turns.
-class catch_up final : public standing_keeper {
+class catch_up final : public place_checker {
  public:
-  catch_up(common_parts& on, keeps& kept, cleanups& owed, riders& shares, holds& held, line& in_line) noexcept
+  catch_up(common_parts& on, keeps& kept, cleanups& pending, shared_nodes& shared, holds& held, line& in_line) noexcept
       : on_{on},
         keeps_{kept},
-        owed_{owed},
-        shares_{shares},
+        cleanups_{pending},
+        shared_{shared},
         held_{held},
         line_{in_line} {}
   catch_up(catch_up const&) = delete;
@@ -26,17 +26,17 @@ class catch_up final : public standing_keeper {
   void rest_all();
   void resume_backlog(time_point now);
 
-  // standing_keeper
-  void due(standing& s, time_point now) override;
+  // place_checker
+  void due(queue_place& p, time_point now) override;
 
  private:
-  void catch_up_with(standing& s, time_point now);
-  void continue_riding(standing& s, time_point now);
+  void catch_up_with(queue_place& p, time_point now);
+  void continue_sharing(queue_place& p, time_point now);
 
   common_parts& on_;
   keeps& keeps_;
-  cleanups& owed_;
-  riders& shares_;
+  cleanups& cleanups_;
+  shared_nodes& shared_;
   holds& held_;
   line& line_;
 };

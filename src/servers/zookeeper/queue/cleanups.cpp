@@ -17,17 +17,17 @@ cleanups::~cleanups() {
   while (!pending_.empty()) delete &pending_.pop_front();
 }
 
-cleanup& cleanups::make(standing& s) {
-  auto* const c = new cleanup{s, s.number};
-  c->node = s.node;
-  c->made_in = s.made_in;
+cleanup& cleanups::make(queue_place& p) {
+  auto* const c = new cleanup{p, p.number};
+  c->node = p.node;
+  c->made_in = p.made_in;
   by_number_.emplace(c->number, c);
   return *c;
 }
 
 /// What is left of an idle place is removed.
-void cleanups::owe(standing& s, receipt* r, time_point now, bool was_valid) {
-  cleanup& c = make(s);
+void cleanups::add(queue_place& p, receipt* r, time_point now, bool was_valid) {
+  cleanup& c = make(p);
   ++count_;
   c.was_valid = was_valid;
   wait_for(c, r);
@@ -36,13 +36,13 @@ void cleanups::owe(standing& s, receipt* r, time_point now, bool was_valid) {
   if (!on_.session.is_open()) return;
   if (!c.node.empty()) {
     send(c, now);
-  } else if (s.tellers == 0) {
-    on_.sent.search(s, c.number, &c, now);
+  } else if (p.answers_due == 0) {
+    on_.sent.search(p, c.number, &c, now);
   }  // otherwise an answer that is under way shows whether there is one
 }
 
-void cleanups::owe_later(standing& s, time_point not_before) {
-  cleanup& c = make(s);
+void cleanups::add_later(queue_place& p, time_point not_before) {
+  cleanup& c = make(p);
   last_delay_ends_ = c.not_before = std::max(not_before, last_delay_ends_);
   delayed_.push_back(c);
   if (!delay_.armed()) on_.env.timers.arm(delay_, c.not_before);
@@ -98,23 +98,23 @@ void cleanups::send_later(cleanup& c, time_point now) {
 
 /// What came of a creation that was given up: its node, or none.
 void cleanups::came_of(std::uint64_t number, std::string node, time_point now) {
-  auto const owed = by_number_.find(number);
-  if (owed == by_number_.end() || !owed->second->node.empty()) return;
-  cleanup& c = *owed->second;
+  auto const found = by_number_.find(number);
+  if (found == by_number_.end() || !found->second->node.empty()) return;
+  cleanup& c = *found->second;
   if (node.empty()) return finish(c, false, {}, now);
   c.node = std::move(node);
   send(c, now);
 }
 
 void cleanups::finish(cleanup& c, bool was_mine, error_code why, time_point now) {
-  standing& s = c.place;
+  queue_place& p = c.place;
   receipt* const caller = c.caller;
   if (caller != nullptr) forget(*caller);
   by_number_.erase(c.number);
   --count_;
   delete &c;
   if (caller != nullptr) on_.env.up.released(*caller, was_mine, why, now);
-  on_.all.drop(s);
+  on_.all.drop(p);
 }
 
 time_point cleanups::late_after(receipt const& r) const {

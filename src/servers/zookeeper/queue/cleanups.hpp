@@ -24,9 +24,9 @@ class cleanups {
   cleanups& operator=(cleanups const&) = delete;
   ~cleanups();
 
-  void owe(standing& s, engine::receipt* r, time_point now, bool was_valid = false);
+  void add(queue_place& p, engine::receipt* r, time_point now, bool was_valid = false);
   /// The node of a hold that was lost stays until then, or for as long as the session lasts.
-  void owe_later(standing& s, time_point not_before);
+  void add_later(queue_place& p, time_point not_before);
   void send(cleanup& c, time_point now);
   void send_later(cleanup& c, time_point now);
   void answered(in_flight const& r, reply const& a, time_point now);
@@ -37,7 +37,7 @@ class cleanups {
   error_code why_not_done(engine::receipt const& r) const;
   error_code no_answer() const;
 
-  /// None: nothing of that number is owed.
+  /// None: there is no clean-up of that number.
   cleanup* find(std::uint64_t number) const;
   /// Without those that wait for the end of a delay.
   std::size_t count() const noexcept { return count_; }
@@ -49,7 +49,7 @@ class cleanups {
   void interrupted();
 
  private:
-  cleanup& make(standing& s);
+  cleanup& make(queue_place& p);
   void delay_is_over(time_point now);
 
   common_parts& on_;

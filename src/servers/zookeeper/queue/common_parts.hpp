@@ -2,8 +2,8 @@
 #pragma once
 
 #include "servers/zookeeper/queue/environment.hpp"
+#include "servers/zookeeper/queue/queue_places.hpp"
 #include "servers/zookeeper/queue/requests.hpp"
-#include "servers/zookeeper/queue/standings.hpp"
 #include "servers/zookeeper/session.hpp"
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct common_parts {
   environment const env;
   zookeeper::session session;
   requests sent;
-  standings all;
+  queue_places all;
   pauses pause;
 };
 

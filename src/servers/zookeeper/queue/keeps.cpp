@@ -11,32 +11,32 @@ namespace conch::zookeeper {
 
 keeps::~keeps() = default;
 
-void keeps::make(standing& s, time_point now) {
-  if (s.keep_sent_on == on_.sent.connection_number()) return;
+void keeps::make(queue_place& p, time_point now) {
+  if (p.keep_sent_on == on_.sent.connection_number()) return;
   // One that an earlier attempt has made may be too old.
-  if (!s.keep.empty()) on_.sent.send(about::nothing, remove{s.keep}, s, nullptr, now);
-  s.keep = s.path_of(keep_name_of(last_of(s.node), s.created));
-  s.keep_sent_on = on_.sent.connection_number();
-  on_.sent.send(about::keep, create{s.keep, {}, node_kind::persistent, on_.session.nodes().who()}, s, nullptr, now);
+  if (!p.keep.empty()) on_.sent.send(about::nothing, remove{p.keep}, p, nullptr, now);
+  p.keep = p.path_of(keep_name_of(last_of(p.node), p.created));
+  p.keep_sent_on = on_.sent.connection_number();
+  on_.sent.send(about::keep, create{p.keep, {}, node_kind::persistent, on_.session.nodes().who()}, p, nullptr, now);
 }
 
-void keeps::let_go(standing& s, time_point not_before, time_point now) {
-  if (s.keep.empty()) return;
-  auto const [at, is_new] = all_.try_emplace(s.keep, std::make_unique<kept_node>(*this, s));
+void keeps::let_go(queue_place& p, time_point not_before, time_point now) {
+  if (p.keep.empty()) return;
+  auto const [at, is_new] = all_.try_emplace(p.keep, std::make_unique<kept_node>(*this, p));
   BOOST_ASSERT_MSG(is_new, "two grants have one node");
-  ++s.references;
-  s.keep.clear();
+  ++p.references;
+  p.keep.clear();
   kept_node& k = *at->second;
   if (not_before > now) return on_.env.timers.arm(k.due, not_before);
   end(k, now);
 }
 
 /// The data of the node is of no use, but that it was written shows the leader's time.
-void keeps::measure(standing& s, std::string_view name, time_point now) {
-  bool const is_watched = s.ahead.watched.size() == 1 && s.ahead.watched.front().name == name;
+void keeps::measure(queue_place& p, std::string_view name, time_point now) {
+  bool const is_watched = p.ahead.watched.size() == 1 && p.ahead.watched.front().name == name;
   if (is_watched) return;
-  s.awaits_end = false;
-  on_.sent.send(about::nothing, set_data{s.path_of(name), {}}, s, nullptr, now);
+  p.awaits_end = false;
+  on_.sent.send(about::nothing, set_data{p.path_of(name), {}}, p, nullptr, now);
 }
 
 void keeps::end(kept_node& k, time_point now) {
@@ -58,9 +58,9 @@ void keeps::answered(in_flight const& r, reply const& a, time_point now) {
     on_.env.timers.arm(k.due, now + on_.pause.next());
     return;
   }
-  standing& s = k.place;
+  queue_place& p = k.place;
   all_.erase(at);
-  on_.all.drop(s);
+  on_.all.drop(p);
 }
 
 void keeps::interrupted() { resting_.splice_back(sent_); }

@@ -22,11 +22,11 @@ class keeps {
   ~keeps();
 
   /// For a place that has its turn. The interval begins with this node.
-  void make(standing& s, time_point now);
+  void make(queue_place& p, time_point now);
   /// The place has no more use for its node, if it has one: it is removed then.
-  void let_go(standing& s, time_point not_before, time_point now);
+  void let_go(queue_place& p, time_point not_before, time_point now);
   /// The one of another grant: asks how long it has been there. What is watched next is answered with that.
-  void measure(standing& s, std::string_view name, time_point now);
+  void measure(queue_place& p, std::string_view name, time_point now);
 
   void answered(in_flight const& r, reply const& a, time_point now);
   void interrupted();
@@ -36,14 +36,14 @@ class keeps {
 
  private:
   struct kept_node final : list_hook<kept_node> {
-    kept_node(keeps& mine, standing& s)
+    kept_node(keeps& mine, queue_place& p)
         : owner{mine},
-          place{s},
-          node{s.keep},
+          place{p},
+          node{p.keep},
           due{this, [](kept_node& k, time_point now) { k.owner.end(k, now); }} {}
 
     keeps& owner;
-    standing& place;  // it has a reference to it
+    queue_place& place;  // it has a reference to it
     std::string const node;
     timer due;
   };

@@ -7,28 +7,30 @@ namespace conch::zookeeper {
 
 namespace {
 
-bool tells_of_node(about what) noexcept { return what == about::node || what == about::search || what == about::found; }
+bool shows_the_node(about what) noexcept {
+  return what == about::node || what == about::search || what == about::found;
+}
 
 }  // namespace
 
-void requests::send(about what, request const& r, standing& s, cleanup* c, time_point now, std::string path) {
+void requests::send(about what, request const& r, queue_place& p, cleanup* c, time_point now, std::string path) {
   ++env_.stats.scripts;
-  ++s.references;
+  ++p.references;
   // a clean-up, and the end of an interval, is independent of what the place asks for now
-  if (c == nullptr && what != about::keep_end) s.told_on = connections_;
-  if (c == nullptr && tells_of_node(what)) ++s.tellers;
+  if (c == nullptr && what != about::keep_end) p.last_sent_on = connections_;
+  if (c == nullptr && shows_the_node(what)) ++p.answers_due;
   bool const is_list = what == about::list;
-  if (is_list) window_.uses(s.lease, now);
-  in_flight_.push_back({what, &s, s.number, c, std::move(path), now, is_list ? window_.written(1) : 0});
+  if (is_list) window_.uses(p.lease, now);
+  in_flight_.push_back({what, &p, p.number, c, std::move(path), now, is_list ? window_.written(1) : 0});
   session_.send(r, now);
 }
 
 /// Was a node made under that number? The server first learns all that the leader knows. What an earlier connection had
 /// under way for this session the leader has carried out by then, or refuses: the session has moved.
-void requests::search(standing& s, std::uint64_t number, cleanup* c, time_point now) {
-  send(about::nothing, sync{s.folder}, s, c, now);
+void requests::search(queue_place& p, std::uint64_t number, cleanup* c, time_point now) {
+  send(about::nothing, sync{p.folder}, p, c, now);
   if (c != nullptr) c->sent = true;
-  send(about::search, get_children{s.folder}, s, c, now);
+  send(about::search, get_children{p.folder}, p, c, now);
   in_flight_.back().number = number;
 }
 
@@ -38,11 +40,11 @@ in_flight requests::take(bool others_wait, time_point now) {
   last_answer_ = now;
   r.place->trouble_since = {};
   if (r.together != 0) window_.answered(1, r.together, r.written, others_wait, now);
-  if (r.of_cleanup == nullptr && tells_of_node(r.what) && r.place->number == r.number) --r.place->tellers;
+  if (r.of_cleanup == nullptr && shows_the_node(r.what) && r.place->number == r.number) --r.place->answers_due;
   return r;
 }
 
-void requests::pass_on(standing& from, standing& to) {
+void requests::pass_on(queue_place& from, queue_place& to) {
   for (in_flight& one : in_flight_) {
     if (one.place != &from || one.number != to.number || one.of_cleanup != nullptr) continue;
     one.place = &to;

@@ -3,7 +3,7 @@
 
 #include "protocol/request_window.hpp"
 #include "servers/zookeeper/queue/environment.hpp"
-#include "servers/zookeeper/queue/standing.hpp"
+#include "servers/zookeeper/queue/queue_place.hpp"
 #include "servers/zookeeper/session.hpp"
 
 #include <conch/clock.hpp>
@@ -35,7 +35,7 @@ enum class about : std::uint8_t {
 
 struct in_flight {
   about what;
-  standing* place;
+  queue_place* place;
   std::uint64_t number;
   cleanup* of_cleanup;
   std::string path;  // that is watched
@@ -50,13 +50,13 @@ class requests {
   requests(requests const&) = delete;
   requests& operator=(requests const&) = delete;
 
-  void send(about what, request const& r, standing& s, cleanup* c, time_point now, std::string path = {});
-  void search(standing& s, std::uint64_t number, cleanup* c, time_point now);
+  void send(about what, request const& r, queue_place& p, cleanup* c, time_point now, std::string path = {});
+  void search(queue_place& p, std::uint64_t number, cleanup* c, time_point now);
   bool has_any() const noexcept { return !in_flight_.empty(); }
   /// The oldest is answered. `others_wait`: for room.
   in_flight take(bool others_wait, time_point now);
   /// What is under way for the node that `to` has now is answered to it.
-  void pass_on(standing& from, standing& to);
+  void pass_on(queue_place& from, queue_place& to);
 
   void opened(time_point now) noexcept { last_answer_ = now; }
   /// Returns what is not answered any more.

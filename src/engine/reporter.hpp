@@ -10,9 +10,9 @@
 namespace conch::engine {
 
 /// Reports to the shell, the statistics and observers what has become of an acquisition, and words its error.
-class teller {
+class reporter {
  public:
-  explicit teller(cohort_environment& on) noexcept : on_{on} {}
+  explicit reporter(cohort_environment& on) noexcept : on_{on} {}
 
   void begin(acquisition& a, cohort& in, std::string_view name, time_point now);
   void observe(acquisition& a, observation const& what) {
@@ -33,8 +33,8 @@ class teller {
   }
 
   /// The one place where the cohort words an error.
-  error_code told(failed_task::kind what, error_code why, std::string_view name, duration after = duration::zero(),
-                  std::string_view holder = {}) const;
+  error_code explain(failed_task::kind what, error_code why, std::string_view name, duration after = duration::zero(),
+                     std::string_view holder = {}) const;
   error_code refusal(acquisition const& a, error_code why, std::string_view name, time_point now) const;
 
  private:

@@ -4,8 +4,8 @@
 #include "base/list.hpp"
 #include "base/timer_queue.hpp"
 #include "servers/zookeeper/queue/environment.hpp"
+#include "servers/zookeeper/queue/queue_place.hpp"
 #include "servers/zookeeper/queue/requests.hpp"
-#include "servers/zookeeper/queue/standing.hpp"
 #include "servers/zookeeper/watches.hpp"
 
 #include <cstdint>
@@ -16,38 +16,41 @@
 namespace conch::zookeeper {
 
 /// The places that are not idle, in order, how far the connection has come with them, and what they watch.
-class standings {
+class queue_places {
  public:
   /// `resume`: checks those that rest.
-  standings(environment const& env, requests& sent, callback resume) noexcept : env_{env}, sent_{sent}, rest_{resume} {}
-  standings(standings const&) = delete;
-  standings& operator=(standings const&) = delete;
+  queue_places(environment const& env, requests& sent, callback resume) noexcept
+      : env_{env},
+        sent_{sent},
+        rest_{resume} {}
+  queue_places(queue_places const&) = delete;
+  queue_places& operator=(queue_places const&) = delete;
 
-  void begin(standing& s);
-  void add(standing& s, bool rests) { (rests ? resting_ : active_).push_back(s); }
-  void rest(standing& s, time_point now);
-  void put_off(standing& s);
+  void begin(queue_place& p);
+  void add(queue_place& p, bool rests) { (rests ? resting_ : active_).push_back(p); }
+  void rest(queue_place& p, time_point now);
+  void put_off(queue_place& p);
   /// It has the node of that number now.
-  void know(standing& s) { standing_[s.number] = &s; }
-  void forget(standing const& s) { standing_.erase(s.number); }
+  void know(queue_place& p) { by_number_[p.number] = &p; }
+  void forget(queue_place const& p) { by_number_.erase(p.number); }
   /// None: no place that is not idle has that number.
-  standing* find(std::uint64_t number) const;
-  void drop(standing& s);
+  queue_place* find(std::uint64_t number) const;
+  void drop(queue_place& p);
 
-  void watch(standing& s, view ahead, time_point now);
-  void watch(standing& s, std::string const& path, time_point now);
-  void unwatch(standing& s);
-  void pass_on_watches(standing& from, standing& to);
+  void watch(queue_place& p, view ahead, time_point now);
+  void watch(queue_place& p, std::string const& path, time_point now);
+  void unwatch(queue_place& p);
+  void pass_on_watches(queue_place& from, queue_place& to);
   /// In the order in which they came.
-  std::vector<standing*> waiting_for(std::string const& path) const { return watched_.at(path); }
+  std::vector<queue_place*> waiting_for(std::string const& path) const { return watched_.at(path); }
   /// It is no longer waited for.
-  std::vector<standing*> take_waiting(std::string const& path) { return watched_.take(path); }
+  std::vector<queue_place*> take_waiting(std::string const& path) { return watched_.take(path); }
 
   bool is_empty() const noexcept { return active_.empty() && resting_.empty(); }
   bool has_rest() const noexcept { return !resting_.empty(); }
   bool may_list() const noexcept { return resting_.empty() && sent_.window().has_room(); }
   /// The first that rests, which rests no more.
-  standing& next();
+  queue_place& next();
   void resume_soon(time_point now);
   void rest_all();
   /// All rest, and nothing that was sent for them is answered.
@@ -67,8 +70,8 @@ class standings {
   requests& sent_;
   std::uint64_t numbers_ = 0;  // of nodes
   // all that are not idle; resting: the present connection has not come to them, or there is no room
-  list<standing> active_, resting_;
-  std::unordered_map<std::uint64_t, standing*> standing_;  // by number: all that are not idle
+  list<queue_place> active_, resting_;
+  std::unordered_map<std::uint64_t, queue_place*> by_number_;  // by number: all that are not idle
   watches watched_;
   timer rest_;
 };
