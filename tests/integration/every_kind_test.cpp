@@ -580,7 +580,9 @@ TEST_P(EveryKind, P6ATimeOutInAnyStateLeavesNothing) {
         EXPECT_TRUE(got.valid()) << code.message();
         co_await got.release();
       } else {
-        EXPECT_TRUE(code == errc::timed_out || (silent && code == errc::unreachable)) << code.message();
+        // A busy server may pause as the wait ends.
+        bool const pauses = code.message().find("the server has not answered for ") != std::string::npos;
+        EXPECT_TRUE(code == errc::timed_out || (code == errc::unreachable && (silent || pauses))) << code.message();
         EXPECT_FALSE(got.valid());
       }
       if (at == in_line_) {

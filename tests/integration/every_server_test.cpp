@@ -70,8 +70,12 @@ TEST_P(EveryServer, ATryOfABusyOneIsNoErrorAndAWaitEndsInTime) {
     hold busy = co_await kind().try_acquire(two, name("busy"));
     EXPECT_FALSE(busy);
     acquire_options const briefly{.wait = short_wait};
-    auto r = co_await kind().acquire(two, name("busy"), briefly, {}, as_tuple);
-    EXPECT_EQ(std::get<0>(r), errc::timed_out) << std::get<0>(r).message();
+    error_code why = make_error_code(errc::unreachable);  // so it ends where a busy server pauses at that moment
+    for (int i = 0; i < 10 && why == errc::unreachable; ++i) {
+      auto const late = co_await kind().acquire(two, name("busy"), briefly, {}, as_tuple);
+      why = std::get<0>(late);
+    }
+    EXPECT_EQ(why, errc::timed_out) << why.message();
     auto const left = in_lines("busy", 0);
     co_await until(left, "the line left");
     EXPECT_TRUE(h.valid());
@@ -166,13 +170,14 @@ TEST_P(EveryServer, AWaitThatTimesOutSaysWhoHasIt) {
     with_note.note = "order 17";
     patient.wait = 1s;
     hold h = co_await kind().acquire(one, name("named"), with_note, {}, asio::use_awaitable);
-    error_code why = make_error_code(errc::unreachable);  // so it ends where a busy server pauses at that moment
-    for (int i = 0; i < 10 && why == errc::unreachable; ++i) {
+    std::string const end = "waiting for lock \"" + name("named") + "\" (held by billing@pod-7 (order 17))";
+    // A busy server may pause as the wait ends: then it counts as unreachable, or has not named the holder in time.
+    error_code why;
+    for (int i = 0; i < 10 && !why.message().ends_with(end); ++i) {
       auto const late = co_await kind().acquire(two, name("named"), patient, {}, as_tuple);
       why = std::get<0>(late);
     }
     EXPECT_EQ(why, errc::timed_out);
-    std::string const end = "waiting for lock \"" + name("named") + "\" (held by billing@pod-7 (order 17))";
     EXPECT_TRUE(why.message().ends_with(end)) << why.message();
     co_await h.async_release();
   };

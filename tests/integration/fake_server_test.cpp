@@ -5,6 +5,8 @@
 
 #include "servers/redis/scripts.hpp"
 
+#include <regex>
+
 namespace conch::test {
 namespace {
 
@@ -345,6 +347,8 @@ TEST_F(FakeServer, WhatItRepeatsOfAPasswordIsHidden) {
         std::string all = std::get<0>(r).message() + "\n" + *log.text;
         statistics const seen = c.stats();
         for (auto const& s : seen.servers) all += s.url + "\n" + s.last_trouble + "\n";
+        // Six digits of the token may be in the random id of the client, too.
+        all = std::regex_replace(all, std::regex{"client [0-9a-f]{32}"}, "client");
         for (std::size_t at = 0; at + 6 <= token.size(); ++at) {
           EXPECT_EQ(all.find(token.substr(at, 6)), std::string::npos)
               << name << " shows what stands at " << at << ": " << all;
