@@ -152,7 +152,7 @@ void cleanups::due(cleanup& c, time_point now) {
 
 void cleanups::finish(cleanup& c, bool was_mine, error_code why, time_point now) {
   BOOST_ASSERT_MSG(!c.sent, "a clean-up ends while its answer is under way");
-  BOOST_ASSERT_MSG(c.is_kick || count_ != 0, "more clean-ups end than were owed");
+  BOOST_ASSERT_MSG(c.is_kick || count_ != 0, "more clean-ups end than began");
   BOOST_ASSERT_MSG(!c.lapsed || lapsed_ != 0, "more clean-ups have lapsed than were counted");
   server_place& p = *c.lock;
   receipt* const caller = c.caller;

@@ -232,10 +232,10 @@ void arrivals::search_answer(in_flight const& r, reply const& a, time_point now)
   if (a.what != status::ok && a.what != status::no_node) {
     std::string const asked = "list " + p.folder;
     if (!is_given_up) return line_.request_refused(p, a.what, asked, now);
-    cleanup* const owed = cleanups_.find(r.number);
-    if (owed == nullptr) return;
-    if (refusal_of(a.what).then != remedy::none) return cleanups_.send_later(*owed, now);
-    return cleanups_.refused(*owed, to_error(a.what, asked, on_.session.server()), now);
+    cleanup* const pending = cleanups_.find(r.number);
+    if (pending == nullptr) return;
+    if (refusal_of(a.what).then != remedy::none) return cleanups_.send_later(*pending, now);
+    return cleanups_.refused(*pending, to_error(a.what, asked, on_.session.server()), now);
   }
   std::string found;
   if (auto const* const all = std::get_if<children>(&a.content)) {

@@ -71,7 +71,7 @@ class queue_places {
   std::uint64_t numbers_ = 0;  // of nodes
   // all that are not idle; resting: the present connection has not come to them, or there is no room
   list<queue_place> active_, resting_;
-  std::unordered_map<std::uint64_t, queue_place*> by_number_;  // by number: all that are not idle
+  std::unordered_map<std::uint64_t, queue_place*> by_number_;  // all that are not idle
   watches watched_;
   timer rest_;
 };
