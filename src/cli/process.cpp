@@ -169,6 +169,7 @@ struct guardian::shared {
 
   std::atomic<duration::rep> deadline;
   std::atomic<pid_t> group{0};
+  std::atomic<bool> has_killed{false};
 };
 
 namespace {
@@ -183,7 +184,10 @@ template <class Shared>
   int const timer = ::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);  // as conch::clock
   for (;;) {
     duration const until{page.deadline.load()};
-    if (conch::clock::now().time_since_epoch() >= until) kill_group(page.group.load());
+    if (pid_t const group = page.group.load(); group > 1 && conch::clock::now().time_since_epoch() >= until) {
+      page.has_killed.store(true);  // first: conch may see the end of the group at once
+      kill_group(group);
+    }
     itimerspec when{};
     bool const passed = conch::clock::now().time_since_epoch() >= until;
     if (!passed) {
@@ -231,6 +235,8 @@ guardian::~guardian() {
 }
 
 void guardian::watch(pid_t group) noexcept { page_->group.store(group); }
+
+bool guardian::has_killed() const noexcept { return page_->has_killed.load(); }
 
 void guardian::set_deadline(time_point t) noexcept { page_->deadline.store(t.time_since_epoch().count()); }
 

@@ -61,6 +61,8 @@ class guardian {
   void watch(pid_t group) noexcept;
   /// By conch::clock; it kills when this has passed. If it is later than the previous one, it sleeps until then.
   void set_deadline(time_point t) noexcept;
+  /// It has killed the group because the deadline that it knew had passed. A later one may have been on its way to it.
+  bool has_killed() const noexcept;
   pid_t pid() const noexcept { return pid_; }
 
  private:

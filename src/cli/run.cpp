@@ -151,9 +151,11 @@ class runner {
       if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGQUIT))
         ended_by_terminal_ = WTERMSIG(status);
     }
+    bool const is_held = locks_.valid() && !(guardian_ && guardian_->has_killed());
+    if (!is_held) report_loss(": conch saw no renewal in time");
     events_.child_ended(status);
     int const code = WIFEXITED(status) ? WEXITSTATUS(status) : exit_code::of_signal + WTERMSIG(status);
-    carry_out(plan_.child_ended(code, group_is_there(child_), locks_.valid(), clock::now()));
+    carry_out(plan_.child_ended(code, group_is_there(child_), is_held, clock::now()));
   }
 
   /// Others of the group may not be children of this process: it asks from time to time.
@@ -203,13 +205,13 @@ class runner {
   }
 
   /// Over several servers a grant is a claim of half a second first. On a busy machine it can take as long to start a
-  /// process: the job would lose the lock as it begins.
+  /// process: the job would lose the lock as it begins. A later deadline may still be a claim's: of another vote.
   void begin_when_safe() {
     time_point const deadline = locks_.deadline();
-    duration const safe = std::min({duration{1s}, locks_.lease() / 2, given_.max_hold.value_or(1s) / 2});
+    duration const safe = std::min({duration{1s}, locks_.lease() / 2, given_.max_hold.value_or(2s) / 2});
     if (deadline >= clock::now() + safe) return begin();
     locks_.when_renewed(deadline, [this](error_code why) {
-      if (!why) begin();
+      if (!why) begin_when_safe();
       else carry_out(plan_.lost_claim());
     });
   }
@@ -219,14 +221,19 @@ class runner {
     follow_deadline();
     locks_.when_lost([this](error_code lost) {
       if (lost == asio::error::operation_aborted) return;
-      events_.trouble("lost", printable(given_.names.front()) + ": the lock is lost" + reason_of(lost),
-                      exit_code::lost);
+      report_loss(reason_of(lost));
       time_point const now = clock::now();
       // The kill needs a moment, too.
       carry_out(plan_.lost_at(now, deadline_ - std::min<duration>(50ms, grace_ / 4)));
       look_for_group();
     });
     carry_out(plan_.granted());
+  }
+
+  /// Once: CMD may end, or be killed by the guardian, before the library reports the loss.
+  void report_loss(std::string const& reason) {
+    if (std::exchange(is_loss_reported_, true)) return;
+    events_.trouble("lost", printable(given_.names.front()) + ": the lock is lost" + reason, exit_code::lost);
   }
 
   /// Before CMD runs, nothing is there to be warned.
@@ -403,7 +410,8 @@ class runner {
   terminal tty_;
   bool ignores_children_ = false;  // conch was started to ignore SIGCHLD
   bool is_out_of_reach_ = false;
-  bool is_endangered_ = false;   // and that was reported
+  bool is_endangered_ = false;  // and that was reported
+  bool is_loss_reported_ = false;
   bool wants_terminal_ = false;  // the child was stopped for want of the terminal
   time_point deadline_{};        // of the hold; follow_deadline() keeps it up to date
   time_point kill_when_ = time_point::max();

@@ -311,7 +311,24 @@ std::vector<row> all_rows() {
        sh("sleep 0.5; exit 0"),
        nothing,
        79,
-       "acquire drop close"},
+       "acquire drop close",
+       "conch: a: the lock is lost: conch saw no renewal in time\n"},
+      {"SaysWhyTheGuardianKilledTheCommand",
+       {"valid_for=1100ms", "fault=loss_not_told"},
+       {},
+       sh(stubborn),
+       nothing,
+       79,
+       "acquire drop close",
+       "conch: a: the lock is lost: conch saw no renewal in time\n"},
+      {"IsLostWhereTheGuardianKilledBeforeItKnewOfTheRenewal",
+       {"valid_for=1100ms", "renewal=500ms=1h", "fault=renewals_not_told"},
+       {},
+       sh(stubborn),
+       nothing,
+       79,
+       "acquire drop close",
+       "conch: a: the lock is lost: conch saw no renewal in time\n"},
       {"KillsTheCommandThatWasStoppedAndHasLostTheLockMeanwhile",
        {"not_held_at_check"},
        {},
@@ -371,6 +388,17 @@ std::vector<row> all_rows() {
          time_point const granted = r.granted();
          r.wait_for("started");
          if (clock::now() < granted + 300ms) throw std::runtime_error{"the claim was not confirmed"};
+       },
+       3,
+       "acquire release drop"},
+      {"StartsNothingWhereThatIsAnotherShortClaim",
+       {"valid_for=500ms", "lease=30s", "renewal=20ms=600ms", "renewal=300ms=30s"},
+       {},
+       sh("echo started; exit 3"),
+       [](fake_run& r) {
+         time_point const granted = r.granted();
+         r.wait_for("started");
+         if (clock::now() < granted + 300ms) throw std::runtime_error{"only a short claim was confirmed"};
        },
        3,
        "acquire release drop"},

@@ -58,7 +58,9 @@ std::string program::wait_for(std::string const& beginning, std::chrono::millise
       }
     }
     if (!read_more(until)) {
-      throw std::runtime_error("the program ended without '" + beginning + "': " + output_);
+      int const code = wait_for_end(5s);
+      throw std::runtime_error("the program ended with " + std::to_string(code) + ", without '" + beginning +
+                               "': " + output_);
     }
   }
 }
