@@ -1,5 +1,6 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "base/readable.hpp"
+#include "base/votes.hpp"
 #include "cli/commands.hpp"
 #include "cli/doctor_checks.hpp"
 #include "cli/exit_code.hpp"
@@ -100,8 +101,7 @@ class doctor_visit {
   }
 
   void different_servers() {
-    std::size_t const asked_for = servers_.settings.quorum.votes_needed;
-    report("", judge_distinct(runs_, asked_for != 0 ? asked_for : servers_.servers.size() / 2 + 1));
+    report("", judge_distinct(runs_, votes_needed(servers_.settings.quorum, servers_.servers.size())));
   }
 
   void hand_over() {

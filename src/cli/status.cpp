@@ -1,5 +1,6 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "base/readable.hpp"
+#include "base/votes.hpp"
 #include "cli/commands.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/operator.hpp"
@@ -173,7 +174,7 @@ class unlocking {
     } else {
       print(printable(name_) + ": taken from " + std::to_string(taken_) + (taken_ == 1 ? " holder\n" : " holders\n"));
     }
-    if (servers_.quorum && answered_ <= servers_.servers.size() / 2) return exit_code::unreachable;
+    if (servers_.quorum && answered_ < majority_of(servers_.servers.size())) return exit_code::unreachable;
     return taken_ == 0 ? exit_code::nothing_done : exit_code::done;
   }
 

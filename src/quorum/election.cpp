@@ -1,6 +1,8 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "quorum/election.hpp"
 
+#include "base/votes.hpp"
+
 #include <algorithm>
 #include <cassert>
 #include <functional>

@@ -32,9 +32,6 @@ struct rules {
   duration min_validity{};  // a grant that is valid for less is refused
 };
 
-/// The least number of votes of which any two sets share a server.
-constexpr std::size_t majority_of(std::size_t servers) { return servers / 2 + 1; }
-
 /// One attempt at one lock. Its inputs are the answers of the servers. Every input may change the verdict, at the
 /// earliest moment at which it is certain. A verdict once given stays.
 class election {

@@ -2,6 +2,7 @@
 #include "quorum/servers.hpp"
 
 #include "base/readable.hpp"
+#include "base/votes.hpp"
 
 #include <algorithm>
 #include <array>
@@ -58,9 +59,7 @@ std::size_t servers::owned(quorum_lock const& q) const {
       std::count_if(q.votes.begin(), q.votes.end(), [this](auto const& v) { return counts(*v); }));
 }
 
-std::size_t servers::needed() const noexcept {
-  return on_.settings.quorum.votes_needed != 0 ? on_.settings.quorum.votes_needed : majority_of(members_.size());
-}
+std::size_t servers::needed() const noexcept { return votes_needed(on_.settings.quorum, members_.size()); }
 
 std::optional<std::int64_t> servers::new_ticket(time_point now) const {
   std::vector<std::int64_t> clocks;

@@ -1,6 +1,7 @@
 // conch: distributed locks for Boost.Asio. Boost Software License 1.0.
 #include "base/checks.hpp"
 #include "base/identity.hpp"
+#include "base/votes.hpp"
 #include "quorum/quorum.hpp"
 #include "registry/schemes.hpp"
 
@@ -64,8 +65,8 @@ class several final : public servers::target {
                     " (half of quorum.vote_claim)");
     detail::between("quorum.min_server_uptime", q.min_server_uptime, duration::zero(), std::chrono::hours{24 * 30});
     std::size_t const n = all_.size();
-    detail::require(q.votes_needed == 0 || (q.votes_needed > n / 2 && q.votes_needed <= n),
-                    "quorum.votes_needed must be 0, or " + std::to_string(n / 2 + 1) + " to " + std::to_string(n) +
+    detail::require(q.votes_needed == 0 || is_valid_number_of_votes(q.votes_needed, n),
+                    "quorum.votes_needed must be 0, or " + std::to_string(majority_of(n)) + " to " + std::to_string(n) +
                         " (a majority to all of the servers), got " + std::to_string(q.votes_needed));
     c.claim = q.vote_claim;
   }

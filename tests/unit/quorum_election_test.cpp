@@ -1,6 +1,8 @@
 // The decision of a quorum, against the definition spelled out naively, over every mask of answers.
 #include "quorum/election.hpp"
 
+#include "base/votes.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>

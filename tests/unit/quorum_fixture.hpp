@@ -2,6 +2,7 @@
 
 // A lock over several servers between a cohort and wires that only write down what they are told.
 
+#include "base/votes.hpp"
 #include "engine/cohort.hpp"
 #include "quorum/quorum.hpp"
 

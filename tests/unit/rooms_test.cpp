@@ -59,7 +59,8 @@ std::vector<room> const& rooms() {
         "registry/registry.hpp"}},
       {"cli",
        {"conch/", "base/identity.hpp", "base/introduction.hpp", "base/readable.hpp", "base/log_line.hpp",
-        "base/duration_text.hpp", "servers"}},  // public headers, as every user, and the port to the servers
+        "base/duration_text.hpp", "base/votes.hpp",
+        "servers"}},  // public headers, as every user, and the port to the servers
   };
   return table;
 }
