@@ -159,7 +159,7 @@ void lifecycle::begin(std::vector<std::string> addresses, time_point now) {
 
 void lifecycle::connect_next() {
   enter(connection_state::connecting);
-  if (todo.close || choice_->until() != until_) sleep(choice_->until());  // the close ends a sleep
+  sleep(choice_->until());
   todo.connect = true;
 }
 

@@ -206,6 +206,8 @@ TEST_F(Watch, ComesBackWithTheServer) {
   program another = run({"b"}, "sleep 600");
   while (watch.wait_for("2", 60s).find(" b: mutex, held") == std::string::npos) {
   }
+  server_.restart(false);
+  watch.wait_for("conch: the lock server cannot be reached: unix:");  // each time
 }
 
 TEST_F(Watch, IsAScreenOnATerminalAndQEndsIt) {
@@ -283,6 +285,10 @@ TEST_F(Doctor, LooksAtEachServerOfAQuorumAndAtTheirClocks) {
       << output_;
   three.kill();
   EXPECT_EQ(result_of({"doctor", "--url", url}), 2) << output_;
+  EXPECT_NE(output_.find("ok       servers: "), std::string::npos) << output_;
+  std::string const two_of_four = url + ",127.0.0.1:1";
+  EXPECT_EQ(result_of({"doctor", "--url", two_of_four}), 2) << output_;
+  EXPECT_NE(output_.find("bad      servers: "), std::string::npos) << "two of four are no majority: " << output_;
 }
 
 TEST_F(Doctor, SeesThatTwoUrlsOfAQuorumAreOneServer) {

@@ -44,6 +44,22 @@ TEST_F(CommandAtPostgresql, ListsLocksInPages) {
   EXPECT_EQ(std::count(c.output.begin(), c.output.end(), '\n'), 120) << c.output;
 }
 
+// Nothing is granted after a crash, and the holder's lease has expired.
+TEST_F(CommandAtPostgresql, ListsALockThatHasWaitersAndNoHolder) {
+  program holder = c.run({"queued"}, holds);
+  fence_of(holder);
+  program waiter = c.run({"queued"}, "true");
+  do {
+    EXPECT_EQ(c.result_of({"status", "queued"}), 0);
+  } while (!c.says("1 waiting"));
+  postgresql_probe admin{*server_};
+  admin.ask("update conch.alive set quiet_until = quiet_until + 3600000000");
+  admin.ask("update conch.lock set owner_until = 0, hash_until = 0 where key = 'conch:{queued}'");
+  EXPECT_EQ(c.result_of({"list", "queued", "--names"}), 0);
+  EXPECT_EQ(c.output, "queued\n");
+  admin.ask("update conch.alive set quiet_until = quiet_until - 3600000000");
+}
+
 TEST_F(CommandAtPostgresql, KeepsALockThatWasWaitedFor) {
   program before = c.run({"w"}, "echo held; sleep 1");
   before.wait_for("held");
@@ -94,6 +110,10 @@ TEST_F(CommandAtPostgresql, SaysThatAServerIsAStandby) {
     EXPECT_EQ(there.result_of(words), 69) << words[0] << ": " << there.output;
     EXPECT_TRUE(there.says("the server is a standby")) << words[0] << ": " << there.output;
   }
+  at_server two{"postgresql://conch@/postgres?host=" + standby.directory().string() + "," +
+                (server_->directory() / "data").string() + "&port=" + std::to_string(standby.port()) + ",1"};
+  EXPECT_EQ(two.result_of({"doctor"}), 2);
+  EXPECT_TRUE(two.says("bad      role: standby")) << "the other host is down: " << two.output;
 }
 
 TEST_F(CommandAtPostgresql, SaysThatNobodyIsThere) {

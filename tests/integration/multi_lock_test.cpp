@@ -8,6 +8,7 @@
 
 #include <deque>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -385,6 +386,30 @@ TEST_F(MultiLock, P9TheBodyIsCancelledWhenOneOfThemIsLost) {
     EXPECT_EQ(ended, errc::lost) << ended.message();
     auto const free = [&] { return is_free(probe, "lost a") && is_free(probe, "lost c"); };
     co_await until(free, "all given back");
+  };
+  w.run(body);
+}
+
+TEST_F(MultiLock, P9FailsWhereOneOfThemIsLostWhileAnotherIsWaitedFor) {
+  auto const body = [&]() -> asio::awaitable<void> {
+    client c{w.ctx.get_executor(), often_renewed(server())};
+    client other{w.ctx.get_executor(), server().url()};
+    mutex busy{other, "waited for b"};
+    hold h = co_await busy.async_acquire();
+    multi_lock both = of(c, {"lost early a", "waited for b"});
+    std::optional<error_code> ended;
+    both.async_acquire([&](error_code ec, multi_hold) { ended = ec; });
+    auto const waits = [&] { return in_line(probe, "waited for b") == 1; };
+    co_await until(waits, "it waits for the second");
+    probe.command({"DEL", lock_key("lost early a")});
+    auto const lost = [&] { return c.stats().losses == 1; };
+    co_await until(lost, "the first is lost");
+    co_await h.async_release();
+    auto const done = [&] { return ended.has_value(); };
+    co_await until(done, "the end of the acquire");
+    EXPECT_EQ(*ended, errc::lost) << ended->message();
+    auto const free = [&] { return is_free(probe, "waited for b"); };
+    co_await until(free, "the second is given back");
   };
   w.run(body);
 }

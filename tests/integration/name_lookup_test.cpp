@@ -7,6 +7,7 @@
 
 #include <boost/asio/ip/tcp.hpp>
 
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -186,6 +188,48 @@ TEST_F(NameLookup, ThatHungTwiceIsAskedForAgainThoughNeitherEnds) {
     EXPECT_EQ(names.waiting_for("stuck.test"), 2u) << "they hang still";
   };
   w.run(body);
+}
+
+// Two seconds, three, four and a half: a name that hangs for an hour has 17 threads, and not 1,800.
+TEST_F(NameLookup, ThatHangsIsAskedForAgainAfterLongerAndLongerPausesHoweverFewWantIt) {
+  names.hang("stuck.test");
+  auto const body = [&]() -> asio::awaitable<void> {
+    config settings = by_name("stuck.test");
+    settings.connect_timeout = 200ms;
+    settings.reconnect_max = 50ms;
+    settings.offline_timeout = 600s;
+    client c{w.ctx.get_executor(), settings};
+    mutex m{c, "a name that hangs"};
+    m.async_acquire([](error_code, hold) {});
+    auto const two_hang = [&] { return names.waiting_for("stuck.test") >= 2; };
+    co_await until(two_hang, "two look-ups hang");
+    auto const since = std::chrono::steady_clock::now();
+    auto const three_hang = [&] { return names.waiting_for("stuck.test") >= 3; };
+    co_await until(three_hang, "three look-ups hang");
+    EXPECT_GT(std::chrono::steady_clock::now() - since, 2500ms);
+  };
+  w.run(body);
+}
+
+// Else a program that is executed meanwhile would keep the look-up's pipe, and its end would not be seen here.
+TEST_F(NameLookup, LeavesNoDescriptorToProgramsThatAreExecuted) {
+  names.hang("dead.test");
+  auto const inherited = [] {
+    std::set<int> all;
+    for (auto const& one : std::filesystem::directory_iterator{"/proc/self/fd"}) {
+      int const fd = std::stoi(one.path().filename().string());
+      int const flags = ::fcntl(fd, F_GETFD);
+      if (flags != -1 && (flags & FD_CLOEXEC) == 0) all.insert(fd);
+    }
+    return all;
+  };
+  auto const before = inherited();
+  client c{w.ctx.get_executor(), by_name("dead.test")};
+  mutex m{c, "never"};
+  m.async_acquire([](error_code, hold) {});
+  auto const hangs = [&] { return names.waiting_for("dead.test") > 0; };
+  w.run_until(hangs, "a look-up hangs");
+  EXPECT_EQ(inherited(), before);
 }
 
 TEST_F(NameLookup, ThatAnswersAgainIsNotSlowedDownByWhatHangs) {

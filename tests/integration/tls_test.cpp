@@ -405,6 +405,7 @@ TEST_F(Tls, D34ReplacedFilesAreUsedFromTheNextConnectionOn) {
     return o;
   };
   redis_server before{options("server", "ca")}, after{options("new-server", "new-ca")};
+  redis_server for_new_clients{options("server", "new-ca")};
   tcp_proxy between{before.port()};
   files.replace("now-ca.crt", "ca.crt");
   files.replace("now.crt", "client.crt");
@@ -432,7 +433,14 @@ TEST_F(Tls, D34ReplacedFilesAreUsedFromTheNextConnectionOn) {
       hold h = co_await m.async_acquire();
       co_await h.async_release();
     }
+    // The change of one file is enough, whichever it is.
     files.replace("now.key", "new-client.key");
+    between.retarget(for_new_clients.port());
+    between.drop();
+    {
+      hold h = co_await m.async_acquire();
+      EXPECT_TRUE(h.valid());
+    }
     files.replace("now-ca.crt", "new-ca.crt");
     between.retarget(after.port());
     between.drop();

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "servers/postgresql/schema.hpp"
 #include "support/postgresql_server.hpp"
@@ -244,6 +245,40 @@ TEST_F(PostgresqlFunctions, LocksOfADatabaseWithoutTheRowsOfConchAreGranted) {
   }
 }
 
+/// The connections of all clients have ended: a client that comes back first must wait for the others.
+TEST_F(PostgresqlFunctions, P5AnOrderlyRestartIsAnotherRunThoughTheTablesStay) {
+  postgresql_server restarted;
+  postgresql_probe{restarted}.ask("begin;" + std::string{postgresql::schema()} + ";commit");
+  auto const facts = [&] {
+    postgresql_probe client{restarted};
+    std::string const run = client.ask("select run from conch.connect('c')");
+    return std::pair{run, client.ask("select since from conch.alive")};
+  };
+  auto const before = facts(), before_it = facts();
+  EXPECT_EQ(before, before_it);
+  restarted.end();
+  restarted.start();
+  auto const now = facts();
+  EXPECT_NE(now.first, before.first);
+  EXPECT_EQ(now.second, before.second);
+}
+
+TEST_F(PostgresqlFunctions, TheSweepGetsPastRowsThatAreInUse) {
+  for (char const* const first : {"!1", "!2", "!3"}) one.ask(acquire(first, "a.1", 3'600'000));
+  for (int i = 0; i < 5; ++i) {
+    std::string const dead = "dead" + std::to_string(i);
+    one.ask(acquire(dead, "a.1"));
+    one.ask(release(dead, "a.1"));
+  }
+  std::string const of_dead = " from conch.lock where convert_from(key, 'utf8') like 'dead%'";
+  one.ask("update conch.lock set fence_until = 0 where convert_from(key, 'utf8') like 'dead%'");
+  ASSERT_EQ(one.number("select count(*)" + of_dead), 5);
+  // Each new name pays for two rows.
+  for (auto left = one.number("select count(*) from conch.lock"); left > 0; --left)
+    one.ask(acquire("swept" + std::to_string(left), "a.1"));
+  EXPECT_EQ(one.number("select count(*)" + of_dead), 0);
+}
+
 /// Only the row with the longest lease has gone. It is there again before the tables can be lost.
 TEST_F(PostgresqlFunctions, P1TheLongestLeaseIsNotForgottenWithItsRow) {
   one.ask("update conch.alive set quiet_until = 0, longest = 1");
@@ -254,6 +289,12 @@ TEST_F(PostgresqlFunctions, P1TheLongestLeaseIsNotForgottenWithItsRow) {
   one.ask("delete from conch.settings");
   one.ask(acquire("longest", "a.1", 12'000));
   EXPECT_EQ(one.number("select longest_lease from conch.settings"), 12'000);
+  one.ask(release("longest", "a.1"));
+  one.ask(acquire("longest", "a.2", 15'000));  // the usual case: its row is there, and free
+  EXPECT_EQ(one.number("select longest_lease from conch.settings"), 15'000);
+  one.ask(release("longest", "a.2"));
+  one.ask("update conch.settings set longest_lease = 12000; update conch.alive set longest = 12000");
+  one.ask(acquire("longest", "a.1", 12'000));
   one.ask("truncate conch.lock, conch.alive");
   EXPECT_TRUE(one.ask(acquire("longest", "b.1", 1000)).starts_with("{0,"));
   one.ask("update conch.alive set quiet_until = 0");

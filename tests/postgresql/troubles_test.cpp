@@ -111,7 +111,7 @@ TEST_F(PostgresqlTroubles, AUrlThatLeavesTheWayOpenIsWarnedOf) {
   };
   for (char const* open : {"postgresql://u:secret@192.0.2.1/d", "postgresql://u:secret@192.0.2.1/d?sslmode=prefer",
                            "postgresql://u@192.0.2.1/d?sslmode=allow", "postgresql://u@127.0.0.1,192.0.2.1/d",
-                           "postgresql://u@localhost/d?hostaddr=192.0.2.1"}) {
+                           "postgresql://u@192.0.2.1,127.0.0.1/d", "postgresql://u@localhost/d?hostaddr=192.0.2.1"}) {
     EXPECT_EQ(warned(open), 1) << open;
   }
   for (char const* said :
@@ -400,12 +400,8 @@ TEST_F(PostgresqlTroubles, AStandbyIsRefusedAndUsedWhenItIsPromoted) {
     mutex m{here, "promoted"};
     hold tried = co_await m.async_try_acquire();  // waits for a connection
     EXPECT_FALSE(tried.valid());
-    error_code why = make_error_code(errc::unreachable);  // so it ends where a busy server pauses at that moment
-    for (int i = 0; i < 10 && why == errc::unreachable; ++i) {
-      auto const r = co_await m.async_acquire({.wait = short_wait}, as_tuple);
-      why = std::get<0>(r);
-    }
-    EXPECT_EQ(why, errc::timed_out) << why.message();
+    auto const r = co_await m.async_acquire({.wait = short_wait}, as_tuple);
+    EXPECT_EQ(std::get<0>(r), errc::timed_out) << std::get<0>(r).message();
   };
   w.run(body, 150s);
   EXPECT_GT(postgresql_probe{standby}.number("select quiet_until - since from conch.alive"), 29'000'000);

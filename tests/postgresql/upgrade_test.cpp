@@ -161,6 +161,23 @@ TEST_F(PostgresqlUpgrade, HoldsAndPlacesOfProgramsOf020StayAndTheProgramsGoOn) {
   EXPECT_EQ(admin.number("select count(*) from conch.part where key = " + permits), 1);
 }
 
+TEST_F(PostgresqlUpgrade, GivesARoleEachRightOnNewTablesThatItLacks) {
+  admin.ask(schema_of("0.2.0"));
+  admin.ask("create role shop");
+  admin.ask(
+      "grant usage on schema conch to shop; grant select, insert, update, delete on all tables in schema conch to "
+      "shop");
+  admin.ask("alter default privileges in schema conch grant select on tables to shop");
+  std::string const tables =
+      "select count(*) from pg_class t where t.relnamespace = 'conch'::regnamespace and t.relkind = 'r'";
+  auto const before = admin.number(tables);
+  admin.ask("begin;" + std::string{postgresql::schema()} + ";commit");
+  EXPECT_GT(admin.number(tables), before);
+  for (char const* const right : {"select", "insert", "update", "delete"})
+    EXPECT_EQ(admin.number(tables + " and not has_table_privilege('shop', t.oid, '" + right + "')"), 0) << right;
+  admin.ask("drop owned by shop; drop role shop");
+}
+
 /// Otherwise it would create its own schema over the present one.
 TEST_F(PostgresqlUpgrade, AProgramOf020ConnectsToASchemaThatWasMadeNowAndItsOrdersWork) {
   admin.ask("begin;" + std::string{postgresql::schema()} + ";commit");

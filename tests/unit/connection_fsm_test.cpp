@@ -14,7 +14,7 @@ TEST(ConnectionFsm, ConnectsWhenFirstWanted) {
   EXPECT_FALSE(m.fsm.life().want()) << "it is under way";
   EXPECT_EQ(m.due(), "sleep(5000) resolve");
   m.now += 10ms;
-  EXPECT_EQ(m.resolved(1), "connect(0)");
+  EXPECT_EQ(m.resolved(1), "sleep(4990) connect(0)");
   m.now += 10ms;
   EXPECT_EQ(m.connected(), "write read");
   EXPECT_TRUE(m.fsm.bytes().starts_with("*7\r\n$5\r\nHELLO\r\n")) << m.fsm.bytes();
@@ -123,6 +123,23 @@ TEST(ConnectionFsm, AnAddressThatIsNotTheServerToTalkToIsPassedOver) {
   EXPECT_TRUE(m.told[0].starts_with("failed 5: redis://h:6379: a0: ")) << m.told[0];
 }
 
+// The close of the refused one has ended the sleep.
+TEST(ConnectionFsm, AfterARefusalTheNextAddressHasItsTimeOutAlsoIfThatIsTheSame) {
+  machine m;
+  m.want();
+  m.resolved(2);
+  for (int attempt = 0; attempt < 2; ++attempt) {  // each has the whole time of later attempts
+    for (int address = 0; address < 2; ++address) {
+      m.now += 2500ms;
+      m.due();
+    }
+    m.now += m.slept;
+    m.due();
+    m.resolved(2);
+  }
+  EXPECT_EQ(m.refused("no"), "close sleep(5000) connect(0)");
+}
+
 TEST(ConnectionFsm, WhenAllAddressesAreSilentEachHasItsTurnFirstAndMoreTime) {
   machine m;
   m.want();
@@ -134,12 +151,12 @@ TEST(ConnectionFsm, WhenAllAddressesAreSilentEachHasItsTurnFirstAndMoreTime) {
   EXPECT_EQ(m.received(), texts{"failed 2: redis://h:6379: a0: no connection within its share of connect_timeout; a1: "
                                 "no connection within connect_timeout"});
   m.due();
-  EXPECT_EQ(m.resolved(2), "connect(0)") << "until the end of the attempt";
+  EXPECT_EQ(m.resolved(2), "sleep(5000) connect(0)") << "until the end of the attempt";
   m.now += 5s;
   m.due();
   m.now += m.slept;
   m.due();
-  EXPECT_EQ(m.resolved(2), "connect(1)");
+  EXPECT_EQ(m.resolved(2), "sleep(5000) connect(1)");
 }
 
 TEST(ConnectionFsm, ALookUpThatTakesLongLeavesTheRestOfTheAttempt) {
@@ -174,7 +191,7 @@ TEST(ConnectionFsm, LooksUpItsNameAgainWhileItIsConnectedAndGoesWhereItPointsTo)
   EXPECT_EQ(m.resolved(texts{"2.2.2.2:6379"}), "log close sleep(0)");
   EXPECT_EQ(m.received(), texts{"disconnected: the name h means another address now: 2.2.2.2:6379"});
   EXPECT_EQ(m.due(), "sleep(5000) resolve");
-  EXPECT_EQ(m.resolved(texts{"2.2.2.2:6379"}), "connect(0)");
+  EXPECT_EQ(m.resolved(texts{"2.2.2.2:6379"}), "sleep(5000) connect(0)");
   m.connected();
   m.written();
   m.received(greeting_answer);  // the same run of the server

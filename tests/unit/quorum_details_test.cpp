@@ -265,6 +265,18 @@ void let_go(world& w) {
   }
 }
 
+TEST(QuorumDetails, IsSettledWhereAMajorityHasEverythingBackAndTheOtherServerIsAway) {
+  world w{3};
+  engine::acquisition& a = w.ask();
+  for (std::size_t i = 0; i < 3; ++i) w.yes(i);
+  w.servers[2]->receiver().disconnected("away", w.now);
+  w.wires[2]->unanswered.clear();
+  w.cohort->release(a, w.now);
+  EXPECT_FALSE(w.backend->settled()) << "two have it still";
+  let_go(w);
+  EXPECT_TRUE(w.backend->settled()) << "a client that closes does not wait for a server that is away";
+}
+
 void a_try_that_is_busy(world& w) {
   w.ask(true);
   for (std::size_t i = 0; i < 3; ++i) w.busy(i);

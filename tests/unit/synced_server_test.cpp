@@ -486,6 +486,20 @@ TEST_F(SyncedServer, AWaitThatIsNotAnsweredEndsTheConnection) {
   EXPECT_EQ(second.drops, texts{"the server did not answer a WAIT in time"});
 }
 
+// Else a connection that has died would be noticed when it is too late for another renewal.
+TEST_F(SyncedServer, AWaitForAShortLeaseEndsTheConnectionInTimeForAnotherRenewal) {
+  settings.sync_timeout = 200ms;
+  connect();
+  caller& a = new_caller("a");
+  a.lease = milliseconds{1'200};
+  of_this_process.acquire(a, "L", now);
+  grant();
+  advance(settings.sync_timeout + a.lease / 3 - 1ms);
+  EXPECT_EQ(second.drops, texts{});
+  advance(1ms);
+  EXPECT_EQ(second.drops, texts{"the server did not answer a WAIT in time"});
+}
+
 TEST_F(SyncedServer, AReleaseIsNotAcknowledged) {
   caller& a = holding();
   of_this_process.release(a, now);

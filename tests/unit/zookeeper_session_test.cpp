@@ -312,6 +312,26 @@ TEST_F(ZookeeperSession, TheRequestsOfLocksAreProofsToo) {
   EXPECT_EQ(deadline(), lasts(pinged));
 }
 
+// A server that is cut off from the leader answers it.
+TEST_F(ZookeeperSession, AReadProvesNothing) {
+  hold();
+  advance(1s);
+  ok();
+  advance(1s);
+  answer_ping();
+  advance(999ms);
+  take_sent();
+  now += 1ms;
+  line->ask(at("b"), true, 12s, now);
+  advance(1us);
+  EXPECT_EQ(take_sent(), (texts{"create line /conch/b/me.2-", "list /conch/b"}));
+  time_point const before = deadline();
+  error(status::quota_exceeded);
+  listed({});
+  renew();
+  EXPECT_EQ(deadline(), before);
+}
+
 TEST_F(ZookeeperSession, AFailedWriteProvesNothing) {
   hold();
   advance(1s);
