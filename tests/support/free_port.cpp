@@ -66,8 +66,9 @@ bool reserve(std::uint16_t port) {
 }  // namespace
 
 std::uint16_t find_free_port() {
-  // Below those that the kernel gives to connections.
-  constexpr std::uint32_t lowest = 10'000, highest = 32'000;
+  // The ports of the nodes of a Cluster for each other are 10000 above. Those of scripts/demo are above both, and those
+  // that the kernel gives to connections above them.
+  constexpr std::uint32_t lowest = 10'000, highest = 15'000;
   static std::atomic<std::uint32_t> next{std::random_device{}()};
   for (std::uint32_t tried = 0; tried < highest - lowest; ++tried) {
     auto const port = static_cast<std::uint16_t>(lowest + next++ % (highest - lowest));

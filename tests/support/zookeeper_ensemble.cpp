@@ -117,8 +117,11 @@ void zookeeper_ensemble::configure(std::size_t which) {
       // What is made here need not survive. Containers need the extended types.
       << "forceSync=no\nextendedTypesEnabled=true\npreAllocSize=1024\nquorumListenOnAllIPs=false\n"
       << "tickTime=" << options_.tick.count() << "\nminSessionTimeout=" << options_.shortest_session.count()
-      << "\nmaxSessionTimeout=" << options_.longest_session.count() << "\nsyncLimit=" << options_.sync_limit
-      << "\ninitLimit=" << 60'000 / options_.tick.count() << '\n';
+      << "\nmaxSessionTimeout=" << options_.longest_session.count() << "\nsyncLimit="
+      << options_.sync_limit
+      // A server waits for this long in vain where the votes of others came too late on a busy machine: it leads, and
+      // the others follow another one. Sessions must outlive that.
+      << "\ninitLimit=" << 10'000 / options_.tick.count() << '\n';
   for (std::string const& line : options_.settings) out << line << '\n';
   if (size() == 1) return;
   for (std::size_t i = 0; i < size(); ++i) {
