@@ -29,7 +29,7 @@ TEST(UsualTime, FollowsTheServersDistance) {
   EXPECT_LT(after({30ms}, 100).soon() - 220ms, 1us);
 }
 
-// A busy server answers most requests at once and some after a pause. The next pause is no silence.
+// A busy server answers most requests at once and some after a pause. The next pause does not count as silence.
 TEST(UsualTime, GrowsWithTheVariationOfTheAnswers) {
   auto const steady = after({20ms}, 50).soon();
   auto const varying = after({1ms, 1ms, 1ms, 77ms}, 13).soon();
