@@ -25,6 +25,21 @@ class RareFaults : public engine_test {
     }
     return received();
   }
+
+  /// What the next connection carries after a wait was cancelled, an earlier connection cannot be ended, and the lease
+  /// should be over long since.
+  texts sent_after_an_outage() {
+    start_connected(false);
+    caller& a = ask("a");
+    queue(30'000);
+    cancel(a, cancel_type::total);
+    sent();
+    disconnect();
+    advance(10min);
+    received();
+    connect();
+    return sent();
+  }
 };
 
 TEST_F(RareFaults, TheReasonOfATimeOutIsKept) {  // P11
@@ -34,6 +49,12 @@ TEST_F(RareFaults, TheReasonOfATimeOutIsKept) {  // P11
     sim::active_engine_mutant = sim::engine_mutant::reason_of_the_time_out_kept;
     EXPECT_EQ(cancelled_after_a_time_out(type), texts{"a failed unreachable"});
   }
+}
+
+TEST_F(RareFaults, ACleanUpGoesOutOnceMoreWithoutClientKill) {  // P6
+  EXPECT_EQ(sent_after_an_outage(), (texts{"kill here:1", "subscribe", "prove", "release L 1"}));
+  sim::active_engine_mutant = sim::engine_mutant::late_leave_forgotten;
+  EXPECT_EQ(sent_after_an_outage(), (texts{"kill here:1", "subscribe", "prove"}));
 }
 
 }  // namespace

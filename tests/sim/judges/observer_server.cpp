@@ -239,8 +239,9 @@ void observer::not_there(std::string_view id) { lost_in_between_.insert(std::str
 /// the fence is spoilt, a script writes nothing before it finds that.)
 void observer::needs_no_memory(value const& answer, bool not_renewed, std::string_view id) const {
   bool const refused = answer.is_error() && answer.error_code() == "OOM";
+  bool const is_to_blame = refused || (not_renewed && !world_.commands_fail());
   // that one refuses whole scripts
-  if (!world_.memory_is_full() || !(refused || not_renewed) || plan_.has({fault_plan::kind::refuse})) return;
+  if (!world_.memory_is_full() || !is_to_blame || plan_.has({fault_plan::kind::refuse})) return;
   throw violation{
       6, std::string{id} + " could not give back or renew what it has, because the memory of the server is full"};
 }

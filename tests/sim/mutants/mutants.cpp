@@ -145,10 +145,6 @@ constexpr mutant mutants[] = {
     {"late-cleanup-not-extended",
      "a clean-up is given up after one refusal, though what it ends was carried out just before", "P6",
      engine_mutant::late_cleanup_not_extended},
-    {"late-leave-forgotten",
-     "without CLIENT KILL a clean-up is forgotten when the lease should be over, though a late leave may have made it "
-     "longer",
-     "P6", engine_mutant::late_leave_forgotten},
     {"owed-by-the-next", "what a lost hold leaves to be given back is kept as long as the next in its place needs",
      "P6", engine_mutant::owed_by_the_next},
     {"refused-cleanup-dropped", "a release that the server refused is not repeated", "P6",

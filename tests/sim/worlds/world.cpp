@@ -648,13 +648,15 @@ void world::inject(fault_plan const& f) {
   } else if (f.variant % 3 == 1) {
     server().inject({"publish", "ERR something unforeseen", 0, static_cast<std::size_t>(f.variant / 16 + 1),
                      redis_model::where::script});
+    commands_fail_ = true;
   } else {
     server().inject({"get", "ERR something unforeseen", 0, 1, redis_model::where::script});
+    commands_fail_ = true;
   }
   after(f.length + millisecond, [this] {
     server().clear_faults();
     server().set_out_of_memory(false);
-    memory_is_full_ = false;
+    memory_is_full_ = commands_fail_ = false;
   });
 }
 

@@ -155,6 +155,8 @@ class world final : private explorable {
   std::int64_t server_us(nanos true_time) const;
   nanos true_time_of_server_ms(std::int64_t unix_ms) const;
   bool memory_is_full() const { return memory_is_full_; }
+  /// May a command of a script fail for another reason?
+  bool commands_fail() const { return commands_fail_; }
   std::vector<std::unique_ptr<sim_client>> const& clients() const { return clients_; }
   /// The client is told of it after that time; less than 0: nobody is.
   void send_detached(int to, nanos delay, detached_hold const& d);
@@ -369,6 +371,7 @@ class world final : private explorable {
   std::vector<std::size_t> addresses_;                  // by client: where its new connections go
   std::int64_t stepped_us_ = 0;
   bool memory_is_full_ = false;       // inside scripts
+  bool commands_fail_ = false;        // the same, for another reason
   std::vector<nanos> refused_until_;  // by client: it gets no connection before
   bool healing_ = false;
   int letters_ = 0;  // detached holds that will be passed to an adopter
