@@ -29,6 +29,14 @@ class NameLookup : public with_server<NameLookup> {
  protected:
   static std::string port() { return std::to_string(server().port()); }
   static config by_name(std::string const& name) { return quick("redis://" + name + ":" + port()); }
+  /// Asks for the name five times a second, and does not give up.
+  static config impatient(std::string const& name) {
+    config c = by_name(name);
+    c.connect_timeout = 200ms;
+    c.reconnect_max = 50ms;
+    c.offline_timeout = 600s;
+    return c;
+  }
   static std::size_t threads() {
     return static_cast<std::size_t>(
         std::distance(std::filesystem::directory_iterator{"/proc/self/task"}, std::filesystem::directory_iterator{}));
@@ -172,11 +180,7 @@ TEST_F(NameLookup, ThatHangsTakesTwoThreadsHoweverManyWantIt) {
 TEST_F(NameLookup, ThatHungTwiceIsAskedForAgainThoughNeitherEnds) {
   names.hang("stuck.test");
   auto const body = [&]() -> asio::awaitable<void> {
-    config settings = by_name("stuck.test");
-    settings.connect_timeout = 200ms;
-    settings.reconnect_max = 50ms;
-    settings.offline_timeout = 600s;
-    client c{w.ctx.get_executor(), settings};
+    client c{w.ctx.get_executor(), impatient("stuck.test")};
     mutex m{c, "a name that was stuck"};
     bool granted = false;
     m.async_acquire([&](error_code, hold h) { granted = h.valid(); });
@@ -194,11 +198,7 @@ TEST_F(NameLookup, ThatHungTwiceIsAskedForAgainThoughNeitherEnds) {
 TEST_F(NameLookup, ThatHangsIsAskedForAgainAfterLongerAndLongerPausesHoweverFewWantIt) {
   names.hang("stuck.test");
   auto const body = [&]() -> asio::awaitable<void> {
-    config settings = by_name("stuck.test");
-    settings.connect_timeout = 200ms;
-    settings.reconnect_max = 50ms;
-    settings.offline_timeout = 600s;
-    client c{w.ctx.get_executor(), settings};
+    client c{w.ctx.get_executor(), impatient("stuck.test")};
     mutex m{c, "a name that hangs"};
     m.async_acquire([](error_code, hold) {});
     auto const two_hang = [&] { return names.waiting_for("stuck.test") >= 2; };
@@ -235,10 +235,7 @@ TEST_F(NameLookup, LeavesNoDescriptorToProgramsThatAreExecuted) {
 TEST_F(NameLookup, ThatAnswersAgainIsNotSlowedDownByWhatHangs) {
   names.hang("torn.test");
   auto const body = [&]() -> asio::awaitable<void> {
-    config settings = by_name("torn.test");
-    settings.connect_timeout = 200ms;
-    settings.reconnect_max = 50ms;
-    settings.offline_timeout = 600s;
+    config settings = impatient("torn.test");
     settings.topology_refresh = 100ms;
     client c{w.ctx.get_executor(), settings};
     mutex m{c, "a name that was torn"};

@@ -24,6 +24,22 @@ class ZookeeperSession : public zookeeper_test {
     take_sent();
     take_told();
   }
+  /// A ping is answered, and a margin later a lock is asked for: a write and a read. Result: when the ping was sent.
+  time_point ask_a_margin_after_a_ping() {
+    hold();
+    advance(1s);
+    ok();
+    advance(1s);
+    time_point const pinged = now;
+    answer_ping();
+    advance(999ms);
+    take_sent();
+    now += 1ms;
+    line->ask(at("b"), true, 12s, now);
+    advance(1us);
+    EXPECT_EQ(take_sent(), (texts{"create line /conch/b/me.2-", "list /conch/b"})) << "no write is needed beside it";
+    return pinged;
+  }
   void own_rights(std::vector<right> all) { answer({zxid, status::ok, rights{std::move(all)}}); }
   bool is_granted() { return at("a").state == engine::place_state::owned; }
   void renew() {
@@ -295,18 +311,7 @@ TEST_F(ZookeeperSession, AWriteThatIsSentTooEarlyProvesNothingOfThatPing) {
 }
 
 TEST_F(ZookeeperSession, TheRequestsOfLocksAreProofsToo) {
-  hold();
-  advance(1s);
-  ok();
-  advance(1s);
-  time_point const pinged = now;
-  answer_ping();
-  advance(999ms);
-  take_sent();
-  now += 1ms;
-  line->ask(at("b"), true, 12s, now);
-  advance(1us);
-  EXPECT_EQ(take_sent(), (texts{"create line /conch/b/me.2-", "list /conch/b"})) << "no write is needed beside it";
+  time_point const pinged = ask_a_margin_after_a_ping();
   made("/conch/b/me.2-0000000000", 5);
   renew();
   EXPECT_EQ(deadline(), lasts(pinged));
@@ -314,17 +319,7 @@ TEST_F(ZookeeperSession, TheRequestsOfLocksAreProofsToo) {
 
 // A server that is cut off from the leader answers it.
 TEST_F(ZookeeperSession, AReadProvesNothing) {
-  hold();
-  advance(1s);
-  ok();
-  advance(1s);
-  answer_ping();
-  advance(999ms);
-  take_sent();
-  now += 1ms;
-  line->ask(at("b"), true, 12s, now);
-  advance(1us);
-  EXPECT_EQ(take_sent(), (texts{"create line /conch/b/me.2-", "list /conch/b"}));
+  ask_a_margin_after_a_ping();
   time_point const before = deadline();
   error(status::quota_exceeded);
   listed({});
